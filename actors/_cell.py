@@ -1,0 +1,296 @@
+"""One actor's life: its incarnations one after the other, and what outlives them.
+
+Rule 1: the broad `except` that turns a crash into news stands in this file and nowhere else.
+Rule 2: a message is in the mailbox, or in hand; there is no await in between.
+Rule 3: whatever happens to the message in hand, an asker hears of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import outcome
+import trio
+from trio.lowlevel import Abort, checkpoint, checkpoint_if_cancelled, reschedule
+
+from ._actor import Actor
+from ._child import Child, House
+from ._errors import ActorStopped, BadSpec, GaveUp, StopActor
+from ._mailbox import NOTHING, Mailbox
+from ._message import Ended, Question
+from ._ref import Ref
+from ._restart import Crashed, Exit, Finished, Killed, Stopped
+from ._spec import ChildSpec, MakeActor
+
+if TYPE_CHECKING:
+    from ._supervisor import Supervisor
+
+logger = logging.getLogger("actors")
+
+# After so many messages without anybody else getting a turn, everybody else gets one.
+_BATCH: Final = 128
+# `shutdown_seconds=0` says how to stop it, not that on_stop after its own end gets no time.
+_OWN_END_SECONDS: Final = 5.0
+_INTERRUPTED: Final = "it ended while the message was in hand: what was done is not known"
+
+
+class Cell(Child):
+    """An actor as its supervisor sees it."""
+
+    __slots__ = (
+        "_down",
+        "_make",
+        "_scope",
+        "_shutdown_seconds",
+        "_starter",
+        "_watching",
+        "handled",
+        "lost",
+        "mailbox",
+        "ref",
+        "task",
+    )
+
+    def __init__(
+        self, spec: ChildSpec, make: MakeActor, *, supervisor: Supervisor, house: House
+    ) -> None:
+        super().__init__(spec.name, spec.policy, supervisor=supervisor, house=house)
+        self._make = make
+        self._shutdown_seconds = spec.shutdown_seconds
+        self.mailbox = Mailbox(spec.name, spec.capacity)
+        self.ref = Ref(self)
+        self.handled = 0
+        self.lost = 0
+        # Invariant: both are set exactly while an incarnation exists, from launch to its end.
+        self._scope: trio.CancelScope | None = None
+        self.task: trio.lowlevel.Task | None = None
+        # Invariant: the task in `launch`, until the incarnation runs or has failed to.
+        self._starter: trio.lowlevel.Task | None = None
+        self._down: trio.Event | None = None
+        self._watching: set[Child] | None = None
+
+    @property
+    def handle(self) -> Ref:
+        return self.ref
+
+    def runs_in(self, task: trio.lowlevel.Task) -> bool:
+        return task is self.task
+
+    # The supervisor's side --------------------------------------------------------------
+
+    async def launch(self) -> Exit | None:
+        scope = self._scope = trio.CancelScope()
+        self._starter = trio.lowlevel.current_task()
+        self.state = "starting"
+        self.wanted = "run"
+        called_off: Callable[[], None] | None = None
+
+        def call_off(raise_cancel: Callable[[], None]) -> Abort:
+            nonlocal called_off
+            called_off = raise_cancel
+            scope.cancel(reason="the start was called off")
+            return Abort.FAILED
+
+        self.house.nursery.start_soon(self._run, scope, name=self.name)
+        exit_: Exit | None = await trio.lowlevel.wait_task_rescheduled(call_off)
+        if called_off is not None:
+            called_off()
+        return exit_
+
+    async def halt(self, *, grace_seconds: float = math.inf) -> None:
+        if self._scope is None:
+            await checkpoint()
+            return
+        if self.wanted == "run":
+            self.wanted = "halt"
+            self.state = "restarting"
+            self.mailbox.wake()
+        self._limit_grace(grace_seconds)
+        if self._down is None:
+            self._down = trio.Event()
+        await self._down.wait()
+
+    def request_stop(self, *, grace_seconds: float = math.inf) -> None:
+        if self.reason is not None:
+            return
+        self.wanted = "stop"
+        self._fail_everything_inside()
+        if self._scope is None:
+            self._over_with(Stopped())
+            return
+        self.state = "stopping"
+        self._limit_grace(grace_seconds)
+
+    def finish(self, exit_: Exit) -> None:
+        self._fail_everything_inside()
+        super().finish(exit_)
+        for other in self._watching or ():
+            other.remove_watcher(self)
+        self._watching = None
+
+    # Watching ---------------------------------------------------------------------------
+
+    def watch(self, other: Child) -> None:
+        if self.mailbox.closed:
+            raise ActorStopped(self.name)
+        if self._watching is None:
+            self._watching = set()
+        self._watching.add(other)
+        other.add_watcher(self)
+
+    def unwatch(self, other: Child) -> None:
+        if self._watching is not None:
+            self._watching.discard(other)
+        other.remove_watcher(self)
+
+    def tell_of_end(self, other: Child, news: Ended) -> None:
+        """Put the news into the mailbox, where a place was promised for it."""
+        if self._watching is not None:
+            self._watching.discard(other)
+        if not self.mailbox.closed:
+            self.mailbox.put_reserved(news)
+            if isinstance(news.reason, GaveUp):
+                news.reason.handled = True
+
+    # One incarnation --------------------------------------------------------------------
+
+    async def _run(self, scope: trio.CancelScope) -> None:
+        exit_: Exit = Killed()
+        self.task = trio.lowlevel.current_task()
+        try:
+            with scope:
+                await checkpoint_if_cancelled()
+                actor = self._make_actor()
+                await actor.on_start()
+                self._tell_starter()
+                try:
+                    exit_ = await self._serve(actor.receive)
+                finally:
+                    exit_ = await self._clean_up(actor, exit_)
+        except StopActor:
+            exit_ = Finished()
+        except Exception as error:
+            exit_ = Crashed(error)
+        except BaseException:
+            # The program itself is being torn down; nobody may be left waiting by that.
+            self._has_ended_in_ruins()
+            raise
+        if scope.cancelled_caught and not isinstance(exit_, Crashed):
+            exit_ = Killed()
+        self._has_ended(exit_)
+
+    def _make_actor(self) -> Actor:
+        actor = self._make()
+        if not isinstance(actor, Actor):
+            raise BadSpec(
+                "start",
+                f"{self._make!r} made {actor!r}, which is no Actor",
+                hint="give a class derived from actors.Actor or a callable that makes one",
+            )
+        actor.ref = self.ref
+        return actor
+
+    async def _serve(self, receive: Callable[[Any], Awaitable[Any]]) -> Exit:
+        mailbox = self.mailbox
+        await checkpoint_if_cancelled()
+        try:
+            while self.wanted == "run":
+                message = mailbox.take()
+                if message is NOTHING:
+                    await mailbox.wait()
+                    continue
+                self.handled += 1
+                if type(message) is Question:
+                    try:
+                        message.answer(await receive(message.message))
+                    except BaseException as error:
+                        message.fail(self._failure(error))
+                        raise
+                else:
+                    await receive(message)
+                if self.handled % _BATCH == 0:
+                    await checkpoint()
+        except StopActor:
+            return Finished()
+        except Exception as error:
+            return Crashed(error)
+        return Stopped()
+
+    async def _clean_up(self, actor: Actor, exit_: Exit) -> Exit:
+        if self.wanted == "run":  # nobody set a limit yet: it ended by itself
+            self._set_deadline(self._shutdown_seconds or _OWN_END_SECONDS)
+        try:
+            await actor.on_stop(exit_)
+        except Exception as error:
+            logger.exception("actor %s failed in on_stop", self.name)
+            # The first cause wins: a clean-up that fails after a crash explains nothing.
+            return exit_ if isinstance(exit_, Crashed) else Crashed(error)
+        return exit_
+
+    def _failure(self, error: BaseException) -> BaseException:
+        if isinstance(error, Exception) and not isinstance(error, StopActor):
+            return error
+        return ActorStopped(self.name, hint=_INTERRUPTED)
+
+    # Its end ----------------------------------------------------------------------------
+
+    def _tell_starter(self) -> None:
+        # Someone who called the start off, or asked for a stop meanwhile, gets the end instead.
+        assert self._scope is not None
+        if self.wanted == "run" and not self._scope.cancel_called:
+            self.state = "running"
+            self.admitted = True
+            starter, self._starter = self._starter, None
+            assert starter is not None
+            reschedule(starter, outcome.Value(None))
+
+    def _has_ended(self, exit_: Exit) -> None:
+        self.task = self._scope = None
+        starter, self._starter = self._starter, None
+        down, self._down = self._down, None
+        if self.wanted == "stop":
+            self._over_with(exit_)
+        elif starter is not None or self.wanted == "halt":
+            self.state = "restarting"  # whoever launched or halted it decides what comes next
+            if isinstance(exit_, Crashed) and starter is None:
+                logger.error("actor %s crashed while halting", self.name, exc_info=exit_.error)
+        else:
+            assert self.supervisor is not None
+            self.supervisor.child_exited(self, exit_)
+        if starter is not None:
+            reschedule(starter, outcome.Value(exit_))
+        if down is not None:
+            down.set()
+
+    def _has_ended_in_ruins(self) -> None:
+        self.task = self._scope = None
+        self.finish(Killed())
+        if self._starter is not None:
+            reschedule(self._starter, outcome.Value(Killed()))
+        if self._down is not None:
+            self._down.set()
+
+    def _over_with(self, exit_: Exit) -> None:
+        assert self.supervisor is not None
+        self.supervisor.child_over(self, exit_)
+
+    def _fail_everything_inside(self) -> None:
+        for message in self.mailbox.close():
+            self.lost += 1
+            if type(message) is Question:
+                message.fail(ActorStopped(self.name))
+
+    def _limit_grace(self, seconds: float) -> None:
+        """Let the incarnation live at most so much longer; never longer than already agreed."""
+        self._set_deadline(min(seconds, self._shutdown_seconds))
+
+    def _set_deadline(self, seconds: float) -> None:
+        scope = self._scope
+        assert scope is not None
+        if seconds <= 0.0:
+            scope.cancel(reason="its time to stop is over")
+        else:
+            scope.deadline = min(scope.deadline, trio.current_time() + seconds)

@@ -1,0 +1,161 @@
+"""What a supervisor knows of whatever it supervises: an actor, or a group of them.
+
+Rule 1: `wanted` says what the child should be doing, `state` what it is doing. Only `run` may
+        become `halt`, and anything may become `stop`; a stop is never taken back.
+Rule 2: `finish` is the end, once: waiters are woken and watchers told in that same step.
+Rule 3: to halt is not to end. A halted child keeps its mailbox and its refs and is expected
+        to be launched again, or finished, by whoever halted it.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import attrs
+import trio
+
+from ._errors import AskSelf, GaveUp
+from ._message import Ended, Timeouts
+from ._restart import Exit, RestartPolicy
+
+if TYPE_CHECKING:
+    from ._cell import Cell
+    from ._group import Group
+    from ._ref import Ref
+    from ._supervisor import Supervisor
+
+State: TypeAlias = Literal["starting", "running", "restarting", "stopping", "stopped"]
+Wanted: TypeAlias = Literal["run", "halt", "stop"]
+
+
+@attrs.frozen(eq=False)
+class House:
+    """What everything under one roof shares: where tasks run, time-outs, dice, the way out."""
+
+    nursery: trio.Nursery
+    timeouts: Timeouts
+    jitter: Callable[[], float]
+    escalate: Callable[[GaveUp], None]
+
+
+class Child(abc.ABC):
+    """The part that an actor's life and a group's life have in common."""
+
+    __slots__ = (
+        "_over",
+        "_watchers",
+        "admitted",
+        "declared",
+        "house",
+        "name",
+        "policy",
+        "reason",
+        "recent",
+        "restarts",
+        "state",
+        "supervisor",
+        "wanted",
+    )
+
+    def __init__(
+        self, name: str, policy: RestartPolicy, *, supervisor: Supervisor | None, house: House
+    ) -> None:
+        self.name = name
+        self.policy = policy
+        self.supervisor = supervisor
+        self.house = house
+        self.state: State = "starting"
+        self.wanted: Wanted = "run"
+        # True for the children a group was described with: it goes on listing them when they
+        # have ended, while later ones are forgotten, or ten thousand of them would pile up.
+        self.declared = False
+        # False while the very first start is under way: until then no restart reaches it.
+        self.admitted = False
+        self.restarts = 0
+        # The restarts that count against `policy`, where that is the child's own to spend.
+        self.recent: tuple[float, ...] = ()
+        # Invariant: None until `finish`, then how it ended, for good.
+        self.reason: Exit | None = None
+        self._over: trio.Event | None = None
+        self._watchers: dict[Cell, None] | None = None
+
+    @property
+    @abc.abstractmethod
+    def handle(self) -> Ref | Group:
+        """What the outside world knows this child as."""
+
+    @abc.abstractmethod
+    async def launch(self) -> Exit | None:
+        """Begin an incarnation; None when it runs, else how it ended before it did.
+
+        If cancelled, the start is called off, and nothing of it is left when this returns.
+        """
+
+    @abc.abstractmethod
+    async def halt(self, *, grace_seconds: float = math.inf) -> None:
+        """End the incarnation but not the child; answers when nothing of it runs.
+
+        If cancelled, the halting goes on by itself.
+        """
+
+    @abc.abstractmethod
+    def request_stop(self, *, grace_seconds: float = math.inf) -> None:
+        """Begin to end it for good, with at most this much grace. Repeating only hastens it."""
+
+    @abc.abstractmethod
+    def runs_in(self, task: trio.lowlevel.Task) -> bool:
+        """Whether `task` is the one that a wait for this child's end would wait for."""
+
+    def finish(self, exit_: Exit) -> None:
+        """Settle for good how it ended; whoever waits or watches learns it now."""
+        if self.reason is not None:
+            return
+        self.state = "stopped"
+        self.wanted = "stop"
+        self.reason = exit_
+        if self._over is not None:
+            self._over.set()
+        watchers, self._watchers = self._watchers, None
+        for watcher in watchers or ():
+            watcher.tell_of_end(self, Ended(self.handle, exit_))
+
+    async def wait_over(self) -> None:
+        """Answer when it has ended for good, however it did."""
+        if self.reason is not None:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._over is None:
+            self._over = trio.Event()
+        await self._over.wait()
+
+    async def wait_stopped(self) -> Exit:
+        """Answer how it ended, or raise `GaveUp`. Cancelling the wait changes nothing."""
+        if not isinstance(self.reason, GaveUp):
+            # Whoever was woken by the last crash gets here in the same step, and must learn
+            # of it before it climbs; so a known GaveUp is raised without another checkpoint.
+            await self.wait_over()
+        assert self.reason is not None
+        if isinstance(self.reason, GaveUp):
+            self.reason.handled = True
+            raise self.reason.again()
+        return self.reason
+
+    def refuse_self(self, verb: str, instead: str) -> None:
+        """Raise `AskSelf` if the running task would wait for itself."""
+        if self.runs_in(trio.lowlevel.current_task()):
+            raise AskSelf(self.name, verb=verb, instead=instead)
+
+    def add_watcher(self, watcher: Cell) -> None:
+        if self.reason is not None:
+            watcher.tell_of_end(self, Ended(self.handle, self.reason))
+            return
+        if self._watchers is None:
+            self._watchers = {}
+        self._watchers[watcher] = None
+
+    def remove_watcher(self, watcher: Cell) -> None:
+        if self._watchers is not None:
+            self._watchers.pop(watcher, None)

@@ -1,0 +1,119 @@
+"""The mailbox: two bounded lanes and one reader.
+
+Rule 1: nothing in this file waits except `wait`, and nothing is taken out there: a cancelled
+        reader has lost nothing.
+Rule 2: full refuses and gives the message back; closed refuses.
+Rule 3: closing hands out everything inside in the same step, so nothing slips in behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import trio
+from trio.lowlevel import Abort, reschedule
+
+from ._errors import ActorStopped, MailboxFull
+
+
+class Nothing:
+    """The type of `NOTHING`: there is no message to take (None is a fine message)."""
+
+
+NOTHING: Final = Nothing()
+_CLOSED: Final = -1
+
+
+class Mailbox:
+    """Messages for one actor; survives its incarnations, closed at its end."""
+
+    __slots__ = ("_limit", "_ordinary", "_reader", "_urgent", "capacity", "owner")
+
+    def __init__(self, owner: str, capacity: int) -> None:
+        self.owner = owner
+        self.capacity = capacity
+        # Invariant: `_limit` is the capacity while open and _CLOSED ever after, so that one
+        # comparison on the way in answers both "full?" and "closed?".
+        self._limit = capacity
+        self._ordinary: deque[Any] = deque()
+        # An empty deque weighs more than half a KiB and most actors never get anything
+        # urgent, so this lane is made on first use.
+        self._urgent: deque[Any] | None = None
+        # Invariant: the one task in `wait`, from parking until it is woken or cancelled.
+        self._reader: trio.lowlevel.Task | None = None
+
+    def put(self, message: object, *, urgent: bool = False) -> None:
+        """Take the message in, or raise `MailboxFull` or `ActorStopped` and leave it out."""
+        lane = self._urgent_lane() if urgent else self._ordinary
+        if len(lane) >= self._limit:
+            raise self._refusal(message)
+        lane.append(message)
+        if self._reader is not None:
+            self.wake()
+
+    def put_reserved(self, message: object) -> None:
+        """Take in news that was promised a place: an end that the owner watches for.
+
+        It goes behind whatever the ended actor sent before, and may exceed the capacity by
+        at most one for each watch. A closed box ignores it: there is nobody to tell.
+        """
+        if self._limit == _CLOSED:
+            return
+        self._ordinary.append(message)
+        self.wake()
+
+    def take(self) -> Any:
+        """The next message, urgent ones first, or NOTHING."""
+        if self._urgent:
+            return self._urgent.popleft()
+        if self._ordinary:
+            return self._ordinary.popleft()
+        return NOTHING
+
+    async def wait(self) -> None:
+        """Sleep until `wake` is called, which every message does. One reader at a time."""
+        self._reader = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._leave)
+
+    def wake(self) -> None:
+        """Let the reader look again, if it sleeps."""
+        reader = self._reader
+        if reader is not None:
+            self._reader = None
+            reschedule(reader)
+
+    def close(self) -> list[Any]:
+        """Refuse from now on, and hand out what was inside, urgent first. Closing twice is fine."""
+        inside = [*(self._urgent or ()), *self._ordinary]
+        self._limit = _CLOSED
+        self._urgent = None
+        self._ordinary.clear()
+        self.wake()
+        return inside
+
+    @property
+    def closed(self) -> bool:
+        return self._limit == _CLOSED
+
+    @property
+    def waiting(self) -> int:
+        return len(self._ordinary)
+
+    @property
+    def waiting_urgent(self) -> int:
+        return len(self._urgent or ())
+
+    def _urgent_lane(self) -> deque[Any]:
+        if self._urgent is None:
+            self._urgent = deque()
+        return self._urgent
+
+    def _refusal(self, message: object) -> ActorStopped | MailboxFull:
+        if self._limit == _CLOSED:
+            return ActorStopped(self.owner)
+        return MailboxFull(self.owner, message, capacity=self.capacity)
+
+    def _leave(self, _: object) -> Abort:
+        self._reader = None
+        return Abort.SUCCEEDED

@@ -1,0 +1,118 @@
+"""What travels: questions that are owed an answer, the waiting for it, and news of an end.
+
+Any object can be told to an actor. Only an `Ask` can be asked.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from itertools import count
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+import outcome
+import trio
+from trio.lowlevel import Abort, reschedule
+
+from ._errors import AskTimeout
+
+if TYPE_CHECKING:
+    from ._group import Group
+    from ._ref import Ref
+    from ._restart import Exit
+
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Ask(Generic[Answer]):
+    """A message that is owed one answer, and knows its type.
+
+    Derive a frozen class from `Ask[int]`, and `await ref.ask(...)` of it is an `int`: what
+    `receive` returns for it.
+    """
+
+    __slots__ = ()
+
+
+@attrs.frozen(eq=False)
+class Ended:
+    """Told to everyone who watches `ref` (or a group) when it has ended for good, and why."""
+
+    ref: Ref | Group
+    reason: Exit
+
+
+class Question:
+    """An `Ask` on its way, with the task that waits for the answer.
+
+    Invariant: `asker` is the waiting task from the moment the question is put into a mailbox
+    until the first of answer, failure, time-out or the asker's own cancellation; None ever
+    after, so that whatever comes later is dropped.
+    """
+
+    __slots__ = ("asker", "message")
+
+    def __init__(self, message: Ask[Any], asker: trio.lowlevel.Task) -> None:
+        self.message = message
+        self.asker: trio.lowlevel.Task | None = asker
+
+    def answer(self, value: object) -> None:
+        asker = self.asker
+        if asker is not None:
+            self.asker = None
+            reschedule(asker, outcome.Value(value))
+
+    def fail(self, error: BaseException) -> None:
+        asker = self.asker
+        if asker is not None:
+            self.asker = None
+            reschedule(asker, outcome.Error(error))
+
+    def abandon(self, _: object) -> Abort:
+        """The asker was cancelled while it waited (trio calls this)."""
+        self.asker = None
+        return Abort.SUCCEEDED
+
+
+class Timeouts:
+    """The deadlines of all questions of one system, kept by one task.
+
+    A cancel scope around every ask would do the same and cost more than the rest of the
+    ask together; this is a heap, pushed to by the asker and looked at by one sleeping task.
+    """
+
+    def __init__(self) -> None:
+        # Invariant: every question that still waits is in the heap; answered ones stay until
+        # their deadline or the next pruning, whichever comes first.
+        self._heap: list[tuple[float, int, float, str, Question]] = []
+        self._numbers = count()  # so that equal deadlines never compare questions
+        self._prune_above = 1024
+        self._nap = trio.CancelScope()
+
+    def add(self, question: Question, name: str, timeout_seconds: float) -> None:
+        deadline = trio.current_time() + timeout_seconds
+        entry = (deadline, next(self._numbers), timeout_seconds, name, question)
+        heapq.heappush(self._heap, entry)
+        self._nap.deadline = min(self._nap.deadline, deadline)
+        if len(self._heap) > self._prune_above:
+            self._prune()
+
+    async def run(self) -> None:
+        """Fail what is overdue, for ever; runs until cancelled."""
+        while True:
+            next_deadline = self._heap[0][0] if self._heap else math.inf
+            with trio.CancelScope(deadline=next_deadline) as self._nap:
+                await trio.sleep_forever()
+            self._fail_overdue(trio.current_time())
+
+    def _fail_overdue(self, now: float) -> None:
+        while self._heap and self._heap[0][0] <= now:
+            _, _, timeout_seconds, name, question = heapq.heappop(self._heap)
+            if question.asker is not None:
+                question.fail(AskTimeout(name, timeout_seconds=timeout_seconds))
+
+    def _prune(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[4].asker is not None]
+        heapq.heapify(self._heap)
+        self._prune_above = 2 * len(self._heap) + 1024

@@ -1,0 +1,154 @@
+"""The handle on an actor: what everybody else holds, and all they may do.
+
+A `Ref` outlives restarts. It stays valid, and useless, when the actor has ended for good.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+from trio.lowlevel import checkpoint_if_cancelled, current_task, wait_task_rescheduled
+
+from ._errors import AskSelf, BadSpec
+from ._message import Ask, Question
+
+if TYPE_CHECKING:
+    from ._cell import Cell
+    from ._child import Child, State
+    from ._group import Group
+    from ._restart import Exit
+
+Answer = TypeVar("Answer")
+
+
+@attrs.frozen
+class Statistics:
+    """What an actor was doing at one instant.
+
+    `waiting` and `waiting_urgent` messages are in the mailbox, `handled` were taken out of it
+    by any incarnation, `lost` were inside when it closed for good.
+    """
+
+    name: str
+    state: State
+    waiting: int
+    waiting_urgent: int
+    capacity: int
+    handled: int
+    lost: int
+    restarts: int
+
+
+class Ref:
+    """Send to an actor, stop it, wait for it, watch others on its behalf."""
+
+    __slots__ = ("__weakref__", "_child", "_mailbox", "name")
+
+    def __init__(self, cell: Cell) -> None:
+        self.name = cell.name
+        self._child = cell
+        self._mailbox = cell.mailbox
+
+    def __repr__(self) -> str:
+        return f"<Ref {self.name!r} {self._child.state}>"
+
+    def tell(self, message: Any, *, urgent: bool = False) -> None:
+        """Put a message into the mailbox; never waits.
+
+        Urgent messages overtake ordinary ones and have room of their own. Raises
+        `MailboxFull`, which carries the message, or `ActorStopped`.
+        """
+        self._mailbox.put(message, urgent=urgent)
+
+    async def ask(
+        self, message: Ask[Answer], *, timeout_seconds: float = 5.0, urgent: bool = False
+    ) -> Answer:
+        """Send a question and wait for its answer.
+
+        Raises what `receive` raised; `AskTimeout` after `timeout_seconds` (`math.inf` waits
+        for ever); `ActorStopped` at once if the actor is stopping or over, or when it ends
+        before it answered; `MailboxFull`; `AskSelf` at once when an actor asks itself.
+        If cancelled before the message is sent, it is not sent. If cancelled later the
+        message may still be handled, and its answer is dropped.
+        """
+        if not timeout_seconds >= 0.0:
+            raise BadSpec(
+                "timeout_seconds",
+                f"{timeout_seconds!r} is not a number of at least 0",
+                hint="give the seconds to wait, or math.inf",
+            )
+        if not isinstance(message, Ask):
+            raise BadSpec(
+                "message",
+                f"{type(message).__name__} is no question",
+                hint="derive it from actors.Ask[...], or use tell()",
+            )
+        await checkpoint_if_cancelled()
+        asker = current_task()
+        cell = self._child
+        if asker is cell.task:
+            raise AskSelf(self.name, verb="ask", instead="call the method directly, or tell()")
+        question = Question(message, asker)
+        self._mailbox.put(question, urgent=urgent)
+        if timeout_seconds != math.inf:
+            cell.house.timeouts.add(question, self.name, timeout_seconds)
+        answer: Answer = await wait_task_rescheduled(question.abandon)
+        return answer
+
+    def stop_nowait(self) -> None:
+        """Begin to stop it and return at once; an actor may do this to itself.
+
+        The mailbox closes now and what is inside fails with `ActorStopped`. The message in
+        hand and `on_stop` get `shutdown_seconds` together, then they are cancelled. Stopping
+        twice, or something that is over, is fine.
+        """
+        self._child.request_stop()
+
+    async def stop(self) -> None:
+        """`stop_nowait`, and wait until it has ended. Giving up the wait does not undo the stop."""
+        self._child.refuse_self("stop", "raise actors.StopActor, or use stop_nowait()")
+        await checkpoint_if_cancelled()
+        self._child.request_stop()
+        await self._child.wait_over()
+
+    async def wait_stopped(self) -> Exit:
+        """Wait until it has ended for good, and say how: Finished, Stopped, Killed, Crashed.
+
+        Restarts in between do not count as an end. Raises `GaveUp` if it was given up.
+        """
+        self._child.refuse_self("wait for", "watch() it, or wait somewhere else")
+        return await self._child.wait_stopped()
+
+    def watch(self, other: Ref | Group) -> None:
+        """Have this actor told `Ended` when `other` has ended for good; at once if it has.
+
+        The news comes exactly once, after everything `other` sent before, and needs no room
+        in the mailbox. Watching twice is watching once. Raises `ActorStopped` if this actor
+        is itself stopping or over.
+        """
+        self._child.watch(child_of(other))
+
+    def unwatch(self, other: Ref | Group) -> None:
+        """Take a watch back. News already in the mailbox stays there."""
+        self._child.unwatch(child_of(other))
+
+    def statistics(self) -> Statistics:
+        """A frozen picture of this instant."""
+        cell, mailbox = self._child, self._mailbox
+        return Statistics(
+            name=self.name,
+            state=cell.state,
+            waiting=mailbox.waiting,
+            waiting_urgent=mailbox.waiting_urgent,
+            capacity=mailbox.capacity,
+            handled=cell.handled,
+            lost=cell.lost,
+            restarts=cell.restarts,
+        )
+
+
+def child_of(handle: Ref | Group) -> Child:
+    """The supervised child behind a public handle."""
+    return handle._child  # noqa: SLF001 - Ref and Group are the two faces of a Child

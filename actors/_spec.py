@@ -1,0 +1,140 @@
+"""How a child or a group is described, and what is refused, naming the field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, TypeAlias, get_args
+
+import attrs
+
+from ._actor import Actor
+from ._errors import BadSpec, NameTaken
+from ._restart import (
+    RestartKind,
+    RestartPolicy,
+    Strategy,
+    refuse_unless_count,
+    refuse_unless_number,
+    refuse_unless_one_of,
+)
+
+StopOrder: TypeAlias = Literal["reverse", "together"]
+MakeActor: TypeAlias = Callable[[], Actor]
+
+
+# One policy for each kind is enough for everyone who leaves the numbers alone.
+_PLAIN: Final = {kind: RestartPolicy(kind) for kind in get_args(RestartKind)}
+
+
+def as_policy(restart: RestartKind | RestartPolicy) -> RestartPolicy:
+    """A policy, also from its kind alone."""
+    if isinstance(restart, RestartPolicy):
+        return restart
+    refuse_unless_one_of("restart", restart, RestartKind)
+    return _PLAIN[restart]
+
+
+def refuse_unless_name(field: str, name: object) -> None:
+    """Raise `BadSpec` unless `name` is text with something in it."""
+    if not isinstance(name, str) or not name.strip():
+        raise BadSpec(field, f"{name!r} is no name", hint="give a name that is not blank")
+
+
+@attrs.frozen
+class ChildSpec:
+    """One child: its name, how to make it, when to restart it, how to stop it.
+
+    `start` is an `Actor` class, any callable that makes an actor, or a `GroupSpec` for a
+    group within the group. `restart` is a kind; how often and how patiently is the group's
+    to say, so a `RestartPolicy` is taken only if it leaves the rest at its defaults.
+    `shutdown_seconds` is how long the message in hand and `on_stop` may take together
+    when it is stopped: 0 cancels at once, `math.inf` waits.
+    """
+
+    name: str
+    start: MakeActor | GroupSpec
+    restart: RestartKind | RestartPolicy = attrs.field(default="transient", kw_only=True)
+    capacity: int = attrs.field(default=1024, kw_only=True)
+    shutdown_seconds: float = attrs.field(default=5.0, kw_only=True)
+    policy: RestartPolicy = attrs.field(
+        init=False,
+        repr=False,
+        default=attrs.Factory(lambda self: as_policy(self.restart), takes_self=True),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse_unless_name("name", self.name)
+        if not callable(self.start) and not isinstance(self.start, GroupSpec):
+            raise BadSpec(
+                "start",
+                f"{self.start!r} cannot be called",
+                hint="give an Actor class, a callable that makes an actor, or a GroupSpec",
+            )
+        if isinstance(self.start, GroupSpec) and (self.capacity, self.shutdown_seconds) != (
+            1024,
+            5.0,
+        ):
+            raise BadSpec(
+                "shutdown_seconds" if self.capacity == 1024 else "capacity",
+                f"{self.name} is a group, and a group has none",
+                hint="give it to the group's children",
+            )
+        refuse_unless_count("capacity", self.capacity, least=1)
+        refuse_unless_number("shutdown_seconds", self.shutdown_seconds, least=0.0, finite=False)
+
+
+def _as_tuple(children: Iterable[ChildSpec]) -> tuple[ChildSpec, ...]:
+    return tuple(children)
+
+
+@attrs.frozen
+class GroupSpec:
+    """Children that belong together, and what the end of one means for the others.
+
+    They start in order and stop in `stop_order`: `reverse`, each one over before the next
+    is asked, or `together`, all asked at once (for many that do not lean on each other).
+    """
+
+    children: tuple[ChildSpec, ...] = attrs.field(converter=_as_tuple)
+    strategy: Strategy = attrs.field(default="one_for_one", kw_only=True)
+    max_restarts: int = attrs.field(default=3, kw_only=True)
+    within_seconds: float = attrs.field(default=5.0, kw_only=True)
+    backoff_seconds: float = attrs.field(default=0.0, kw_only=True)
+    max_backoff_seconds: float = attrs.field(default=60.0, kw_only=True)
+    stop_order: StopOrder = attrs.field(default="reverse", kw_only=True)
+    policy: RestartPolicy = attrs.field(
+        init=False,
+        repr=False,
+        default=attrs.Factory(lambda self: _group_policy(self), takes_self=True),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse_unless_one_of("strategy", self.strategy, Strategy)
+        refuse_unless_one_of("stop_order", self.stop_order, StopOrder)
+        names = set()
+        for child in self.children:
+            if not isinstance(child, ChildSpec):
+                raise BadSpec("children", f"{child!r} is no ChildSpec", hint="give ChildSpecs")
+            if child.name in names:
+                raise NameTaken(child.name, where="the group")
+            names.add(child.name)
+            refuse_private_intensity(child)
+
+
+def _group_policy(group: GroupSpec) -> RestartPolicy:
+    return RestartPolicy(
+        max_restarts=group.max_restarts,
+        within_seconds=group.within_seconds,
+        backoff_seconds=group.backoff_seconds,
+        max_backoff_seconds=group.max_backoff_seconds,
+    )
+
+
+def refuse_private_intensity(child: ChildSpec) -> None:
+    """Raise `BadSpec` if a member of a group brings numbers that only the group may set."""
+    if child.policy != _PLAIN[child.policy.kind]:
+        raise BadSpec(
+            "restart",
+            f"{child.name} brings an intensity or back-off of its own into a group",
+            hint="restarts are counted for the whole group: give the numbers to start_group",
+        )

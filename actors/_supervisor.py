@@ -1,0 +1,359 @@
+"""A supervisor: starts children in order, brings them back by its strategy, stops them in reverse.
+
+Rule 1: it has no task of its own. Ends arrive as calls from the dying child's task; a task
+        exists only while something is being brought back, collapses or stops.
+Rule 2: a name is checked and reserved in one step, before the first await.
+Rule 3: what to do is decided by `judge` and `reach`; this file only does it.
+Rule 4: one child's end never cancels a sibling, and never reaches a nursery.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+import trio
+
+from ._cell import Cell
+from ._child import Child, House
+from ._errors import ActorStopped, GaveUp, NameTaken
+from ._recovery import Recovery
+from ._restart import (
+    Crashed,
+    Exit,
+    Finished,
+    GiveUp,
+    Leave,
+    Restart,
+    RestartKind,
+    RestartPolicy,
+    Stopped,
+    describe,
+    judge,
+)
+from ._spec import ChildSpec, GroupSpec
+
+if TYPE_CHECKING:
+    from ._group import Group
+
+logger = logging.getLogger("actors")
+
+
+class Supervisor(Child):
+    """A group as its own supervisor sees it, and as its children see theirs."""
+
+    __slots__ = (
+        "_children",
+        "_culprit",
+        "_early",
+        "_grace_seconds",
+        "_group",
+        "_recoveries",
+        "spec",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        spec: GroupSpec,
+        *,
+        policy: RestartPolicy,
+        supervisor: Supervisor | None,
+        house: House,
+    ) -> None:
+        super().__init__(name, policy, supervisor=supervisor, house=house)
+        self.spec = spec
+        # Invariant: in start order. A child is here from the moment its name is reserved
+        # until it is over (and after that, if it was declared in the spec).
+        self._children: dict[str, Child] = {}
+        # What is being brought back: by child in one_for_one, under None for the whole group.
+        self._recoveries: dict[Child | None, Recovery] = {}
+        # Ends that came before the whole group was up; they are judged when it is.
+        self._early: list[tuple[Child, Exit]] = []
+        # Why this group fell, and through whom, from giving up until it is launched again.
+        self._culprit: tuple[Child, GaveUp] | None = None
+        self._grace_seconds = math.inf
+        self._group: Group | None = None
+        for child_spec in spec.children:
+            child = self.make_child(child_spec)
+            child.declared = child.admitted = True
+            self._children[child.name] = child
+
+    @property
+    def handle(self) -> Group:
+        if self._group is None:
+            from ._group import Group  # noqa: PLC0415 - the two halves of one thing need each other
+
+            self._group = Group(self)
+        return self._group
+
+    @property
+    def is_root(self) -> bool:
+        """The root counts restarts for each child by itself, every other group for all its own."""
+        return self.supervisor is None
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        return tuple(self._children.values())
+
+    def find(self, name: str) -> Child | None:
+        return self._children.get(name)
+
+    def runs_in(self, task: trio.lowlevel.Task) -> bool:
+        return any(child.runs_in(task) for child in self._children.values())
+
+    # Starting ---------------------------------------------------------------------------
+
+    def make_child(self, spec: ChildSpec) -> Child:
+        """The child that `spec` describes, neither listed nor launched."""
+        if isinstance(spec.start, GroupSpec):
+            return Supervisor(
+                spec.name, spec.start, policy=spec.policy, supervisor=self, house=self.house
+            )
+        return Cell(spec, spec.start, supervisor=self, house=self.house)
+
+    def admit(self, child: Child) -> None:
+        """Reserve the child's name, or raise `NameTaken` or `ActorStopped`."""
+        if self.wanted == "halt":
+            raise ActorStopped(self.name, hint="it is being restarted: try again when it is up")
+        if self.wanted == "stop":
+            raise ActorStopped(self.name)
+        namesake = self._children.get(child.name)
+        if namesake is not None and namesake.reason is None:
+            raise NameTaken(child.name, where=self.name)
+        self._children.pop(child.name, None)  # a newcomer is last in order, also under an old name
+        self._children[child.name] = child
+
+    async def start_admitted(self, child: Child) -> None:
+        """Launch a child for the first time; if that fails nothing is left and the reason is raised."""
+        try:
+            exit_ = await child.launch()
+        except BaseException:
+            self._forget_unborn(child, Stopped())
+            raise
+        if exit_ is None:
+            child.admitted = True
+            return
+        self._forget_unborn(child, exit_)
+        if isinstance(exit_, Crashed):
+            raise exit_.error
+        raise ActorStopped(child.name, hint="it ended, or was stopped, before it was up")
+
+    def _forget_unborn(self, child: Child, exit_: Exit) -> None:
+        self._forget(child)
+        child.finish(exit_)
+
+    async def launch(self) -> Exit | None:
+        self.state = "starting"
+        self.wanted = "run"
+        self.recent = ()
+        self._early = []
+        self._culprit = None
+        try:
+            failure = await self._launch_children()
+        except BaseException:
+            # Bounded because everyone is cancelled at once; a child that refuses even that
+            # would hold up its nursery in plain trio too.
+            with trio.CancelScope(shield=True):
+                await self.halt(grace_seconds=0.0)
+            raise
+        if failure is not None:
+            await self.halt()
+            return failure
+        self.state = "running"
+        early, self._early = self._early, []
+        for child, exit_ in early:
+            if child.reason is None:
+                self.child_exited(child, exit_)
+        return None
+
+    async def _launch_children(self) -> Exit | None:
+        for child in self.children:
+            if child.reason is not None:
+                continue
+            exit_ = await child.launch()
+            if self.wanted != "run":
+                return Stopped()
+            if isinstance(exit_, Finished):
+                self.child_over(child, exit_)
+            elif exit_ is not None:
+                return exit_
+        return None
+
+    # Ends -------------------------------------------------------------------------------
+
+    def child_exited(self, child: Child, exit_: Exit) -> None:
+        """A child ended by itself: decide, count, and see to it."""
+        child.state = "restarting"
+        if self.wanted == "stop":
+            self.child_over(child, exit_)
+        elif self.wanted == "halt":
+            pass  # it is down, as it soon would have been
+        elif self.state == "starting":
+            self._early.append((child, exit_))
+        else:
+            self._see_to(child, exit_)
+
+    def _see_to(self, child: Child, exit_: Exit) -> None:
+        policy = child.policy if self.is_root else self.spec.policy
+        counter = child if self.is_root else self
+        verdict = judge(
+            child.policy.kind,
+            exit_,
+            policy=policy,
+            recent=counter.recent,
+            now=trio.current_time(),
+            jitter=self.house.jitter(),
+        )
+        match verdict:
+            case Leave():
+                _log_end(child, exit_, "is over")
+                self.child_over(child, exit_)
+            case Restart(after_seconds, recent):
+                _log_end(child, exit_, "will be restarted")
+                counter.recent = recent
+                self._bring_back(child, after_seconds)
+            case GiveUp():
+                _log_end(child, exit_, "is given up")
+                self._give_up(child, exit_, policy)
+
+    def child_over(self, child: Child, exit_: Exit) -> None:
+        """A child has ended for good: settle it, and forget it unless it was declared."""
+        self._forget(child)
+        for recovery in tuple(self._recoveries.values()):
+            recovery.discard(child)
+        child.finish(exit_)
+        if self.is_root and isinstance(exit_, GaveUp):
+            self.house.escalate(exit_)
+
+    def _forget(self, child: Child) -> None:
+        if not child.declared and self._children.get(child.name) is child:
+            del self._children[child.name]
+
+    # Bringing back ----------------------------------------------------------------------
+
+    def roster(self) -> list[tuple[str, RestartKind]]:
+        """Who can be reached by a restart, in start order."""
+        return [
+            (child.name, child.policy.kind)
+            for child in self._children.values()
+            if child.admitted and child.reason is None
+        ]
+
+    def _bring_back(self, child: Child, after_seconds: float) -> None:
+        key = child if self.spec.strategy == "one_for_one" else None
+        recovery = self._recoveries.get(key)
+        if recovery is None:
+            recovery = self._recoveries[key] = Recovery(self, key)
+            self.house.nursery.start_soon(recovery.run, name=f"{self.name}: restart")
+        recovery.add(child, not_before=trio.current_time() + after_seconds)
+
+    def recovered(self, recovery: Recovery) -> None:
+        """A recovery has nothing left to do, or was called off."""
+        if self._recoveries.get(recovery.key) is recovery:
+            del self._recoveries[recovery.key]
+
+    def _call_off_recoveries(self) -> None:
+        for recovery in tuple(self._recoveries.values()):
+            recovery.call_off()
+
+    # Giving up --------------------------------------------------------------------------
+
+    def _give_up(self, child: Child, exit_: Exit, policy: RestartPolicy) -> None:
+        gave_up = GaveUp(
+            child.name if self.is_root else self.name,
+            culprit=child.name,
+            how=describe(exit_),
+            max_restarts=policy.max_restarts,
+            within_seconds=policy.within_seconds,
+        )
+        gave_up.__cause__ = exit_.error if isinstance(exit_, Crashed) else None
+        if isinstance(exit_, GaveUp):
+            gave_up.__cause__ = exit_
+        if self.is_root:
+            self.child_over(child, gave_up)
+            return
+        self._culprit = (child, gave_up)
+        self.wanted = "halt"
+        self.state = "stopping"
+        self._call_off_recoveries()
+        self.house.nursery.start_soon(self._collapse, gave_up, name=f"{self.name}: give up")
+
+    async def _collapse(self, gave_up: GaveUp) -> None:
+        await self._halt_children(math.inf)
+        # A stop, or a restart from above, that came meanwhile has taken over from here.
+        if self.wanted == "halt" and self._culprit is not None and self._culprit[1] is gave_up:
+            assert self.supervisor is not None
+            self.supervisor.child_exited(self, gave_up)
+
+    # Halting and stopping ---------------------------------------------------------------
+
+    async def halt(self, *, grace_seconds: float = math.inf) -> None:
+        if self.wanted == "run":
+            self.wanted = "halt"
+        self._culprit = None if self.wanted == "halt" else self._culprit
+        self._call_off_recoveries()
+        await self._halt_children(grace_seconds)
+        if self.wanted == "halt":
+            self.state = "restarting"
+
+    async def _halt_children(self, grace_seconds: float) -> None:
+        children = [child for child in reversed(self.children) if child.reason is None]
+        if self.spec.stop_order == "together":
+            async with trio.open_nursery() as nursery:
+                for child in children:
+                    nursery.start_soon(_halt, child, grace_seconds)
+        else:
+            for child in children:
+                await child.halt(grace_seconds=grace_seconds)
+
+    def request_stop(self, *, grace_seconds: float = math.inf) -> None:
+        if self.reason is not None:
+            return
+        self._grace_seconds = min(self._grace_seconds, grace_seconds)
+        if self.wanted == "stop":
+            self._hasten()
+            return
+        self.wanted = "stop"
+        self.state = "stopping"
+        self._call_off_recoveries()
+        self.house.nursery.start_soon(self._stop, name=f"{self.name}: stop")
+
+    def _hasten(self) -> None:
+        for child in self.children:
+            if child.wanted == "stop":
+                child.request_stop(grace_seconds=self._grace_seconds)
+
+    async def _stop(self) -> None:
+        children = [child for child in reversed(self.children) if child.reason is None]
+        if self.spec.stop_order == "together":
+            for child in children:
+                child.request_stop(grace_seconds=self._grace_seconds)
+        for child in children:
+            child.request_stop(grace_seconds=self._grace_seconds)
+            await child.wait_over()
+        exit_: Exit = Stopped() if self._culprit is None else self._culprit[1]
+        if self.supervisor is None:
+            self.finish(exit_)
+        else:
+            self.supervisor.child_over(self, exit_)
+
+    def finish(self, exit_: Exit) -> None:
+        """The group is over; so are its children, which no longer run."""
+        if self._culprit is not None:
+            child, gave_up = self._culprit
+            child.finish(gave_up)
+        for child in reversed(self.children):
+            child.finish(Stopped())
+        super().finish(exit_)
+
+
+async def _halt(child: Child, grace_seconds: float) -> None:
+    await child.halt(grace_seconds=grace_seconds)
+
+
+def _log_end(child: Child, exit_: Exit, consequence: str) -> None:
+    error = exit_.error if isinstance(exit_, Crashed) else None
+    level = logging.ERROR if error or isinstance(exit_, GaveUp) else logging.INFO
+    logger.log(level, "%s %s and %s", child.name, describe(exit_), consequence, exc_info=error)

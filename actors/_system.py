@@ -1,0 +1,114 @@
+"""The roof: opens the root of all actors, and closes it in order whatever happens inside.
+
+Rule 1: actors run in a nursery of their own that is shielded from whoever cancels the
+        program, because an orderly stop needs an order: last started, first stopped.
+Rule 2: the shield ends for certain: when the program is cancelled, every actor is too, at once.
+Rule 3: a failure that nobody handled leaves here exactly once, and bare.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+from trio.lowlevel import checkpoint
+
+from ._child import House
+from ._errors import GaveUp
+from ._group import Group
+from ._message import Timeouts
+from ._restart import Killed, RestartPolicy
+from ._spec import GroupSpec, StopOrder
+from ._supervisor import Supervisor
+
+
+@asynccontextmanager
+async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Group]:
+    """Open the root supervisor; leaving the block stops everything in it, last started first.
+
+    Each actor gets its `shutdown_seconds`. If the block is cancelled they are cancelled at
+    once, still one after the other (`stop_order="together"`: all at the same time).
+    An actor or group that is given up, and that nobody waits for or watches, cancels the
+    block, and its `GaveUp` is raised from here, once. Whatever the block itself raises is
+    raised bare.
+    """
+    failure: BaseException | None = None
+    block = trio.CancelScope()
+    climbing = _Climbing(block)
+    async with trio.open_nursery() as nursery:
+        root: Supervisor = await nursery.start(_keep_house, climbing, stop_order)
+        try:
+            with block:
+                yield root.handle
+        except BaseException as error:  # noqa: BLE001 - raised again below, when all is stopped
+            failure = error
+        try:
+            root.request_stop()
+            await root.wait_over()
+        finally:
+            with trio.CancelScope(shield=True):
+                root.request_stop(grace_seconds=0.0)
+                await root.wait_over()
+            root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
+    _raise_what_is_left(failure, climbing.left(cut_short=block.cancelled_caught))
+
+
+class _Climbing:
+    """A GaveUp on its way out of the program."""
+
+    def __init__(self, block: trio.CancelScope) -> None:
+        self._block = block
+        self._all: list[GaveUp] = []
+
+    async def climb(self, gave_up: GaveUp) -> None:
+        self._all.append(gave_up)
+        # Whoever was woken by the same crash gets a turn to say that it handles the matter.
+        await checkpoint()
+        await checkpoint()
+        if not gave_up.handled:
+            self._block.cancel(reason=str(gave_up))
+
+    def left(self, *, cut_short: bool) -> GaveUp | None:
+        unhandled = [gave_up for gave_up in self._all if cut_short or not gave_up.handled]
+        return unhandled[0] if unhandled else None
+
+
+async def _keep_house(
+    climbing: _Climbing,
+    stop_order: StopOrder,
+    task_status: trio.TaskStatus[Supervisor],
+) -> None:
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as nursery:
+            house = House(
+                nursery=nursery,
+                timeouts=Timeouts(),
+                jitter=random.random,
+                escalate=lambda gave_up: nursery.start_soon(climbing.climb, gave_up),
+            )
+            root = Supervisor(
+                "actors",
+                GroupSpec((), stop_order=stop_order),
+                policy=RestartPolicy("temporary"),
+                supervisor=None,
+                house=house,
+            )
+            root.state = "running"
+            try:
+                task_status.started(root)
+                await house.timeouts.run()
+            finally:
+                # Reached in order, when all is stopped; or out of order, when something that
+                # is no Exception tore the nursery down. Then nobody may be left waiting.
+                root.finish(Killed())
+
+
+def _raise_what_is_left(failure: BaseException | None, gave_up: GaveUp | None) -> None:
+    if failure is not None and gave_up is not None:
+        raise BaseExceptionGroup("the block failed, and an actor was given up", [failure, gave_up])
+    if failure is not None:
+        raise failure
+    if gave_up is not None:
+        raise gave_up

@@ -1,0 +1,66 @@
+"""Many runs of one program, to find the seeds under which it fails.
+
+Rule 1: an error is a finding; an interrupt of the whole process, or a simulator that cannot work,
+        is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Self, TypeVarTuple
+
+from ._errors import SimulatorBroken
+from ._schedule import PolicyName, policy_of
+from ._simulate import MAX_STEPS, make_sure_it_can_run, simulate
+
+Args = TypeVarTuple("Args")
+
+
+class FailingSeed(int):
+    """A seed under which the program failed: `simulate(main, seed=it)` fails the same way.
+
+    It is the number, and knows its `policy` and the `error`.
+    """
+
+    policy: PolicyName
+    error: Exception
+
+    def __new__(cls, seed: int, *, policy: PolicyName, error: Exception) -> Self:
+        failing = super().__new__(cls, seed)
+        failing.policy = policy
+        failing.error = error
+        return failing
+
+    def __repr__(self) -> str:
+        return f"<seed {int(self)}, {self.policy}: {self.error!r}>"
+
+    def __str__(self) -> str:
+        return str(int(self))
+
+
+def explore(
+    main: Callable[[*Args], Awaitable[object]],
+    *args: *Args,
+    seeds: Iterable[int] = range(200),
+    policy: PolicyName | None = None,
+    max_failures: int | None = None,
+    max_steps: int = MAX_STEPS,
+) -> list[FailingSeed]:
+    """Simulate `main(*args)` anew under each seed; give those that failed, in order.
+
+    Without `policy` the seeds take turns through all of them. With `max_failures` it stops as
+    soon as it has found so many.
+    """
+    make_sure_it_can_run()
+    failing: list[FailingSeed] = []
+    for seed in seeds:
+        if max_failures is not None and len(failing) >= max_failures:
+            break
+        try:
+            simulate(main, *args, seed=seed, policy=policy, max_steps=max_steps)
+        except SimulatorBroken:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the program raises is the finding
+            found = FailingSeed(seed, policy=policy_of(seed, policy), error=error)
+            failing.append(found)
+    return failing

@@ -1,0 +1,30 @@
+"""Where a task waits, in lines that a reader can open.
+
+Rule 1: only public names of trio, and only when something went wrong: walking stacks is slow.
+Rule 2: trio's own lines are left out, unless there are no others.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import trio
+from trio.lowlevel import Task
+
+TRIO_FOLDER = str(Path(trio.__file__).parent)
+
+
+def where(task: Task) -> list[str]:
+    """The awaits a blocked task stands in, the outermost first."""
+    frames = traceback.StackSummary.extract(task.iter_await_frames())
+    own = [frame for frame in frames if not frame.filename.startswith(TRIO_FOLDER)]
+    return [
+        f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}"
+        for frame in own or frames[:1]
+    ]
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -1,0 +1,70 @@
+"""Every check of this project, one session each.
+
+    python -m pip install nox && nox -s tests
+
+needs Python 3.11 and pip, nothing else. uv makes the environments when it is there.
+Words after `--` go to the tool: `nox -s tests -- -k mailbox -x`.
+"""
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["tests", "lint", "types", "docs"]
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """The project as it stands in this folder, and the named dependency groups.
+
+    nox reads the groups itself: `pip install --group` needs a pip that not everyone has.
+    """
+    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests, and every program in README.md and docs/."""
+    install(session, "test")
+    session.run("pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, format, and who may import whom."""
+    install(session, "lint")
+    session.run("ruff", "check", *session.posargs)
+    session.run("ruff", "format", "--check")
+    session.run("lint-imports", "--no-cache", "--no-logo")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy, strict, on both packages and on what tests and builds them."""
+    install(session, "types")
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as HTML in docs/_build/html; a warning is an error."""
+    install(session, "docs")
+    session.run("towncrier", "build", "--draft", silent=True)  # the fragments can be read
+    build = ["sphinx-build", "-q", "-W", "--keep-going", "-b", "html", *session.posargs]
+    session.run(*build, "docs", "docs/_build/html")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The figures, side by side with peers that this session installs."""
+    install(session, "bench")
+    session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Many thousands of seeded schedules: minutes, not seconds."""
+    install(session, "test")
+    session.run("pytest", "-n", "auto", "-m", "soak", *session.posargs)

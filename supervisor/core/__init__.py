@@ -1,0 +1,10 @@
+"""The decisions: what a session becomes when it is told something.
+
+Rule 1: everything here is pure. Time, ids, capabilities and limits arrive inside events;
+        what is to be done leaves as effects.
+Rule 2: this room knows neither `actors` nor trio, no clock, no chance, no file, no process.
+        `nox -s lint` holds it to that.
+
+Nothing is decided here yet: ids, events, effects and the table of rules come next. The room
+is open already so that its contract is in force from the first line written in it.
+"""
