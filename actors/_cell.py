@@ -162,7 +162,8 @@ class Cell(Child):
         self.task = trio.lowlevel.current_task()
         try:
             with scope:
-                await checkpoint_if_cancelled()
+                if scope.cancel_called:  # called off before it began
+                    await checkpoint()
                 actor = self._make_actor()
                 await actor.on_start()
                 self._tell_starter()
@@ -172,7 +173,7 @@ class Cell(Child):
                     exit_ = await self._clean_up(actor, exit_)
         except StopActor:
             exit_ = Finished()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - rule 1: it becomes news
             exit_ = Crashed(error)
         except BaseException:
             # The program itself is being torn down; nobody may be left waiting by that.
@@ -194,11 +195,11 @@ class Cell(Child):
         return actor
 
     async def _serve(self, receive: Callable[[Any], Awaitable[Any]]) -> Exit:
-        mailbox = self.mailbox
+        mailbox, take = self.mailbox, self.mailbox.take
         await checkpoint_if_cancelled()
         try:
             while self.wanted == "run":
-                message = mailbox.take()
+                message = take()
                 if message is NOTHING:
                     await mailbox.wait()
                     continue
@@ -211,11 +212,11 @@ class Cell(Child):
                         raise
                 else:
                     await receive(message)
-                if self.handled % _BATCH == 0:
+                if not self.handled % _BATCH:
                     await checkpoint()
         except StopActor:
             return Finished()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - rule 1: it becomes news
             return Crashed(error)
         return Stopped()
 

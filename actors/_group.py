@@ -15,6 +15,8 @@ from ._errors import UnknownActor
 from ._ref import Ref
 from ._restart import Exit, RestartKind, RestartPolicy, Strategy
 from ._spec import (
+    DEFAULT_CAPACITY,
+    DEFAULT_SHUTDOWN_SECONDS,
     ChildSpec,
     GroupSpec,
     StopOrder,
@@ -68,8 +70,8 @@ class Group:
         *,
         name: str | None = None,
         restart: RestartKind | RestartPolicy = "transient",
-        capacity: int = 1024,
-        shutdown_seconds: float = 5.0,
+        capacity: int = DEFAULT_CAPACITY,
+        shutdown_seconds: float = DEFAULT_SHUTDOWN_SECONDS,
     ) -> Ref:
         """Start an actor, and answer when its `on_start` is done.
 
@@ -201,6 +203,6 @@ class Group:
             refuse_unless_name("name", name)
             return name
         kind = start.__name__.lower() if isinstance(start, type) else "actor"
-        while (made := f"{kind}-{next(self._numbers)}") in self:
-            pass
+        while self._child.find(made := f"{kind}-{next(self._numbers)}") is not None:
+            pass  # someone chose just that name; the next number is free, or the one after
         return made

@@ -28,28 +28,28 @@ _CLOSED: Final = -1
 class Mailbox:
     """Messages for one actor; survives its incarnations, closed at its end."""
 
-    __slots__ = ("_limit", "_ordinary", "_reader", "_urgent", "capacity", "owner")
+    __slots__ = ("capacity", "limit", "ordinary", "owner", "reader", "urgent")
 
     def __init__(self, owner: str, capacity: int) -> None:
         self.owner = owner
         self.capacity = capacity
-        # Invariant: `_limit` is the capacity while open and _CLOSED ever after, so that one
+        # Invariant: `limit` is the capacity while open and _CLOSED ever after, so that one
         # comparison on the way in answers both "full?" and "closed?".
-        self._limit = capacity
-        self._ordinary: deque[Any] = deque()
+        self.limit = capacity
+        self.ordinary: deque[Any] = deque()
         # An empty deque weighs more than half a KiB and most actors never get anything
         # urgent, so this lane is made on first use.
-        self._urgent: deque[Any] | None = None
+        self.urgent: deque[Any] | None = None
         # Invariant: the one task in `wait`, from parking until it is woken or cancelled.
-        self._reader: trio.lowlevel.Task | None = None
+        self.reader: trio.lowlevel.Task | None = None
 
     def put(self, message: object, *, urgent: bool = False) -> None:
         """Take the message in, or raise `MailboxFull` or `ActorStopped` and leave it out."""
-        lane = self._urgent_lane() if urgent else self._ordinary
-        if len(lane) >= self._limit:
-            raise self._refusal(message)
+        lane = self._urgent_lane() if urgent else self.ordinary
+        if len(lane) >= self.limit:
+            raise self.refusal(message)
         lane.append(message)
-        if self._reader is not None:
+        if self.reader is not None:
             self.wake()
 
     def put_reserved(self, message: object) -> None:
@@ -58,62 +58,62 @@ class Mailbox:
         It goes behind whatever the ended actor sent before, and may exceed the capacity by
         at most one for each watch. A closed box ignores it: there is nobody to tell.
         """
-        if self._limit == _CLOSED:
+        if self.limit == _CLOSED:
             return
-        self._ordinary.append(message)
+        self.ordinary.append(message)
         self.wake()
 
     def take(self) -> Any:
         """The next message, urgent ones first, or NOTHING."""
-        if self._urgent:
-            return self._urgent.popleft()
-        if self._ordinary:
-            return self._ordinary.popleft()
+        if self.urgent:
+            return self.urgent.popleft()
+        if self.ordinary:
+            return self.ordinary.popleft()
         return NOTHING
 
     async def wait(self) -> None:
         """Sleep until `wake` is called, which every message does. One reader at a time."""
-        self._reader = trio.lowlevel.current_task()
+        self.reader = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._leave)
 
     def wake(self) -> None:
         """Let the reader look again, if it sleeps."""
-        reader = self._reader
+        reader = self.reader
         if reader is not None:
-            self._reader = None
+            self.reader = None
             reschedule(reader)
 
     def close(self) -> list[Any]:
         """Refuse from now on, and hand out what was inside, urgent first. Closing twice is fine."""
-        inside = [*(self._urgent or ()), *self._ordinary]
-        self._limit = _CLOSED
-        self._urgent = None
-        self._ordinary.clear()
+        inside = [*(self.urgent or ()), *self.ordinary]
+        self.limit = _CLOSED
+        self.urgent = None
+        self.ordinary.clear()
         self.wake()
         return inside
 
     @property
     def closed(self) -> bool:
-        return self._limit == _CLOSED
+        return self.limit == _CLOSED
 
     @property
     def waiting(self) -> int:
-        return len(self._ordinary)
+        return len(self.ordinary)
 
     @property
     def waiting_urgent(self) -> int:
-        return len(self._urgent or ())
+        return len(self.urgent or ())
 
     def _urgent_lane(self) -> deque[Any]:
-        if self._urgent is None:
-            self._urgent = deque()
-        return self._urgent
+        if self.urgent is None:
+            self.urgent = deque()
+        return self.urgent
 
-    def _refusal(self, message: object) -> ActorStopped | MailboxFull:
-        if self._limit == _CLOSED:
+    def refusal(self, message: object) -> ActorStopped | MailboxFull:
+        if self.limit == _CLOSED:
             return ActorStopped(self.owner)
         return MailboxFull(self.owner, message, capacity=self.capacity)
 
     def _leave(self, _: object) -> Abort:
-        self._reader = None
+        self.reader = None
         return Abort.SUCCEEDED

@@ -107,9 +107,13 @@ class Timeouts:
             self._fail_overdue(trio.current_time())
 
     def _fail_overdue(self, now: float) -> None:
-        while self._heap and self._heap[0][0] <= now:
-            _, _, timeout_seconds, name, question = heapq.heappop(self._heap)
-            if question.asker is not None:
+        while self._heap:
+            deadline, _, timeout_seconds, name, question = self._heap[0]
+            waits = question.asker is not None
+            if waits and deadline > now:
+                return
+            heapq.heappop(self._heap)
+            if waits:
                 question.fail(AskTimeout(name, timeout_seconds=timeout_seconds))
 
     def _prune(self) -> None:

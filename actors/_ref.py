@@ -60,7 +60,16 @@ class Ref:
         Urgent messages overtake ordinary ones and have room of their own. Raises
         `MailboxFull`, which carries the message, or `ActorStopped`.
         """
-        self._mailbox.put(message, urgent=urgent)
+        mailbox = self._mailbox
+        if urgent:
+            mailbox.put(message, urgent=True)
+            return
+        # The ordinary case of Mailbox.put, written out: a call costs a fifth of a tell.
+        if len(mailbox.ordinary) >= mailbox.limit:
+            raise mailbox.refusal(message)
+        mailbox.ordinary.append(message)
+        if mailbox.reader is not None:
+            mailbox.wake()
 
     async def ask(
         self, message: Ask[Answer], *, timeout_seconds: float = 5.0, urgent: bool = False

@@ -63,7 +63,7 @@ def describe(exit_: Exit) -> str:
 
 def refuse_unless_number(field: str, value: float, *, least: float, finite: bool) -> None:
     """Raise `BadSpec` unless `value` is a number (no bool, no NaN) of at least `least`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not value >= least or (finite and math.isinf(value)):
         bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
         raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")

@@ -22,6 +22,9 @@ StopOrder: TypeAlias = Literal["reverse", "together"]
 MakeActor: TypeAlias = Callable[[], Actor]
 
 
+DEFAULT_CAPACITY: Final = 1024
+DEFAULT_SHUTDOWN_SECONDS: Final = 5.0
+
 # One policy for each kind is enough for everyone who leaves the numbers alone.
 _PLAIN: Final = {kind: RestartPolicy(kind) for kind in get_args(RestartKind)}
 
@@ -30,8 +33,9 @@ def as_policy(restart: RestartKind | RestartPolicy) -> RestartPolicy:
     """A policy, also from its kind alone."""
     if isinstance(restart, RestartPolicy):
         return restart
-    refuse_unless_one_of("restart", restart, RestartKind)
-    return _PLAIN[restart]
+    if isinstance(restart, str) and restart in _PLAIN:
+        return _PLAIN[restart]
+    return RestartPolicy(restart)  # which refuses it, saying what there is to choose from
 
 
 def refuse_unless_name(field: str, name: object) -> None:
@@ -54,8 +58,8 @@ class ChildSpec:
     name: str
     start: MakeActor | GroupSpec
     restart: RestartKind | RestartPolicy = attrs.field(default="transient", kw_only=True)
-    capacity: int = attrs.field(default=1024, kw_only=True)
-    shutdown_seconds: float = attrs.field(default=5.0, kw_only=True)
+    capacity: int = attrs.field(default=DEFAULT_CAPACITY, kw_only=True)
+    shutdown_seconds: float = attrs.field(default=DEFAULT_SHUTDOWN_SECONDS, kw_only=True)
     policy: RestartPolicy = attrs.field(
         init=False,
         repr=False,
@@ -64,27 +68,43 @@ class ChildSpec:
 
     def __attrs_post_init__(self) -> None:
         refuse_unless_name("name", self.name)
-        if not callable(self.start) and not isinstance(self.start, GroupSpec):
+        if isinstance(self.start, GroupSpec):
+            self._refuse_what_a_group_has_not()
+        elif not callable(self.start):
             raise BadSpec(
                 "start",
                 f"{self.start!r} cannot be called",
                 hint="give an Actor class, a callable that makes an actor, or a GroupSpec",
             )
-        if isinstance(self.start, GroupSpec) and (self.capacity, self.shutdown_seconds) != (
-            1024,
-            5.0,
-        ):
-            raise BadSpec(
-                "shutdown_seconds" if self.capacity == 1024 else "capacity",
-                f"{self.name} is a group, and a group has none",
-                hint="give it to the group's children",
-            )
         refuse_unless_count("capacity", self.capacity, least=1)
         refuse_unless_number("shutdown_seconds", self.shutdown_seconds, least=0.0, finite=False)
 
+    def _refuse_what_a_group_has_not(self) -> None:
+        for field, given, default in (
+            ("capacity", self.capacity, DEFAULT_CAPACITY),
+            ("shutdown_seconds", self.shutdown_seconds, DEFAULT_SHUTDOWN_SECONDS),
+        ):
+            if given != default:
+                raise BadSpec(
+                    field,
+                    f"{self.name} is a group and has no {field}",
+                    hint="give it to the children of the group",
+                )
+
 
 def _as_tuple(children: Iterable[ChildSpec]) -> tuple[ChildSpec, ...]:
+    if not isinstance(children, Iterable):
+        raise BadSpec("children", f"{children!r} is no list", hint="give a list of ChildSpecs")
     return tuple(children)
+
+
+def _group_policy(group: GroupSpec) -> RestartPolicy:
+    return RestartPolicy(
+        max_restarts=group.max_restarts,
+        within_seconds=group.within_seconds,
+        backoff_seconds=group.backoff_seconds,
+        max_backoff_seconds=group.max_backoff_seconds,
+    )
 
 
 @attrs.frozen
@@ -103,9 +123,7 @@ class GroupSpec:
     max_backoff_seconds: float = attrs.field(default=60.0, kw_only=True)
     stop_order: StopOrder = attrs.field(default="reverse", kw_only=True)
     policy: RestartPolicy = attrs.field(
-        init=False,
-        repr=False,
-        default=attrs.Factory(lambda self: _group_policy(self), takes_self=True),
+        init=False, repr=False, default=attrs.Factory(_group_policy, takes_self=True)
     )
 
     def __attrs_post_init__(self) -> None:
@@ -119,15 +137,6 @@ class GroupSpec:
                 raise NameTaken(child.name, where="the group")
             names.add(child.name)
             refuse_private_intensity(child)
-
-
-def _group_policy(group: GroupSpec) -> RestartPolicy:
-    return RestartPolicy(
-        max_restarts=group.max_restarts,
-        within_seconds=group.within_seconds,
-        backoff_seconds=group.backoff_seconds,
-        max_backoff_seconds=group.max_backoff_seconds,
-    )
 
 
 def refuse_private_intensity(child: ChildSpec) -> None:

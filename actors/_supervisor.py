@@ -126,7 +126,7 @@ class Supervisor(Child):
         self._children[child.name] = child
 
     async def start_admitted(self, child: Child) -> None:
-        """Launch a child for the first time; if that fails nothing is left and the reason is raised."""
+        """Launch a child for the first time, or raise why not and leave nothing behind."""
         try:
             exit_ = await child.launch()
         except BaseException:

@@ -5,12 +5,15 @@
     await settle()                          until every other task is blocked
     trio.run(main, clock=VirtualClock())    time-outs cost no time, deadlocks are said aloud
 
-Nothing here needs the rest of `actors`, and nothing that is shipped to run imports it.
+    probe = await Probe.start(system)       an actor that keeps what it is told
+
+Only `Probe` needs the rest of `actors`; nothing that is shipped to run imports any of it.
 """
 
 from ._clock import VirtualClock
 from ._errors import Deadlock, Livelock, SimulationError, SimulatorBroken
 from ._explore import FailingSeed, explore
+from ._probe import Probe
 from ._schedule import Step
 from ._settle import settle
 from ._simulate import simulate
@@ -19,6 +22,7 @@ __all__ = [
     "Deadlock",
     "FailingSeed",
     "Livelock",
+    "Probe",
     "SimulationError",
     "SimulatorBroken",
     "Step",
