@@ -155,9 +155,6 @@ class Group:
         """The names of the children, in start order."""
         return iter([child.name for child in self._child.children])
 
-    def __len__(self) -> int:
-        return len(self._child.children)
-
     def stop_nowait(self) -> None:
         """Begin to stop all children, the last started first, and return at once."""
         self._child.request_stop()

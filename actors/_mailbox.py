@@ -80,8 +80,8 @@ class Mailbox:
         """Let the reader look again, if it sleeps."""
         reader = self.reader
         if reader is not None:
+            reschedule(reader)  # raises in a foreign thread, and then nothing has changed
             self.reader = None
-            reschedule(reader)
 
     def close(self) -> list[Any]:
         """Refuse from now on, and hand out what was inside, urgent first. Closing twice is fine."""

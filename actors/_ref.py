@@ -58,7 +58,8 @@ class Ref:
         """Put a message into the mailbox; never waits.
 
         Urgent messages overtake ordinary ones and have room of their own. Raises
-        `MailboxFull`, which carries the message, or `ActorStopped`.
+        `MailboxFull`, which carries the message, or `ActorStopped`. To be called in trio's
+        own thread; from another one, `trio.from_thread.run_sync(ref.tell, message)`.
         """
         mailbox = self._mailbox
         if urgent:

@@ -54,8 +54,12 @@ def describe(exit_: Exit) -> str:
             return f"crashed with {type(error).__name__}"
         case GaveUp():
             return "gave up"
-        case _:
-            return f"was {type(exit_).__name__.lower()}"
+        case Finished():
+            return "finished"
+        case Stopped():
+            return "was stopped"
+        case Killed():
+            return "was killed"
 
 
 # What was agreed ------------------------------------------------------------------------

@@ -152,15 +152,15 @@ class Supervisor(Child):
         self._culprit = None
         try:
             failure = await self._launch_children()
+            if failure is not None:
+                await self.halt()
+                return failure
         except BaseException:
             # Bounded because everyone is cancelled at once; a child that refuses even that
             # would hold up its nursery in plain trio too.
             with trio.CancelScope(shield=True):
                 await self.halt(grace_seconds=0.0)
             raise
-        if failure is not None:
-            await self.halt()
-            return failure
         self.state = "running"
         early, self._early = self._early, []
         for child, exit_ in early:

@@ -47,11 +47,12 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
         try:
             root.request_stop()
             await root.wait_over()
-        finally:
-            with trio.CancelScope(shield=True):
-                root.request_stop(grace_seconds=0.0)
+        except trio.Cancelled as cancelled:
+            failure = failure or cancelled
+            root.request_stop(grace_seconds=0.0)
+            with trio.CancelScope(shield=True):  # bounded: everyone was cancelled just now
                 await root.wait_over()
-            root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
+        root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
     _raise_what_is_left(failure, climbing.left(cut_short=block.cancelled_caught))
 
 
