@@ -225,6 +225,8 @@ class Cell(Child):
             self._set_deadline(self._shutdown_seconds or _OWN_END_SECONDS)
         try:
             await actor.on_stop(exit_)
+        except StopActor:
+            pass  # it is stopping
         except Exception as error:
             logger.exception("actor %s failed in on_stop", self.name)
             # The first cause wins: a clean-up that fails after a crash explains nothing.
@@ -252,12 +254,12 @@ class Cell(Child):
         self.task = self._scope = None
         starter, self._starter = self._starter, None
         down, self._down = self._down, None
+        if self.wanted != "run" and isinstance(exit_, Crashed):
+            logger.error("actor %s crashed while stopping", self.name, exc_info=exit_.error)
         if self.wanted == "stop":
             self._over_with(exit_)
         elif starter is not None or self.wanted == "halt":
             self.state = "restarting"  # whoever launched or halted it decides what comes next
-            if isinstance(exit_, Crashed) and starter is None:
-                logger.error("actor %s crashed while halting", self.name, exc_info=exit_.error)
         else:
             assert self.supervisor is not None
             self.supervisor.child_exited(self, exit_)

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
-from trio.lowlevel import checkpoint_if_cancelled
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ._actor import Actor
 from ._cell import Cell
 from ._child import Child, State
-from ._errors import UnknownActor
+from ._errors import BadSpec, UnknownActor
 from ._ref import Ref
 from ._restart import Exit, RestartKind, RestartPolicy, Strategy
 from ._spec import (
@@ -20,6 +20,7 @@ from ._spec import (
     ChildSpec,
     GroupSpec,
     StopOrder,
+    as_policy,
     refuse_private_intensity,
     refuse_unless_name,
 )
@@ -80,6 +81,8 @@ class Group:
         `ActorStopped` if this group is stopping or the actor stopped before it was up. If
         it fails or is cancelled, nothing is left behind.
         """
+        if isinstance(start, GroupSpec):
+            raise BadSpec("start", "a GroupSpec makes no actor", hint="use start_group()")
         spec = ChildSpec(
             self._name_for(start, name),
             start,
@@ -110,8 +113,9 @@ class Group:
         """Start children in order, each when the one before is up, as one group.
 
         Above `max_restarts` in `within_seconds` the whole group stops and the failure climbs:
-        it is not restarted by whoever it was started in. If a child fails to start, those
-        before it are stopped in reverse order and its reason is raised.
+        to the group it was started in, which restarts it as one and counts that, or, from the
+        root, out of `open_actors`. If a child fails to start, those before it are stopped in
+        reverse order and its reason is raised.
         """
         spec = GroupSpec(
             children,
@@ -122,11 +126,11 @@ class Group:
             max_backoff_seconds=max_backoff_seconds,
             stop_order=stop_order,
         )
-        await checkpoint_if_cancelled()
+        await checkpoint()  # an empty group would pass none otherwise
         group = Supervisor(
             self._name_for(Group, name),
             spec,
-            policy=RestartPolicy("temporary"),
+            policy=as_policy("transient"),
             supervisor=self._child,
             house=self._child.house,
         )

@@ -82,15 +82,14 @@ class Recovery:
         child = self._supervisor.find(name)
         if child is None or child.reason is not None:
             return
-        await child.halt()
-        if child.reason is not None:
-            return
-        if child.policy.kind == "temporary":
-            self._supervisor.child_over(child, Stopped())
-        else:
-            # It is down because of us. Should the one that crashed be stopped meanwhile, this
+        stays_gone = child.policy.kind == "temporary"
+        if not stays_gone:
+            # It goes down because of us. Should the one that crashed be stopped meanwhile, this
             # one must still come back.
             self._broken[child] = None
+        await child.halt()
+        if stays_gone and child.reason is None:
+            self._supervisor.child_over(child, Stopped())
 
     async def _start(self, name: str) -> None:
         child = self._supervisor.find(name)

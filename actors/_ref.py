@@ -83,7 +83,7 @@ class Ref:
         If cancelled before the message is sent, it is not sent. If cancelled later the
         message may still be handled, and its answer is dropped.
         """
-        if not timeout_seconds >= 0.0:
+        if not isinstance(timeout_seconds, (int, float)) or not timeout_seconds >= 0.0:
             raise BadSpec(
                 "timeout_seconds",
                 f"{timeout_seconds!r} is not a number of at least 0",

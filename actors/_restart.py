@@ -106,7 +106,7 @@ class RestartPolicy:
     max_backoff_seconds: float = attrs.field(default=60.0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        refuse_unless_one_of("restart", self.kind, RestartKind)
+        refuse_unless_one_of("kind", self.kind, RestartKind)
         refuse_unless_count("max_restarts", self.max_restarts, least=0)
         refuse_unless_number("within_seconds", self.within_seconds, least=0.0, finite=False)
         refuse_unless_number("backoff_seconds", self.backoff_seconds, least=0.0, finite=True)

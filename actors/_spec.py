@@ -33,9 +33,8 @@ def as_policy(restart: RestartKind | RestartPolicy) -> RestartPolicy:
     """A policy, also from its kind alone."""
     if isinstance(restart, RestartPolicy):
         return restart
-    if isinstance(restart, str) and restart in _PLAIN:
-        return _PLAIN[restart]
-    return RestartPolicy(restart)  # which refuses it, saying what there is to choose from
+    refuse_unless_one_of("restart", restart, RestartKind)
+    return _PLAIN[restart]
 
 
 def refuse_unless_name(field: str, name: object) -> None:

@@ -45,6 +45,7 @@ class Supervisor(Child):
 
     __slots__ = (
         "_children",
+        "_climbing",
         "_culprit",
         "_early",
         "_grace_seconds",
@@ -73,6 +74,8 @@ class Supervisor(Child):
         self._early: list[tuple[Child, Exit]] = []
         # Why this group fell, and through whom, from giving up until it is launched again.
         self._culprit: tuple[Child, GaveUp] | None = None
+        # The same news while it is on its way up; a stop or a halt from above intercepts it.
+        self._climbing: GaveUp | None = None
         self._grace_seconds = math.inf
         self._group: Group | None = None
         for child_spec in spec.children:
@@ -149,7 +152,7 @@ class Supervisor(Child):
         self.wanted = "run"
         self.recent = ()
         self._early = []
-        self._culprit = None
+        self._culprit = self._climbing = None
         try:
             failure = await self._launch_children()
             if failure is not None:
@@ -175,6 +178,8 @@ class Supervisor(Child):
             exit_ = await child.launch()
             if self.wanted != "run":
                 return Stopped()
+            if child.reason is not None:
+                continue  # somebody stopped it while it started
             if isinstance(exit_, Finished):
                 self.child_over(child, exit_)
             elif exit_ is not None:
@@ -196,6 +201,10 @@ class Supervisor(Child):
             self._see_to(child, exit_)
 
     def _see_to(self, child: Child, exit_: Exit) -> None:
+        if self.is_root and isinstance(exit_, GaveUp):
+            _log_end(child, exit_, "is over")
+            self.child_over(child, exit_)  # above the root there is nobody to restart a group
+            return
         policy = child.policy if self.is_root else self.spec.policy
         counter = child if self.is_root else self
         verdict = judge(
@@ -275,6 +284,7 @@ class Supervisor(Child):
             self.child_over(child, gave_up)
             return
         self._culprit = (child, gave_up)
+        self._climbing = gave_up
         self.wanted = "halt"
         self.state = "stopping"
         self._call_off_recoveries()
@@ -282,8 +292,8 @@ class Supervisor(Child):
 
     async def _collapse(self, gave_up: GaveUp) -> None:
         await self._halt_children(math.inf)
-        # A stop, or a restart from above, that came meanwhile has taken over from here.
-        if self.wanted == "halt" and self._culprit is not None and self._culprit[1] is gave_up:
+        if self._climbing is gave_up:
+            self._climbing = None
             assert self.supervisor is not None
             self.supervisor.child_exited(self, gave_up)
 
@@ -292,7 +302,7 @@ class Supervisor(Child):
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
         if self.wanted == "run":
             self.wanted = "halt"
-        self._culprit = None if self.wanted == "halt" else self._culprit
+        self._climbing = None
         self._call_off_recoveries()
         await self._halt_children(grace_seconds)
         if self.wanted == "halt":
@@ -317,6 +327,7 @@ class Supervisor(Child):
             return
         self.wanted = "stop"
         self.state = "stopping"
+        self._climbing = None
         self._call_off_recoveries()
         self.house.nursery.start_soon(self._stop, name=f"{self.name}: stop")
 

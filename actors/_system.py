@@ -34,11 +34,12 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
     block, and its `GaveUp` is raised from here, once. Whatever the block itself raises is
     raised bare.
     """
+    spec = GroupSpec((), stop_order=stop_order)
     failure: BaseException | None = None
     block = trio.CancelScope()
     climbing = _Climbing(block)
     async with trio.open_nursery() as nursery:
-        root: Supervisor = await nursery.start(_keep_house, climbing, stop_order)
+        root: Supervisor = await nursery.start(_keep_house, climbing, spec)
         try:
             with block:
                 yield root.handle
@@ -53,7 +54,7 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
             with trio.CancelScope(shield=True):  # bounded: everyone was cancelled just now
                 await root.wait_over()
         root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
-    _raise_what_is_left(failure, climbing.left(cut_short=block.cancelled_caught))
+    _raise_what_is_left(failure, climbing.left())
 
 
 class _Climbing:
@@ -62,6 +63,7 @@ class _Climbing:
     def __init__(self, block: trio.CancelScope) -> None:
         self._block = block
         self._all: list[GaveUp] = []
+        self._cut_by: GaveUp | None = None
 
     async def climb(self, gave_up: GaveUp) -> None:
         self._all.append(gave_up)
@@ -69,16 +71,19 @@ class _Climbing:
         await checkpoint()
         await checkpoint()
         if not gave_up.handled:
+            self._cut_by = self._cut_by or gave_up
             self._block.cancel(reason=str(gave_up))
 
-    def left(self, *, cut_short: bool) -> GaveUp | None:
-        unhandled = [gave_up for gave_up in self._all if cut_short or not gave_up.handled]
-        return unhandled[0] if unhandled else None
+    def left(self) -> GaveUp | None:
+        """What must be raised: what cut the block short, also if it was handled after that."""
+        if self._block.cancelled_caught:
+            return self._cut_by
+        return next((gave_up for gave_up in self._all if not gave_up.handled), None)
 
 
 async def _keep_house(
     climbing: _Climbing,
-    stop_order: StopOrder,
+    spec: GroupSpec,
     task_status: trio.TaskStatus[Supervisor],
 ) -> None:
     with trio.CancelScope(shield=True):
@@ -91,7 +96,7 @@ async def _keep_house(
             )
             root = Supervisor(
                 "actors",
-                GroupSpec((), stop_order=stop_order),
+                spec,
                 policy=RestartPolicy("temporary"),
                 supervisor=None,
                 house=house,
@@ -107,9 +112,9 @@ async def _keep_house(
 
 
 def _raise_what_is_left(failure: BaseException | None, gave_up: GaveUp | None) -> None:
-    if failure is not None and gave_up is not None:
+    if gave_up is not None:
+        if failure is None or isinstance(failure, trio.Cancelled):
+            raise gave_up
         raise BaseExceptionGroup("the block failed, and an actor was given up", [failure, gave_up])
     if failure is not None:
         raise failure
-    if gave_up is not None:
-        raise gave_up

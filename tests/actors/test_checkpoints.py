@@ -1,0 +1,108 @@
+"""Every async function passes a checkpoint, and one that was cancelled beforehand did nothing."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import pytest
+import trio
+import trio.testing
+
+from actors import Actor, Group, Ref, open_actors
+from actors.testing import settle
+from tests.actors.cast import Diary, Do, Player, Say, player, troupe, work
+
+Deed: TypeAlias = Callable[[Group, Ref], Awaitable[object]]
+
+
+@pytest.fixture
+async def ref(system: Group, diary: Diary) -> Ref:
+    return await system.start(player(diary), name="a")
+
+
+async def stop_it_twice(_: Group, ref: Ref) -> None:
+    await ref.stop()
+    with trio.testing.assert_checkpoints():
+        await ref.stop()
+
+
+async def wait_for_the_stopped(_: Group, ref: Ref) -> None:
+    await ref.stop()
+    with trio.testing.assert_checkpoints():
+        await ref.wait_stopped()
+
+
+async def stop_a_group_twice(system: Group, _: Ref) -> None:
+    group = await system.start_group([])
+    for wait in (group.stop, group.stop, group.wait_stopped):
+        with trio.testing.assert_checkpoints():
+            await wait()
+
+
+EVERYTHING: dict[str, Deed] = {
+    "ask": lambda _, ref: ref.ask(Say("hello")),
+    "ask for work": lambda _, ref: ref.ask(Do(work(1))),
+    "stop": lambda _, ref: ref.stop(),
+    "stop the stopped": stop_it_twice,
+    "wait for the stopped": wait_for_the_stopped,
+    "start": lambda system, _: system.start(Player),
+    "start the plainest": lambda system, _: system.start(Actor),
+    "start a group": lambda system, _: system.start_group(troupe([], "x", "y")),
+    "start an empty group": lambda system, _: system.start_group([]),
+    "stop the root": lambda system, _: system.stop(),
+    "stop a group twice": stop_a_group_twice,
+}
+
+HARMLESS_WHEN_CANCELLED_BEFORE: dict[str, Deed] = {
+    "ask": lambda _, ref: ref.ask(Say("hello")),
+    "stop": lambda _, ref: ref.stop(),
+    "wait_stopped": lambda _, ref: ref.wait_stopped(),
+    "start": lambda system, _: system.start(Player, name="new"),
+    "start_group": lambda system, _: system.start_group(troupe([], "x"), name="new"),
+    "group stop": lambda system, _: system.stop(),
+}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+async def test_every_public_async_function_passes_a_checkpoint(
+    system: Group, ref: Ref, name: str
+) -> None:
+    with trio.testing.assert_checkpoints():
+        await EVERYTHING[name](system, ref)
+
+
+@pytest.mark.parametrize("name", HARMLESS_WHEN_CANCELLED_BEFORE)
+async def test_what_is_cancelled_beforehand_has_no_effect(
+    system: Group, ref: Ref, diary: Diary, name: str
+) -> None:
+    before = (system.statistics(), ref.statistics(), list(diary))
+
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await HARMLESS_WHEN_CANCELLED_BEFORE[name](system, ref)
+    await settle()
+
+    assert scope.cancelled_caught
+    assert (system.statistics(), ref.statistics(), diary) == before
+
+
+async def test_opening_and_leaving_a_house_pass_a_checkpoint() -> None:
+    house = open_actors()
+
+    with trio.testing.assert_checkpoints():
+        await house.__aenter__()
+    with trio.testing.assert_checkpoints():
+        await house.__aexit__(None, None, None)
+
+
+async def test_telling_watching_and_looking_never_pass_a_checkpoint(
+    system: Group, ref: Ref
+) -> None:
+    other = await system.start(Player)
+
+    with trio.testing.assert_no_checkpoints():
+        ref.tell("hello")
+        ref.watch(other)
+        ref.unwatch(other)
+        ref.statistics()
+        system.statistics()
+        other.stop_nowait()

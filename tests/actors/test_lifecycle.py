@@ -1,0 +1,640 @@
+"""What happens when an actor crashes, is cancelled or ends itself, at every moment of its life."""
+
+import logging
+
+import pytest
+import trio
+
+from actors import (
+    ActorStopped,
+    ChildSpec,
+    Crashed,
+    Exit,
+    Finished,
+    Group,
+    Killed,
+    NameTaken,
+    RestartPolicy,
+    Stopped,
+)
+from actors.testing import settle
+from tests.actors.cast import (
+    Boom,
+    Deed,
+    Diary,
+    Do,
+    Player,
+    Say,
+    crash,
+    finish,
+    hang,
+    ignore_cancelling,
+    in_turn,
+    only,
+    player,
+    troupe,
+    work,
+)
+
+
+def assert_nothing_is_left(system: Group) -> None:
+    assert list(system) == []
+    assert system.statistics().children == 0
+
+
+# While it starts -------------------------------------------------------------------------
+
+
+async def test_start_answers_when_on_start_is_done(system: Group, diary: Diary) -> None:
+    await system.start(player(diary, on_start=work(3)), name="a")
+
+    assert diary == ["a starts", "a is up"]
+    assert trio.current_time() == 3.0
+
+
+async def test_a_crash_in_on_start_is_raised_to_the_starter_and_leaves_no_half_started_child(
+    system: Group, diary: Diary
+) -> None:
+    with pytest.raises(Boom):
+        await system.start(player(diary, on_start=crash), name="a", restart="permanent")
+
+    await settle()
+    assert_nothing_is_left(system)
+    assert diary == ["a starts"]
+
+
+async def test_stop_actor_in_on_start_leaves_nothing_and_says_that_it_ended(
+    system: Group, diary: Diary
+) -> None:
+    with pytest.raises(ActorStopped, match="before it was up"):
+        await system.start(player(diary, on_start=finish), name="a")
+
+    assert_nothing_is_left(system)
+    assert diary == ["a starts"]
+
+
+async def test_a_cancelled_start_cancels_on_start_and_leaves_nothing(
+    system: Group, diary: Diary
+) -> None:
+    with trio.move_on_after(1) as scope:
+        await system.start(player(diary, on_start=hang), name="a")
+
+    assert scope.cancelled_caught
+    assert_nothing_is_left(system)
+    assert diary == ["a starts"]
+
+
+async def test_a_cancelled_start_waits_for_an_on_start_that_is_slow_to_leave(
+    system: Group, diary: Diary
+) -> None:
+    with trio.move_on_after(1):
+        await system.start(player(diary, on_start=ignore_cancelling), name="a")
+
+    assert trio.current_time() == 2.0
+    assert_nothing_is_left(system)
+    assert diary == ["a starts", "a is up", "a stops, Killed"]
+
+
+async def test_a_crash_in_the_constructor_is_raised_to_the_starter(system: Group) -> None:
+    def make() -> Player:
+        raise Boom
+
+    with pytest.raises(Boom):
+        await system.start(make)
+
+    assert_nothing_is_left(system)
+
+
+async def test_a_name_is_free_again_after_a_failed_start(system: Group) -> None:
+    with pytest.raises(Boom):
+        await system.start(player(on_start=crash), name="a")
+
+    ref = await system.start(Player, name="a")
+
+    assert await ref.ask(Say("hello")) == "hello"
+
+
+async def test_a_name_is_taken_from_the_moment_a_start_begins(system: Group) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start(player(on_start=work(1)), name="a"))
+        await settle()
+
+        with pytest.raises(NameTaken, match="'a'"):
+            await system.start(Player, name="a")
+
+
+async def test_messages_to_an_actor_that_is_starting_wait_until_it_is_up(
+    system: Group, diary: Diary
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start(player(diary, on_start=work(1)), name="a"))
+        await settle()
+
+        system["a"].tell("early")
+
+    await settle()
+    assert diary == ["a starts", "a is up", "a early"]
+
+
+async def test_messages_to_an_actor_that_fails_to_start_fail_with_actor_stopped(
+    system: Group,
+) -> None:
+    async def crash_late() -> None:
+        await trio.sleep(1)
+        raise Boom
+
+    async def start_in_vain() -> None:
+        with pytest.raises(Boom):
+            await system.start(player(on_start=crash_late), name="a")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start_in_vain)
+        await settle()
+
+        with pytest.raises(ActorStopped):
+            await system["a"].ask(Say("hello"))
+
+
+async def test_a_stop_during_start_lets_on_start_finish_within_its_time(
+    system: Group, diary: Diary
+) -> None:
+    async def start_in_vain() -> None:
+        with pytest.raises(ActorStopped):
+            await system.start(player(diary, on_start=work(1)), name="a")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start_in_vain)
+        await settle()
+        await system["a"].stop()
+
+    assert diary == ["a starts", "a is up", "a stops, Stopped", "a is gone"]
+    assert_nothing_is_left(system)
+
+
+async def test_a_stop_during_a_start_that_hangs_cancels_it_after_its_time(
+    system: Group, diary: Diary
+) -> None:
+    async def start_in_vain() -> None:
+        with pytest.raises(ActorStopped):
+            await system.start(player(diary, on_start=hang), name="a", shutdown_seconds=2.0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start_in_vain)
+        await settle()
+        await system["a"].stop()
+
+    assert trio.current_time() == 2.0
+    assert diary == ["a starts"]
+
+
+async def test_an_actor_may_stop_itself_while_it_starts(system: Group) -> None:
+    async def stop_myself() -> None:
+        system["a"].stop_nowait()
+
+    with pytest.raises(ActorStopped):
+        await system.start(player(on_start=stop_myself), name="a")
+
+    assert_nothing_is_left(system)
+
+
+# While it works --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("deed", "reason"), [(crash, "Crashed"), (finish, "Finished")])
+async def test_on_stop_is_told_how_receive_ended(
+    system: Group, diary: Diary, deed: Deed, reason: str
+) -> None:
+    ref = await system.start(player(diary), name="a", restart="temporary")
+
+    ref.tell(deed)
+    await ref.wait_stopped()
+
+    assert diary[2:] == [f"a stops, {reason}", "a is gone"]
+
+
+async def test_on_stop_is_called_exactly_once_for_every_on_start_that_succeeded(
+    system: Group, diary: Diary
+) -> None:
+    ref = await system.start(player(diary), name="a")
+
+    ref.tell(crash)
+    ref.tell(crash)
+    await settle()
+    await ref.stop()
+
+    assert len(only(diary, "is up")) == len(only(diary, "is gone")) == 3
+
+
+async def test_a_receive_that_is_cancelled_gets_on_stop_with_killed(
+    system: Group, diary: Diary
+) -> None:
+    ref = await system.start(player(diary), name="a", shutdown_seconds=1.0)
+    ref.tell(hang)
+    await settle()
+
+    await ref.stop()
+
+    assert diary[2:] == ["a stops, Killed"]
+    assert await ref.wait_stopped() == Killed()
+
+
+async def test_a_crash_fails_the_message_in_hand_and_keeps_the_rest(
+    system: Group, diary: Diary
+) -> None:
+    ref = await system.start(player(diary), name="a")
+    ref.tell(work(1))
+    async with trio.open_nursery() as nursery:
+
+        async def ask_for_trouble() -> None:
+            with pytest.raises(Boom):
+                await ref.ask(Do(crash))
+
+        nursery.start_soon(ask_for_trouble)
+        await settle()
+        ref.tell("kept")
+
+    await settle()
+    assert only(diary, "kept") == ["a kept"]
+
+
+async def test_every_incarnation_is_a_new_instance_with_the_same_ref(system: Group) -> None:
+    made: list[Player] = []
+
+    def make() -> Player:
+        made.append(Player())
+        return made[-1]
+
+    ref = await system.start(make)
+    ref.tell(crash)
+    await settle()
+
+    assert made[0] is not made[1]
+    assert made[0].ref is made[1].ref is ref
+
+
+async def test_an_actor_without_receive_says_so_to_its_asker(system: Group) -> None:
+    from actors import Actor  # noqa: PLC0415 - the bare class is the subject here
+
+    ref = await system.start(Actor)
+
+    with pytest.raises(NotImplementedError, match="no receive"):
+        await ref.ask(Say("hello"))
+
+
+async def test_errors_of_a_nursery_inside_receive_are_a_crash_like_any_other(
+    system: Group,
+) -> None:
+    async def crash_in_a_nursery() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(crash)
+
+    ref = await system.start(Player, restart="temporary")
+    ref.tell(crash_in_a_nursery)
+
+    assert isinstance(exit_ := await ref.wait_stopped(), Crashed)
+    assert isinstance(exit_.error, ExceptionGroup)
+
+
+async def test_a_kill_that_meets_a_nursery_inside_receive_is_still_a_kill(system: Group) -> None:
+    async def hang_in_a_nursery() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hang)
+
+    ref = await system.start(Player, shutdown_seconds=1.0)
+    ref.tell(hang_in_a_nursery)
+    await settle()
+    await ref.stop()
+
+    assert await ref.wait_stopped() == Killed()
+
+
+# While it stops --------------------------------------------------------------------------
+
+
+async def test_a_crash_in_on_stop_is_how_a_stopped_actor_ended_and_is_logged(
+    system: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = await system.start(player(on_stop=crash), name="a", restart="permanent")
+
+    await ref.stop()
+
+    assert isinstance(await ref.wait_stopped(), Crashed)
+    assert "a failed in on_stop" in caplog.text
+    assert_nothing_is_left(system)
+
+
+async def test_a_crash_in_on_stop_after_a_crash_does_not_hide_the_first(system: Group) -> None:
+    async def crash_too() -> None:
+        raise ZeroDivisionError
+
+    ref = await system.start(player(on_stop=crash_too), restart="temporary")
+    ref.tell(crash)
+
+    assert isinstance(exit_ := await ref.wait_stopped(), Crashed)
+    assert isinstance(exit_.error, Boom)
+
+
+async def test_a_crash_in_on_stop_after_a_normal_end_is_a_crash(
+    system: Group, diary: Diary
+) -> None:
+    makers = (player(diary, on_stop=crash), player(diary))
+    ref = await system.start(in_turn(*makers), name="a", restart="transient")
+
+    ref.tell(finish)
+    await settle()
+
+    assert ref.statistics().restarts == 1
+
+
+async def test_stop_actor_in_on_stop_of_a_stopped_actor_changes_nothing(system: Group) -> None:
+    ref = await system.start(player(on_stop=finish))
+
+    await ref.stop()
+
+    assert await ref.wait_stopped() in (Stopped(), Finished())
+
+
+async def test_stop_actor_in_on_stop_of_an_actor_that_finished_is_no_crash(system: Group) -> None:
+    ref = await system.start(player(on_stop=finish), restart="transient")
+
+    ref.tell(finish)
+    await settle()
+
+    assert ref.statistics().restarts == 0
+
+
+async def test_an_on_stop_that_hangs_is_cancelled_after_its_time(
+    system: Group, diary: Diary
+) -> None:
+    ref = await system.start(player(diary, on_stop=hang), name="a", shutdown_seconds=2.0)
+
+    await ref.stop()
+
+    assert trio.current_time() == 2.0
+    assert await ref.wait_stopped() == Killed()
+    assert diary[-1] == "a stops, Stopped"
+
+
+async def test_the_message_in_hand_and_on_stop_share_their_time(system: Group) -> None:
+    ref = await system.start(player(on_stop=hang), shutdown_seconds=3.0)
+    ref.tell(work(2))
+    await settle()
+
+    await ref.stop()
+
+    assert trio.current_time() == 3.0
+
+
+async def test_an_on_stop_after_a_crash_has_a_limit_too(system: Group) -> None:
+    ref = await system.start(player(on_stop=hang), restart="temporary", shutdown_seconds=2.0)
+
+    ref.tell(crash)
+
+    assert isinstance(await ref.wait_stopped(), Crashed)
+    assert trio.current_time() == 2.0
+
+
+async def test_an_actor_that_is_stopped_at_once_still_has_time_after_its_own_end(
+    system: Group, diary: Diary
+) -> None:
+    make = player(diary, on_stop=work(1))
+    ref = await system.start(make, name="a", restart="temporary", shutdown_seconds=0)
+
+    ref.tell(finish)
+
+    assert await ref.wait_stopped() == Finished()
+    assert diary[-1] == "a is gone"
+
+
+async def test_a_stop_during_on_stop_after_a_crash_means_no_restart(
+    system: Group, diary: Diary
+) -> None:
+    ref = await system.start(player(diary, on_stop=work(1)), name="a", restart="permanent")
+    ref.tell(crash)
+    await settle()
+
+    await ref.stop()
+
+    assert trio.current_time() == 1.0
+    assert only(diary, "starts") == ["a starts"]
+
+
+async def test_messages_that_come_during_on_stop_after_a_crash_are_kept(
+    system: Group, diary: Diary
+) -> None:
+    ref = await system.start(in_turn(player(diary, on_stop=work(1)), player(diary)), name="a")
+    ref.tell(crash)
+    await settle()
+
+    ref.tell("kept")
+    await trio.sleep(2)
+
+    assert only(diary, "kept") == ["a kept"]
+
+
+# The same in a group ---------------------------------------------------------------------
+
+
+def trio_of(diary: Diary, middle: ChildSpec) -> list[ChildSpec]:
+    first, last = troupe(diary, "a", "c")
+    return [first, middle, last]
+
+
+async def test_a_crash_in_on_start_stops_those_before_it_and_starts_none_after(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_start=crash))
+
+    with pytest.raises(Boom):
+        await system.start_group(trio_of(diary, middle))
+
+    assert diary == ["a starts", "a is up", "b starts", "a stops, Stopped", "a is gone"]
+    assert_nothing_is_left(system)
+
+
+async def test_a_member_that_ends_itself_in_on_start_is_left_out(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_start=finish))
+
+    group = await system.start_group(trio_of(diary, middle))
+
+    assert [group[name].statistics().state for name in "abc"] == ["running", "stopped", "running"]
+    assert await group["b"].wait_stopped() == Finished()
+
+
+async def test_a_cancelled_group_start_leaves_nothing(system: Group, diary: Diary) -> None:
+    middle = ChildSpec("b", player(diary, on_start=hang))
+
+    with trio.move_on_after(1):
+        await system.start_group(trio_of(diary, middle))
+
+    assert trio.current_time() == 1.0
+    assert only(diary, "starts") == ["a starts", "b starts"]
+    assert_nothing_is_left(system)
+
+
+async def test_a_group_start_cancelled_while_it_cleans_up_leaves_nothing_running(
+    system: Group, diary: Diary
+) -> None:
+    base = trio.lowlevel.current_statistics().tasks_living
+    slow = ChildSpec("a", player(diary, on_stop=work(3)))
+    bad = ChildSpec("b", player(diary, on_start=crash))
+
+    with trio.move_on_after(1):
+        await system.start_group([slow, bad])
+
+    assert trio.current_time() == 1.0
+    assert_nothing_is_left(system)
+    assert trio.lowlevel.current_statistics().tasks_living == base
+
+
+async def test_a_member_that_crashes_before_the_group_is_up_is_brought_back_when_it_is(
+    system: Group, diary: Diary
+) -> None:
+    first, second = ChildSpec("a", player(diary)), ChildSpec("b", player(diary, on_start=work(1)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start_group([first, second], name="g"))
+        await settle()
+        system.group("g")["a"].tell(crash)
+
+    await settle()
+    assert only(diary, "starts") == ["a starts", "b starts", "a starts"]
+
+
+async def test_stopping_a_member_that_is_starting_does_not_fail_its_group(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_start=work(1)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start_group(trio_of(diary, slow), name="g"))
+        await settle()
+
+        await system.group("g")["b"].stop()
+
+    group = system.group("g")
+    assert [group[name].statistics().state for name in "abc"] == ["running", "stopped", "running"]
+
+
+async def test_stopping_a_member_whose_turn_to_start_has_not_come_leaves_it_out(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_start=work(1)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start_group(trio_of(diary, slow), name="g"))
+        await settle()
+
+        await system.group("g")["c"].stop()
+
+    assert only(diary, "starts") == ["a starts", "b starts"]
+    assert system.group("g").statistics().running == 2
+
+
+async def test_stopping_a_group_that_is_starting_stops_what_is_up_and_starts_no_more(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_start=work(1)))
+
+    async def start_in_vain() -> None:
+        with pytest.raises(ActorStopped):
+            await system.start_group(trio_of(diary, slow), name="g")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start_in_vain)
+        await settle()
+        await system.group("g").stop()
+
+    assert only(diary, "starts", "is gone") == ["a starts", "b starts", "b is gone", "a is gone"]
+    assert_nothing_is_left(system)
+
+
+@pytest.mark.parametrize("deed", [crash, finish])
+async def test_a_member_that_ends_in_receive_disturbs_no_sibling(
+    system: Group, diary: Diary, deed: Deed
+) -> None:
+    group = await system.start_group(troupe(diary, "a", "b", "c"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(group["a"].ask, Do(work(1)))
+        await settle()
+
+        group["b"].tell(deed)
+
+    assert not [line for line in diary if line.startswith(("a stops", "c stops"))]
+
+
+async def test_a_member_that_crashes_in_on_stop_does_not_hinder_the_others(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_stop=crash))
+    group = await system.start_group(trio_of(diary, middle))
+
+    await group.stop()
+
+    assert only(diary, "is gone") == ["c is gone", "a is gone"]
+    assert await group.wait_stopped() == Stopped()
+
+
+async def test_a_member_that_hangs_in_on_stop_is_cancelled_and_the_others_follow(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_stop=hang), shutdown_seconds=2.0)
+    group = await system.start_group(trio_of(diary, middle))
+
+    await group.stop()
+
+    assert trio.current_time() == 2.0
+    assert diary[-2:] == ["a stops, Stopped", "a is gone"]
+
+
+# What is said about it -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("deed", "level"), [(crash, logging.ERROR), (finish, logging.INFO)], ids=["crash", "finish"]
+)
+async def test_an_end_is_logged_as_loudly_as_it_deserves(
+    system: Group, caplog: pytest.LogCaptureFixture, deed: Deed, level: int
+) -> None:
+    caplog.set_level(logging.INFO, "actors")
+    ref = await system.start(Player, name="a", restart="temporary")
+
+    ref.tell(deed)
+    await ref.wait_stopped()
+
+    assert [record.levelno for record in caplog.records] == [level]
+
+
+async def test_a_crash_during_a_stop_is_logged(
+    system: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def crash_late() -> None:
+        await trio.sleep(1)
+        raise Boom
+
+    ref = await system.start(Player, name="a")
+    ref.tell(crash_late)
+    await settle()
+    await ref.stop()
+
+    assert "Boom" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("deed", "exit_"), [(crash, Crashed), (finish, Finished), (hang, Killed), (work(1), Stopped)]
+)
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+async def test_an_end_during_a_stop_is_final_for_every_reason_and_restart_kind(
+    system: Group, diary: Diary, deed: Deed, exit_: type[Exit], restart: str
+) -> None:
+    async def do_it_later() -> None:
+        await trio.sleep(1)
+        await deed()
+
+    policy = RestartPolicy(restart)  # type: ignore[arg-type]
+    ref = await system.start(player(diary), name="a", restart=policy, shutdown_seconds=3.0)
+    ref.tell(do_it_later)
+    await settle()
+    await ref.stop()
+
+    assert isinstance(await ref.wait_stopped(), exit_)
+    assert only(diary, "starts") == ["a starts"]

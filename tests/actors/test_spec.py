@@ -1,0 +1,179 @@
+import math
+from typing import Any
+
+import pytest
+
+from actors import (
+    Actor,
+    BadSpec,
+    ChildSpec,
+    Group,
+    GroupSpec,
+    NameTaken,
+    RestartPolicy,
+    open_actors,
+)
+from tests.actors.cast import Diary, Player, Say, player, troupe
+
+BAD_CHILD_FIELDS: list[tuple[str, object]] = [
+    ("name", ""),
+    ("name", "  "),
+    ("name", 7),
+    ("start", 7),
+    ("start", None),
+    ("start", Player()),
+    ("restart", "sometimes"),
+    ("restart", 7),
+    ("capacity", 0),
+    ("capacity", 2.5),
+    ("capacity", True),
+    ("capacity", math.inf),
+    ("shutdown_seconds", -1.0),
+    ("shutdown_seconds", math.nan),
+    ("shutdown_seconds", "5"),
+    ("shutdown_seconds", None),
+]
+
+BAD_GROUP_FIELDS: list[tuple[str, object]] = [
+    ("children", ["a"]),
+    ("children", [Player]),
+    ("children", 7),
+    ("strategy", "two_for_one"),
+    ("strategy", None),
+    ("max_restarts", -1),
+    ("max_restarts", 0.5),
+    ("within_seconds", -1.0),
+    ("within_seconds", math.nan),
+    ("backoff_seconds", -1.0),
+    ("backoff_seconds", math.inf),
+    ("max_backoff_seconds", -1.0),
+    ("stop_order", "sideways"),
+    ("stop_order", None),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), BAD_CHILD_FIELDS)
+def test_a_bad_child_spec_is_refused_naming_the_field(field: str, value: object) -> None:
+    good: dict[str, Any] = {"name": "a", "start": Player}
+
+    with pytest.raises(BadSpec, match=field) as refusal:
+        ChildSpec(**(good | {field: value}))
+
+    assert refusal.value.field == field
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize(("field", "value"), BAD_GROUP_FIELDS)
+def test_a_bad_group_spec_is_refused_naming_the_field(field: str, value: object) -> None:
+    good: dict[str, Any] = {"children": []}
+
+    with pytest.raises(BadSpec, match=field) as refusal:
+        GroupSpec(**(good | {field: value}))
+
+    assert refusal.value.field == field
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize(("field", "value"), BAD_CHILD_FIELDS)
+async def test_start_refuses_bad_values_and_leaves_nothing_behind(
+    system: Group, field: str, value: object
+) -> None:
+    good: dict[str, Any] = {"name": "a", "start": Player}
+
+    with pytest.raises(BadSpec) as refusal:
+        await system.start(**(good | {field: value}))
+
+    assert refusal.value.field == field
+    assert list(system) == []
+
+
+@pytest.mark.parametrize(("field", "value"), [*BAD_GROUP_FIELDS, ("name", " ")])
+async def test_start_group_refuses_bad_values_and_leaves_nothing_behind(
+    system: Group, field: str, value: object
+) -> None:
+    good: dict[str, Any] = {"name": "g", "children": []}
+
+    with pytest.raises(BadSpec) as refusal:
+        await system.start_group(**(good | {field: value}))
+
+    assert refusal.value.field == field
+    assert list(system) == []
+
+
+async def test_open_actors_refuses_an_unknown_stop_order_bare() -> None:
+    with pytest.raises(BadSpec, match="stop_order"):
+        async with open_actors(stop_order="sideways"):  # type: ignore[arg-type]
+            pytest.fail("it opened")
+
+
+async def test_what_start_makes_must_be_an_actor(system: Group) -> None:
+    with pytest.raises(BadSpec) as refusal:
+        await system.start(lambda: "nobody")  # type: ignore[arg-type, return-value]
+
+    assert refusal.value.field == "start"
+    assert list(system) == []
+
+
+async def test_a_group_spec_is_not_taken_for_an_actor(system: Group) -> None:
+    with pytest.raises(BadSpec) as refusal:
+        await system.start(GroupSpec([]))  # type: ignore[arg-type]
+
+    assert refusal.value.field == "start"
+    assert list(system) == []
+
+
+@pytest.mark.parametrize(("field", "value"), [("capacity", 7), ("shutdown_seconds", 7.0)])
+def test_a_group_within_a_group_has_neither_mailbox_nor_time_of_its_own(
+    field: str, value: float
+) -> None:
+    numbers: dict[str, Any] = {field: value}
+
+    with pytest.raises(BadSpec) as refusal:
+        ChildSpec("inner", GroupSpec([]), **numbers)
+
+    assert refusal.value.field == field
+
+
+def test_a_member_may_not_bring_an_intensity_of_its_own() -> None:
+    with pytest.raises(BadSpec, match="whole group") as refusal:
+        GroupSpec([ChildSpec("a", Player, restart=RestartPolicy(max_restarts=9))])
+
+    assert refusal.value.field == "restart"
+
+
+async def test_a_later_member_may_not_bring_an_intensity_either(system: Group) -> None:
+    group = await system.start_group([])
+
+    with pytest.raises(BadSpec) as refusal:
+        await group.start(Player, restart=RestartPolicy(backoff_seconds=9.0))
+
+    assert refusal.value.field == "restart"
+
+
+def test_duplicate_names_in_one_group_are_refused(diary: Diary) -> None:
+    with pytest.raises(NameTaken, match="'a'"):
+        GroupSpec(troupe(diary, "a", "b", "a"))
+
+
+def test_a_kind_or_a_policy_that_leaves_the_numbers_alone_mean_the_same() -> None:
+    by_kind = ChildSpec("a", Player, restart="permanent")
+    by_policy = ChildSpec("a", Player, restart=RestartPolicy("permanent"))
+
+    assert by_kind.policy == by_policy.policy == RestartPolicy("permanent")
+    GroupSpec([by_policy])
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    spec = ChildSpec("a", Player)
+
+    assert (spec.restart, spec.capacity, spec.shutdown_seconds) == ("transient", 1024, 5.0)
+    assert (spec.policy.max_restarts, spec.policy.within_seconds) == (3, 5.0)
+
+
+@pytest.mark.parametrize("make", [Player, player(), lambda: Player([])])
+async def test_a_class_or_any_callable_that_makes_an_actor_will_do(
+    system: Group, make: type[Actor]
+) -> None:
+    ref = await system.start(make)
+
+    assert await ref.ask(Say("hello")) == "hello"

@@ -1,0 +1,323 @@
+"""How actors and groups are stopped: in time, in order, and for good."""
+
+import math
+
+import pytest
+import trio
+
+from actors import (
+    ActorStopped,
+    AskSelf,
+    ChildSpec,
+    Group,
+    GroupSpec,
+    Killed,
+    Ref,
+    RestartPolicy,
+    Stopped,
+    open_actors,
+)
+from actors.testing import settle
+from tests.actors.cast import (
+    Diary,
+    Do,
+    Player,
+    Say,
+    crash,
+    finish,
+    hang,
+    ignore_cancelling,
+    in_turn,
+    only,
+    player,
+    troupe,
+    work,
+)
+
+# Time ------------------------------------------------------------------------------------
+
+
+async def test_an_actor_is_given_its_time_to_stop(system: Group) -> None:
+    ref = await system.start(player(on_stop=work(4)), shutdown_seconds=5.0)
+
+    await ref.stop()
+
+    assert trio.current_time() == 4.0
+    assert await ref.wait_stopped() == Stopped()
+
+
+async def test_a_child_that_ignores_its_stop_is_cancelled_after_its_time(system: Group) -> None:
+    ref = await system.start(Player, shutdown_seconds=5.0)
+    ref.tell(hang)
+    await settle()
+
+    await ref.stop()
+
+    assert trio.current_time() == 5.0
+    assert await ref.wait_stopped() == Killed()
+
+
+async def test_no_time_to_stop_means_at_once(system: Group, diary: Diary) -> None:
+    ref = await system.start(player(diary), name="a", shutdown_seconds=0)
+    ref.tell(hang)
+    await settle()
+
+    await ref.stop()
+
+    assert trio.current_time() == 0
+    assert diary[-1] == "a stops, Killed"
+
+
+async def test_endless_time_to_stop_means_to_wait(system: Group) -> None:
+    ref = await system.start(player(on_stop=work(1e6)), shutdown_seconds=math.inf)
+
+    await ref.stop()
+
+    assert trio.current_time() == 1e6
+    assert await ref.wait_stopped() == Stopped()
+
+
+async def test_a_stop_waits_for_one_that_ignores_even_its_cancelling(system: Group) -> None:
+    ref = await system.start(Player, shutdown_seconds=2.0)
+    ref.tell(ignore_cancelling)
+    await settle()
+
+    await ref.stop()
+
+    assert trio.current_time() == 3.0
+
+
+async def test_stopping_again_does_not_prolong_the_time(system: Group) -> None:
+    ref = await system.start(Player, shutdown_seconds=5.0)
+    ref.tell(hang)
+    await settle()
+    ref.stop_nowait()
+    await trio.sleep(4)
+
+    await ref.stop()
+
+    assert trio.current_time() == 5.0
+
+
+async def test_the_mailbox_closes_at_once_though_the_message_in_hand_goes_on(
+    system: Group,
+) -> None:
+    ref = await system.start(Player)
+    ref.tell(work(3))
+    await settle()
+    ref.tell("waits")
+
+    ref.stop_nowait()
+
+    assert ref.statistics().lost == 1
+    with pytest.raises(ActorStopped):
+        ref.tell("late")
+
+
+async def test_a_stop_while_a_restart_is_starting_cuts_it_short(
+    system: Group, diary: Diary
+) -> None:
+    make = in_turn(player(diary), player(diary, on_start=hang))
+    ref = await system.start(make, name="a", shutdown_seconds=2.0)
+    ref.tell(crash)
+    await settle()
+    assert ref.statistics().state == "starting"
+
+    await ref.stop()
+
+    assert trio.current_time() <= 2.0
+    assert list(system) == []
+
+
+# Order -----------------------------------------------------------------------------------
+
+
+async def test_children_are_stopped_in_reverse_start_order(system: Group, diary: Diary) -> None:
+    group = await system.start_group(troupe(diary, "a", "b", "c"))
+
+    await group.stop()
+
+    assert only(diary, "is gone") == ["c is gone", "b is gone", "a is gone"]
+
+
+async def test_each_child_is_over_before_the_next_one_is_asked(system: Group, diary: Diary) -> None:
+    slow = [ChildSpec(name, player(diary, on_stop=work(1))) for name in "ab"]
+    group = await system.start_group(slow)
+    diary.clear()
+
+    await group.stop()
+
+    assert diary == ["b stops, Stopped", "b is gone", "a stops, Stopped", "a is gone"]
+
+
+async def test_a_child_whose_turn_has_not_come_still_works(system: Group, diary: Diary) -> None:
+    last = ChildSpec("b", player(diary, on_stop=work(1)))
+    group = await system.start_group([*troupe(diary, "a"), last])
+
+    group.stop_nowait()
+    await settle()
+
+    assert await group["a"].ask(Say("still here")) == "still here"
+
+
+async def test_children_that_do_not_lean_on_each_other_may_stop_together(
+    system: Group, diary: Diary
+) -> None:
+    slow = [ChildSpec(name, player(diary, on_stop=work(3))) for name in "abc"]
+    group = await system.start_group(slow, stop_order="together")
+
+    await group.stop()
+
+    assert trio.current_time() == 3.0
+    assert len(only(diary, "is gone")) == 3
+
+
+async def test_children_stop_before_their_parents_down_the_whole_tree(
+    system: Group, diary: Diary
+) -> None:
+    inner = ChildSpec("inner", GroupSpec(troupe(diary, "b", "c")))
+    group = await system.start_group([*troupe(diary, "a"), inner, *troupe(diary, "d")])
+
+    await group.stop()
+
+    assert only(diary, "is gone") == ["d is gone", "c is gone", "b is gone", "a is gone"]
+
+
+async def test_stopping_a_group_leaves_no_live_descendant(system: Group, diary: Diary) -> None:
+    base = trio.lowlevel.current_statistics().tasks_living
+    inner = ChildSpec("inner", GroupSpec(troupe(diary, "b")))
+    group = await system.start_group([*troupe(diary, "a"), inner])
+    await group.group("inner").start(player(diary), name="late")
+
+    await group.stop()
+    await settle()
+
+    assert trio.lowlevel.current_statistics().tasks_living == base
+    assert len(only(diary, "starts")) == len(only(diary, "is gone")) == 3
+
+
+# Groups ----------------------------------------------------------------------------------
+
+
+async def test_stopping_a_stopped_group_is_fine(system: Group, diary: Diary) -> None:
+    group = await system.start_group(troupe(diary, "a"))
+    await group.stop()
+
+    await group.stop()
+    group.stop_nowait()
+
+    assert await group.wait_stopped() == Stopped()
+    assert list(system) == []
+
+
+async def test_an_empty_group_stops_too(system: Group) -> None:
+    group = await system.start_group([])
+
+    await group.stop()
+
+    assert group.statistics().state == "stopped"
+
+
+async def test_a_stopping_group_starts_nobody(system: Group, diary: Diary) -> None:
+    group = await system.start_group([ChildSpec("a", player(diary, on_stop=work(1)))])
+    group.stop_nowait()
+
+    with pytest.raises(ActorStopped):
+        await group.start(Player)
+    with pytest.raises(ActorStopped):
+        await group.start_group([])
+
+
+async def test_a_caller_whose_wait_on_a_group_stop_times_out_does_not_abort_it(
+    system: Group, diary: Diary
+) -> None:
+    slow = [ChildSpec(name, player(diary, on_stop=work(2))) for name in "ab"]
+    group = await system.start_group(slow)
+
+    with trio.move_on_after(1):
+        await group.stop()
+
+    assert await group.wait_stopped() == Stopped()
+    assert trio.current_time() == 4.0
+
+
+async def test_a_member_cannot_stop_its_group_and_wait_for_it(system: Group, diary: Diary) -> None:
+    group = await system.start_group(troupe(diary, "a"))
+
+    async def stop_us_all() -> None:
+        with pytest.raises(AskSelf):
+            await group.stop()
+        with pytest.raises(AskSelf):
+            await group.wait_stopped()
+
+    await group["a"].ask(Do(stop_us_all))
+
+
+async def test_a_member_may_begin_to_stop_its_group(system: Group, diary: Diary) -> None:
+    group = await system.start_group(troupe(diary, "a", "b"))
+
+    async def stop_us_all() -> None:
+        group.stop_nowait()
+
+    group["a"].tell(stop_us_all)
+
+    assert await group.wait_stopped() == Stopped()
+
+
+@pytest.mark.parametrize("deed", [crash, finish, hang])
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+async def test_an_exit_during_shutdown_is_never_followed_by_a_restart(
+    system: Group, diary: Diary, deed: object, restart: str
+) -> None:
+    policy = RestartPolicy(restart)  # type: ignore[arg-type]
+    child = ChildSpec("a", player(diary), restart=policy)
+    slow = ChildSpec("b", player(diary, on_stop=work(1)))
+    group = await system.start_group([child, slow], max_restarts=0)
+
+    group.stop_nowait()
+    await settle()
+    group["a"].tell(deed)  # its own turn to stop has not come yet
+
+    assert await group.wait_stopped() == Stopped()
+    assert only(diary, "starts") == ["a starts", "b starts"]
+
+
+async def test_a_stop_during_a_group_restart_stops_everyone_once(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", in_turn(player(diary), player(diary, on_start=work(1))))
+    group = await system.start_group([*troupe(diary, "a"), slow], strategy="one_for_all")
+    group["a"].tell(crash)
+    await settle()
+
+    await group.stop()
+
+    assert len(only(diary, "is up")) == len(only(diary, "is gone"))
+    assert group.statistics().stopped == 2
+
+
+async def test_two_actors_that_stop_each_other_both_end(system: Group) -> None:
+    one, two = await system.start(Player), await system.start(Player)
+    for victim, stopper in ((one, two), (two, one)):
+
+        async def stop_the_other(victim: Ref = victim) -> None:
+            await trio.sleep(1)
+            await victim.stop()
+
+        stopper.tell(stop_the_other)
+
+    await one.wait_stopped()
+    await two.wait_stopped()
+
+    assert trio.current_time() == 6.0
+
+
+async def test_tasks_return_to_base_when_all_are_stopped() -> None:
+    base = trio.lowlevel.current_statistics().tasks_living
+    async with open_actors() as system:
+        for _ in range(100):
+            ref = await system.start(Player)
+            ref.tell(crash)
+        await settle()
+
+    assert trio.lowlevel.current_statistics().tasks_living == base

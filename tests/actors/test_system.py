@@ -1,0 +1,358 @@
+import math
+
+import pytest
+import trio
+
+from actors import (
+    ActorStopped,
+    ChildSpec,
+    GaveUp,
+    Group,
+    GroupSpec,
+    Killed,
+    Ref,
+    RestartPolicy,
+    Stopped,
+    open_actors,
+)
+from actors.testing import settle
+from tests.actors.cast import (
+    Boom,
+    Diary,
+    Do,
+    Player,
+    Say,
+    crash,
+    hang,
+    only,
+    perform,
+    player,
+    troupe,
+    work,
+)
+
+FRAGILE = RestartPolicy(max_restarts=0)
+
+
+async def fragile(system: Group, name: str = "a") -> Ref:
+    return await system.start(Player, name=name, restart=FRAGILE)
+
+
+# Leaving in order ------------------------------------------------------------------------
+
+
+async def test_leaving_the_block_stops_everything_last_started_first(diary: Diary) -> None:
+    async with open_actors() as system:
+        for name in "abc":
+            await system.start(player(diary), name=name)
+
+    assert only(diary, "is gone") == ["c is gone", "b is gone", "a is gone"]
+
+
+async def test_everyone_has_their_time_when_the_block_is_left(diary: Diary) -> None:
+    async with open_actors() as system:
+        for name in "ab":
+            await system.start(player(diary, on_stop=work(3)), name=name)
+
+    assert trio.current_time() == 6.0
+    assert only(diary, "is gone") == ["b is gone", "a is gone"]
+
+
+async def test_the_root_may_stop_all_together(diary: Diary) -> None:
+    async with open_actors(stop_order="together") as system:
+        for name in "ab":
+            await system.start(player(diary, on_stop=work(3)), name=name)
+
+    assert trio.current_time() == 3.0
+
+
+async def test_an_empty_house_opens_and_closes() -> None:
+    async with open_actors() as system:
+        assert list(system) == []
+
+    assert system.statistics().state == "stopped"
+
+
+async def test_after_the_block_nobody_can_be_started() -> None:
+    async with open_actors() as system:
+        pass
+
+    with pytest.raises(ActorStopped):
+        await system.start(Player)
+
+
+async def test_the_root_can_be_stopped_from_inside(diary: Diary) -> None:
+    async with open_actors() as system:
+        ref = await system.start(player(diary), name="a")
+
+        await system.stop()
+
+        assert await ref.wait_stopped() == Stopped()
+        with pytest.raises(ActorStopped):
+            await system.start(Player)
+
+
+async def test_two_houses_know_nothing_of_each_other(diary: Diary) -> None:
+    async with open_actors() as outer, open_actors() as inner:
+        await outer.start(player(diary), name="a")
+        await inner.start(player(diary), name="a")
+
+        await inner.stop()
+
+        assert await outer["a"].ask(Say("undisturbed")) == "undisturbed"
+
+
+# The block fails -------------------------------------------------------------------------
+
+
+async def test_an_error_of_the_block_is_raised_bare_after_an_orderly_stop(diary: Diary) -> None:
+    error = Boom()
+
+    async def play(system: Group) -> None:
+        await system.start(player(diary, on_stop=work(1)), name="a")
+        raise error
+
+    with pytest.raises(Boom) as raised:
+        await perform(play)
+
+    assert raised.value is error
+    assert diary[-1] == "a is gone"
+
+
+async def test_an_error_raised_to_an_asker_leaves_the_block_bare() -> None:
+    async def play(system: Group) -> None:
+        ref = await system.start(Player)
+        await ref.ask(Do(crash))
+
+    with pytest.raises(Boom):
+        await perform(play)
+
+
+async def test_an_error_of_the_block_survives_a_cancellation_during_the_stop() -> None:
+    async def play(system: Group) -> None:
+        await system.start(player(on_stop=hang))
+        raise Boom
+
+    with pytest.raises(Boom), trio.move_on_after(1):
+        await perform(play)
+
+    assert trio.current_time() == 1.0
+
+
+async def test_an_error_of_the_block_and_an_unhandled_failure_are_both_told() -> None:
+    async def play(system: Group) -> None:
+        ref = await fragile(system)
+        try:
+            ref.tell(crash)
+            await trio.sleep_forever()
+        finally:
+            raise Boom
+
+    with pytest.RaisesGroup(Boom, GaveUp):
+        await perform(play)
+
+
+# The block is cancelled ------------------------------------------------------------------
+
+
+async def test_a_cancelled_block_cancels_all_at_once_and_still_in_order(diary: Diary) -> None:
+    with trio.move_on_after(1) as scope:
+        async with open_actors() as system:
+            for name in "abc":
+                await system.start(player(diary, on_stop=hang), name=name)
+            await trio.sleep_forever()
+
+    assert scope.cancelled_caught
+    assert trio.current_time() == 1.0
+    assert [line[0] for line in diary if "stops" in line] == ["c", "b", "a"]
+
+
+async def test_a_cancelled_block_kills_what_is_in_hand() -> None:
+    with trio.move_on_after(1):
+        async with open_actors() as system:
+            ref = await system.start(Player)
+            ref.tell(hang)
+            await trio.sleep_forever()
+
+    assert await ref.wait_stopped() == Killed()
+
+
+async def test_a_cancellation_during_an_orderly_stop_hastens_it(diary: Diary) -> None:
+    with trio.move_on_after(1):
+        async with open_actors() as system:
+            for name in "ab":
+                await system.start(player(diary, on_stop=hang), name=name, shutdown_seconds=60)
+
+    assert trio.current_time() == 1.0
+    assert system.statistics().state == "stopped"
+
+
+async def test_a_cancelled_block_leaves_no_task_behind(diary: Diary) -> None:
+    base = trio.lowlevel.current_statistics().tasks_living
+    with trio.move_on_after(1):
+        async with open_actors() as system:
+            inner = ChildSpec("inner", GroupSpec(troupe(diary, "b", "c")))
+            await system.start_group([*troupe(diary, "a"), inner], strategy="one_for_all")
+            await trio.sleep_forever()
+
+    assert trio.lowlevel.current_statistics().tasks_living == base
+
+
+async def test_a_cancelled_block_ends_a_back_off_and_a_start_at_once(diary: Diary) -> None:
+    with trio.move_on_after(1):
+        async with open_actors() as system:
+            patient = RestartPolicy(backoff_seconds=100.0)
+            (await system.start(Player, restart=patient)).tell(crash)
+            await system.start(player(on_start=hang))
+
+    assert trio.current_time() == 1.0
+
+
+# Giving up -------------------------------------------------------------------------------
+
+
+async def test_an_unhandled_failure_cancels_the_block_and_is_raised_bare() -> None:
+    async def play(system: Group) -> None:
+        (await fragile(system)).tell(crash)
+        await trio.sleep_forever()
+
+    with pytest.raises(GaveUp, match="a was given up") as failure:
+        await perform(play)
+
+    assert isinstance(failure.value.__cause__, Boom)
+    assert trio.current_time() == 0
+
+
+async def test_an_unhandled_failure_stops_the_others_in_order(diary: Diary) -> None:
+    async def play(system: Group) -> None:
+        for name in "ab":
+            await system.start(player(diary, on_stop=work(1)), name=name)
+        (await fragile(system, "c")).tell(crash)
+        await trio.sleep_forever()
+
+    with pytest.raises(GaveUp):
+        await perform(play)
+
+    assert only(diary, "is gone") == ["b is gone", "a is gone"]
+
+
+async def test_many_unhandled_failures_end_in_exactly_one_gave_up() -> None:
+    async def play(system: Group) -> None:
+        for name in "abc":
+            (await fragile(system, name)).tell(crash)
+        await trio.sleep_forever()
+
+    with pytest.raises(GaveUp):
+        await perform(play)
+
+
+async def test_a_failure_handled_by_a_waiter_does_not_climb() -> None:
+    async with open_actors() as system:
+        ref = await fragile(system)
+        ref.tell(crash)
+
+        with pytest.raises(GaveUp):
+            await ref.wait_stopped()
+
+        other = await system.start(Player)
+        assert await other.ask(Say("life goes on")) == "life goes on"
+
+
+async def test_a_failure_handled_by_the_asker_that_caused_it_does_not_climb() -> None:
+    async with open_actors() as system:
+        ref = await fragile(system)
+        with pytest.raises(Boom):
+            await ref.ask(Do(crash))
+
+        with pytest.raises(GaveUp):
+            await ref.wait_stopped()
+
+
+async def test_a_failure_handled_by_a_watcher_does_not_climb() -> None:
+    async with open_actors() as system:
+        watcher = await system.start(Player)
+        ref = await fragile(system)
+        watcher.watch(ref)
+
+        ref.tell(crash)
+        await trio.sleep(10)
+
+        assert await watcher.ask(Say("life goes on")) == "life goes on"
+
+
+async def test_of_several_failures_the_unhandled_one_is_raised() -> None:
+    async def play(system: Group) -> None:
+        handled = await fragile(system, "a")
+        handled.tell(crash)
+        with pytest.raises(GaveUp, match="a was given up"):
+            await handled.wait_stopped()
+        (await fragile(system, "b")).tell(crash)
+        await trio.sleep_forever()
+
+    with pytest.raises(GaveUp, match="b was given up"):
+        await perform(play)
+
+
+async def test_a_failure_watched_by_an_actor_that_is_itself_stopping_climbs() -> None:
+    async def play(system: Group) -> None:
+        watcher = await system.start(Player)
+        ref = await fragile(system)
+        watcher.watch(ref)
+        watcher.tell(work(1))
+        await settle()
+        watcher.stop_nowait()
+        ref.tell(crash)
+        await trio.sleep_forever()
+
+    with pytest.raises(GaveUp):
+        await perform(play)
+
+
+async def test_a_failure_that_comes_as_the_block_ends_is_still_raised() -> None:
+    async def play(system: Group) -> None:
+        ref = await fragile(system)
+        ref.tell(crash)
+        await settle()
+
+    with pytest.raises(GaveUp):
+        await perform(play)
+
+
+async def test_an_unhandled_failure_survives_a_cancellation_during_the_stop() -> None:
+    async def play(system: Group) -> None:
+        await system.start(player(on_stop=hang))
+        (await fragile(system)).tell(crash)
+        await trio.sleep_forever()
+
+    with pytest.raises(GaveUp), trio.move_on_after(1):
+        await perform(play)
+
+
+async def test_a_crash_during_the_final_stop_is_no_failure(diary: Diary) -> None:
+    async with open_actors() as system:
+        await system.start(player(diary, on_stop=crash), name="a", restart=FRAGILE)
+
+    assert only(diary, "starts") == ["a starts"]
+
+
+# Worse than a crash ----------------------------------------------------------------------
+
+
+async def test_an_interrupt_inside_an_actor_ends_the_program_and_leaves_nobody_waiting() -> None:
+    async def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def wait_in_vain(ref: Ref) -> None:
+        with pytest.raises(ActorStopped):
+            await ref.ask(Do(hang), timeout_seconds=math.inf)
+
+    async def play(system: Group) -> None:
+        one, two = await system.start(Player), await system.start(Player)
+        outside.start_soon(wait_in_vain, two)
+        await settle()
+        one.tell(interrupt)
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as outside:
+        with pytest.RaisesGroup(KeyboardInterrupt, allow_unwrapped=True, flatten_subgroups=True):
+            await perform(play)
