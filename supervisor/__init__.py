@@ -4,7 +4,7 @@ This is where the embedding API will live: `open()` a store, create sessions, se
 input, steer and interrupt them, watch what they do, and find them again after a crash.
 
 Today it holds the version and nothing else. What works already is `actors`, the runtime
-below, which stands on its own; the core, the store and the sessions come next.
+below, which stands on its own; the rest of the core, the store and the sessions come next.
 """
 
 __version__: str

@@ -5,6 +5,6 @@ Rule 1: everything here is pure. Time, ids, capabilities and limits arrive insid
 Rule 2: this room knows neither `actors` nor trio, no clock, no chance, no file, no process.
         `nox -s lint` holds it to that.
 
-Nothing is decided here yet: ids, events, effects and the table of rules come next. The room
-is open already so that its contract is in force from the first line written in it.
+Ids, keys and the tree of errors are here. Nothing is decided yet: events, effects and the table
+of rules come next.
 """
