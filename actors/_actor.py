@@ -42,7 +42,9 @@ class Actor:
     async def on_stop(self, reason: Exit) -> None:
         """Clean up; called exactly once for every `on_start` that succeeded.
 
-        It shares `shutdown_seconds` with the message in hand. When that time is over it
-        runs, or goes on, in a cancelled scope: what is synchronous still gets done, the
-        first checkpoint raises `trio.Cancelled`.
+        `reason` is how this incarnation ended: `Stopped` also when only a restart of its
+        group asked it to. It shares `shutdown_seconds` with the message in hand; after an end
+        of the actor's own it has them to itself (five, where they are 0). When that time is
+        over it runs, or goes on, in a cancelled scope: what is synchronous still gets done,
+        the first checkpoint raises `trio.Cancelled`.
         """

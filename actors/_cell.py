@@ -82,6 +82,7 @@ class Cell(Child):
     # The supervisor's side --------------------------------------------------------------
 
     async def launch(self) -> Exit | None:
+        self.launches += 1
         scope = self._scope = trio.CancelScope()
         self._starter = trio.lowlevel.current_task()
         self.state = "starting"
@@ -179,7 +180,7 @@ class Cell(Child):
             # The program itself is being torn down; nobody may be left waiting by that.
             self._has_ended_in_ruins()
             raise
-        if scope.cancelled_caught and not isinstance(exit_, Crashed):
+        if scope.cancelled_caught and not isinstance(exit_, Crashed | Finished):
             exit_ = Killed()
         self._has_ended(exit_)
 

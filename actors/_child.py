@@ -50,11 +50,11 @@ class Child(abc.ABC):
         "admitted",
         "declared",
         "house",
+        "launches",
         "name",
         "policy",
         "reason",
         "recent",
-        "restarts",
         "state",
         "supervisor",
         "wanted",
@@ -74,13 +74,18 @@ class Child(abc.ABC):
         self.declared = False
         # False while the very first start is under way: until then no restart reaches it.
         self.admitted = False
-        self.restarts = 0
+        self.launches = 0
         # The restarts that count against `policy`, where that is the child's own to spend.
         self.recent: tuple[float, ...] = ()
         # Invariant: None until `finish`, then how it ended, for good.
         self.reason: Exit | None = None
         self._over: trio.Event | None = None
         self._watchers: dict[Cell, None] | None = None
+
+    @property
+    def restarts(self) -> int:
+        """How often it was launched again, whoever decided so and whether or not it came up."""
+        return max(0, self.launches - 1)
 
     @property
     @abc.abstractmethod
@@ -98,12 +103,15 @@ class Child(abc.ABC):
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
         """End the incarnation but not the child; answers when nothing of it runs.
 
-        If cancelled, the halting goes on by itself.
+        Whoever cancels this must see to it that the child is halted again, or stopped.
         """
 
     @abc.abstractmethod
     def request_stop(self, *, grace_seconds: float = math.inf) -> None:
         """Begin to end it for good, with at most this much grace. Repeating only hastens it."""
+
+    def pardon(self) -> None:  # noqa: B027 - only a group has something to forget
+        """It will be brought back, so how it fell is no longer how it ended."""
 
     @abc.abstractmethod
     def runs_in(self, task: trio.lowlevel.Task) -> bool:

@@ -30,7 +30,7 @@ class ActorError(Exception):
 
 
 class MailboxFull(ActorError):
-    """The lane is full and the message was not taken; here it is back, as `message`."""
+    """The lane of the actor `name` holds `capacity` messages; here is yours back, as `message`."""
 
     def __init__(self, name: str, message: Any, *, capacity: int) -> None:
         super().__init__(
@@ -75,16 +75,17 @@ class AskSelf(ActorError):
 class GaveUp(ActorError):
     """Restarts came faster than the intensity allows, so the supervisor stopped trying.
 
-    `name` is the actor or group that was given up, `culprit` the actor whose end was one
-    too many, and `__cause__` the exception that ended it, where there was one.
+    `name` is the actor or group that was given up, `culprit` the child whose end was one too
+    many, `how` that was, and `__cause__` the exception behind it, where there was one.
+    `handled` is True once a waiter or a watcher was told; then it stays inside `open_actors`.
     """
 
     def __init__(
         self, name: str, *, culprit: str, how: str, max_restarts: int, within_seconds: float
     ) -> None:
         super().__init__(
-            f"{name} was given up: {culprit} {how} after {max_restarts} restarts"
-            f" within {within_seconds:g} s",
+            f"{name} was given up: {culprit} {how} after {max_restarts}"
+            f" restart{'' if max_restarts == 1 else 's'} within {within_seconds:g} s",
             hint="mend what makes it end, or allow more with max_restarts and within_seconds",
         )
         self.name = name
@@ -92,7 +93,6 @@ class GaveUp(ActorError):
         self.how = how
         self.max_restarts = max_restarts
         self.within_seconds = within_seconds
-        # True once a waiter or a watcher was told: then it does not climb out of open_actors.
         self.handled = False
 
     def again(self) -> GaveUp:

@@ -153,6 +153,7 @@ class Group:
         return child.handle
 
     def __contains__(self, name: object) -> bool:
+        """Whether a child of that name is listed here, an ended one that was declared included."""
         return isinstance(name, str) and self._child.find(name) is not None
 
     def __iter__(self) -> Iterator[str]:

@@ -95,7 +95,6 @@ class Recovery:
         child = self._supervisor.find(name)
         if child is None or child.state != "restarting":
             return  # over, or another one under the same name
-        child.restarts += 1
         exit_ = await child.launch()
         if exit_ is not None and child.reason is None:
             self._supervisor.child_exited(child, exit_)

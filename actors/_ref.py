@@ -57,7 +57,7 @@ class Ref:
     def tell(self, message: Any, *, urgent: bool = False) -> None:
         """Put a message into the mailbox; never waits.
 
-        Urgent messages overtake ordinary ones and have room of their own. Raises
+        Urgent messages overtake ordinary ones; each lane has room for `capacity`. Raises
         `MailboxFull`, which carries the message, or `ActorStopped`. To be called in trio's
         own thread; from another one, `trio.from_thread.run_sync(ref.tell, message)`.
         """
@@ -110,9 +110,10 @@ class Ref:
     def stop_nowait(self) -> None:
         """Begin to stop it and return at once; an actor may do this to itself.
 
-        The mailbox closes now and what is inside fails with `ActorStopped`. The message in
-        hand and `on_stop` get `shutdown_seconds` together, then they are cancelled. Stopping
-        twice, or something that is over, is fine.
+        The mailbox closes now: the asks inside fail with `ActorStopped`, and what was only
+        told is dropped and counted as `lost`. The message in hand and `on_stop` get
+        `shutdown_seconds` together, then they are cancelled. Stopping twice, or something
+        that is over, is fine.
         """
         self._child.request_stop()
 
@@ -135,8 +136,8 @@ class Ref:
         """Have this actor told `Ended` when `other` has ended for good; at once if it has.
 
         The news comes exactly once, after everything `other` sent before, and needs no room
-        in the mailbox. Watching twice is watching once. Raises `ActorStopped` if this actor
-        is itself stopping or over.
+        in the mailbox. Watching twice is watching once, and a watch survives restarts of both
+        sides. Raises `ActorStopped` if this actor is itself stopping or over.
         """
         self._child.watch(child_of(other))
 

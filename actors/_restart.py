@@ -34,7 +34,10 @@ class Stopped:
 
 @attrs.frozen
 class Killed:
-    """It was cancelled: its time to stop was over, or the whole program was cancelled."""
+    """It was cancelled: its time to stop was over, or the whole program was cancelled.
+
+    Where it was not stopped on purpose, that counts as a crash.
+    """
 
 
 @attrs.frozen

@@ -45,7 +45,7 @@ class Supervisor(Child):
 
     __slots__ = (
         "_children",
-        "_climbing",
+        "_collapsing",
         "_culprit",
         "_early",
         "_grace_seconds",
@@ -74,8 +74,9 @@ class Supervisor(Child):
         self._early: list[tuple[Child, Exit]] = []
         # Why this group fell, and through whom, from giving up until it is launched again.
         self._culprit: tuple[Child, GaveUp] | None = None
-        # The same news while it is on its way up; a stop or a halt from above intercepts it.
-        self._climbing: GaveUp | None = None
+        # The task that halts everyone after that, and then tells whoever is above; a stop or a
+        # halt from above takes over from it, and then it must not touch anyone any more.
+        self._collapsing: trio.CancelScope | None = None
         self._grace_seconds = math.inf
         self._group: Group | None = None
         for child_spec in spec.children:
@@ -148,11 +149,12 @@ class Supervisor(Child):
         child.finish(exit_)
 
     async def launch(self) -> Exit | None:
+        self.launches += 1
         self.state = "starting"
         self.wanted = "run"
         self.recent = ()
         self._early = []
-        self._culprit = self._climbing = None
+        self._culprit = None
         try:
             failure = await self._launch_children()
             if failure is not None:
@@ -251,6 +253,7 @@ class Supervisor(Child):
         ]
 
     def _bring_back(self, child: Child, after_seconds: float) -> None:
+        child.pardon()
         key = child if self.spec.strategy == "one_for_one" else None
         recovery = self._recoveries.get(key)
         if recovery is None:
@@ -284,26 +287,36 @@ class Supervisor(Child):
             self.child_over(child, gave_up)
             return
         self._culprit = (child, gave_up)
-        self._climbing = gave_up
         self.wanted = "halt"
         self.state = "stopping"
         self._call_off_recoveries()
-        self.house.nursery.start_soon(self._collapse, gave_up, name=f"{self.name}: give up")
+        scope = self._collapsing = trio.CancelScope()
+        self.house.nursery.start_soon(self._collapse, gave_up, scope, name=f"{self.name}: give up")
 
-    async def _collapse(self, gave_up: GaveUp) -> None:
-        await self._halt_children(math.inf)
-        if self._climbing is gave_up:
-            self._climbing = None
+    async def _collapse(self, gave_up: GaveUp, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._halt_children(math.inf)
+        if self._collapsing is scope:
+            self._collapsing = None
             assert self.supervisor is not None
             self.supervisor.child_exited(self, gave_up)
+
+    def _take_over(self) -> None:
+        """Whatever this group was about to do by itself is called off."""
+        self._call_off_recoveries()
+        if self._collapsing is not None:
+            self._collapsing.cancel(reason="halted or stopped from above")
+            self._collapsing = None
+
+    def pardon(self) -> None:
+        self._culprit = None
 
     # Halting and stopping ---------------------------------------------------------------
 
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
         if self.wanted == "run":
             self.wanted = "halt"
-        self._climbing = None
-        self._call_off_recoveries()
+        self._take_over()
         await self._halt_children(grace_seconds)
         if self.wanted == "halt":
             self.state = "restarting"
@@ -327,8 +340,7 @@ class Supervisor(Child):
             return
         self.wanted = "stop"
         self.state = "stopping"
-        self._climbing = None
-        self._call_off_recoveries()
+        self._take_over()
         self.house.nursery.start_soon(self._stop, name=f"{self.name}: stop")
 
     def _hasten(self) -> None:

@@ -32,7 +32,7 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
     once, still one after the other (`stop_order="together"`: all at the same time).
     An actor or group that is given up, and that nobody waits for or watches, cancels the
     block, and its `GaveUp` is raised from here, once. Whatever the block itself raises is
-    raised bare.
+    raised bare, unless an actor was given up too: then both, in a group.
     """
     spec = GroupSpec((), stop_order=stop_order)
     failure: BaseException | None = None

@@ -33,5 +33,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"(attrs?|collections|contextlib|outcome|random|trio|types|typing)\..*"),
     ("py:(class|exc)", r"[a-z]+|.*(Error|Exception)"),  # builtins
     # Sphinx knows classes; these are type aliases and variables, said in words where they stand.
-    ("py:class", r"([\w.]+\.)?(Answer|Args|MakeActor|RestartKind|State|StopOrder|Strategy|T)"),
+    (
+        "py:class",
+        r"([\w.]+\.)?(Answer|Args|MakeActor|Message|RestartKind|State|StopOrder|Strategy|T)",
+    ),
 ]

@@ -45,11 +45,13 @@ def explore(
     policy: PolicyName | None = None,
     max_failures: int | None = None,
     max_steps: int = MAX_STEPS,
+    early_timeouts: bool = True,
 ) -> list[FailingSeed]:
     """Simulate `main(*args)` anew under each seed; give those that failed, in order.
 
     Without `policy` the seeds take turns through all of them. With `max_failures` it stops as
-    soon as it has found so many.
+    soon as it has found so many. A program that takes every time-out for a failure is explored,
+    and its seeds replayed, with `early_timeouts=False`.
     """
     make_sure_it_can_run()
     failing: list[FailingSeed] = []
@@ -57,7 +59,14 @@ def explore(
         if max_failures is not None and len(failing) >= max_failures:
             break
         try:
-            simulate(main, *args, seed=seed, policy=policy, max_steps=max_steps)
+            simulate(
+                main,
+                *args,
+                seed=seed,
+                policy=policy,
+                max_steps=max_steps,
+                early_timeouts=early_timeouts,
+            )
         except SimulatorBroken:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the program raises is the finding

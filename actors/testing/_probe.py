@@ -16,8 +16,8 @@ class Probe(Actor):
     """Start one beside the actors under test, hand out its `ref`, and await what arrives.
 
     `messages` has everything it was ever told, in order. `answer` makes the answer when it is
-    asked; without it an `Ask` is answered None. A probe survives nothing and loses nothing:
-    it does not crash unless `answer` raises.
+    asked; without it an `Ask` is answered None. If `answer` raises, the probe crashes as any
+    actor does, and the same object comes back with all it kept.
     """
 
     def __init__(self, answer: Callable[[Any], Any] | None = None) -> None:

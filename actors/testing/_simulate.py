@@ -46,11 +46,14 @@ def simulate(
     seed: int = 0,
     policy: PolicyName | None = None,
     max_steps: int = MAX_STEPS,
+    early_timeouts: bool = True,
     trace: list[Step] | None = None,
 ) -> T:
     """Run `main(*args)` under trio with one task per tick; give its result or raise its error.
 
     Without `policy` the seed chooses one, so the seeds that `explore` found replay as they are.
+    With `early_timeouts` (unless you say otherwise) a time-out may also fire while others could
+    run, as on a machine that is slow; without, time moves only when all wait.
     `trace`, a list, is filled with one `Step` per tick. Everything that the program raises has
     a note with seed and policy. `Deadlock`: all wait for ever. `Livelock`: after `max_steps` it
     still ran. In both cases the program is cancelled and its clean-up runs before they are raised.
@@ -62,7 +65,9 @@ def simulate(
     name = policy_of(seed, policy)
     # Seeded with a text: an int seeds the same as its negative.
     chance = random.Random(f"{name} {int(seed)}")  # noqa: S311 - repeatable is what it must be
-    scheduler = _Scheduler(make_policy(name, chance), max_steps=max_steps, trace=trace)
+    scheduler = _Scheduler(
+        make_policy(name, chance), max_steps=max_steps, early_timeouts=early_timeouts, trace=trace
+    )
     with _repeatable_world(int(seed)), stand_in_threads(chance):
         try:
             result = trio.run(main, *args, clock=scheduler)
@@ -103,8 +108,11 @@ def _repeatable_world(seed: int) -> Iterator[None]:
 class _Scheduler(VirtualClock):
     """The clock of a simulated run, which also says who runs."""
 
-    def __init__(self, policy: Policy, *, max_steps: int, trace: list[Step] | None) -> None:
+    def __init__(
+        self, policy: Policy, *, max_steps: int, early_timeouts: bool, trace: list[Step] | None
+    ) -> None:
         super().__init__()
+        self._early_timeouts = early_timeouts
         self.steps = 0
         self._policy = policy
         self._max_steps = max_steps
@@ -151,6 +159,8 @@ class _Scheduler(VirtualClock):
         return task
 
     def _timeout_may_fire(self) -> bool:
+        if not self._early_timeouts:
+            return False
         quiet_is_promised = self._told or self._loop.someone_waits_for_idle()
         return not quiet_is_promised and self._now < self._loop.next_deadline() < inf
 

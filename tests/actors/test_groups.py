@@ -13,7 +13,7 @@ from actors import (
     Stopped,
     UnknownActor,
 )
-from actors.testing import settle
+from actors.testing import explore, settle
 from tests.actors.cast import (
     Boom,
     Diary,
@@ -482,3 +482,36 @@ async def test_a_child_that_finished_stays_finished_after_a_restart_from_above(
     await crash_and_settle(inner["b"])
 
     assert only(diary, "starts") == ["b starts", "c starts", "b starts"]
+
+
+async def test_a_user_stop_of_a_group_in_back_off_is_not_a_failure(
+    system: Group, diary: Diary
+) -> None:
+    group = await system.start_group([nested(diary, "b")], backoff_seconds=10.0)
+    inner = group.group("inner")
+    b = inner["b"]
+    await crash_and_settle(b)
+
+    await inner.stop()
+
+    assert await inner.wait_stopped() == Stopped()
+    assert await b.wait_stopped() == Stopped()
+
+
+async def give_up_below_and_restart_from_above(system: Group) -> None:
+    inner = GroupSpec(troupe([], "b", "c", "d"), max_restarts=0)
+    group = await system.start_group(
+        [*troupe([], "a"), ChildSpec("inner", inner)], strategy="one_for_all"
+    )
+    group.group("inner")["b"].tell(crash)
+    group["a"].tell(crash)
+    await settle()
+
+    assert group["a"].statistics().state == "running"
+    assert group.group("inner").statistics().running == 3
+
+
+def test_a_group_that_gives_up_while_it_is_restarted_from_above_comes_back_whole() -> None:
+    play = give_up_below_and_restart_from_above
+
+    assert explore(perform, play, seeds=range(150), policy="pct") == []

@@ -119,3 +119,14 @@ def test_inside_a_trio_run_it_is_refused() -> None:
 
     with pytest.raises(SimulationError, match="cannot begin inside another"):
         trio.run(main)
+
+
+async def answer_before_the_time_out() -> None:
+    with trio.fail_after(1.0):
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+
+
+def test_without_early_time_outs_only_waiting_takes_time() -> None:
+    assert explore(answer_before_the_time_out, seeds=range(60))
+    assert not explore(answer_before_the_time_out, seeds=range(60), early_timeouts=False)

@@ -1,0 +1,51 @@
+"""The examples run as they are, and show what they promise to show."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "docs/examples").glob("*.py"))
+
+# What each example must print: these lines, in this order, perhaps with others in between.
+SHOWN = {
+    "three_actors.py": [
+        "  pantry starts",
+        "  cook starts",
+        "  waiter starts",
+        "  cook ends: Crashed",
+        "  waiter ends: Stopped",
+        "  cook starts",
+        "  cook gets an order: soup",
+        "  -> bread, done by the cook",
+        "  -> the bill, done by the waiter",
+        "  cook ends: Crashed",
+        "  waiter ends: Stopped",
+        "  pantry ends: Stopped",
+    ],
+}
+
+
+def test_every_example_says_what_it_shows() -> None:
+    assert [path.name for path in EXAMPLES] == sorted(SHOWN)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_shows_it(path: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (run.returncode, run.stderr) == (0, "")
+    printed = iter(run.stdout.splitlines())
+    missing = [line for line in SHOWN[path.name] if line not in printed]
+    assert not missing, run.stdout
