@@ -14,6 +14,7 @@ import math
 from typing import TYPE_CHECKING
 
 import trio
+from trio.lowlevel import checkpoint_if_cancelled
 
 from ._cell import Cell
 from ._child import Child, House
@@ -295,6 +296,7 @@ class Supervisor(Child):
 
     async def _collapse(self, gave_up: GaveUp, scope: trio.CancelScope) -> None:
         with scope:
+            await checkpoint_if_cancelled()  # taken over before it began
             await self._halt_children(math.inf)
         if self._collapsing is scope:
             self._collapsing = None
