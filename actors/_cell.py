@@ -102,6 +102,7 @@ class Cell(Child):
         return exit_
 
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
+        await checkpoint_if_cancelled()
         if self._scope is None:
             await checkpoint()
             return

@@ -296,7 +296,6 @@ class Supervisor(Child):
 
     async def _collapse(self, gave_up: GaveUp, scope: trio.CancelScope) -> None:
         with scope:
-            await checkpoint_if_cancelled()  # taken over before it began
             await self._halt_children(math.inf)
         if self._collapsing is scope:
             self._collapsing = None
@@ -316,6 +315,7 @@ class Supervisor(Child):
     # Halting and stopping ---------------------------------------------------------------
 
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
+        await checkpoint_if_cancelled()
         if self.wanted == "run":
             self.wanted = "halt"
         self._take_over()
