@@ -103,7 +103,8 @@ class Child(abc.ABC):
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
         """End the incarnation but not the child; answers when nothing of it runs.
 
-        If cancelled before it begins it does nothing. Whoever cancels it later must see to it that the child is halted again, or stopped.
+        If cancelled before it begins it does nothing. Whoever cancels it later must see to it
+        that the child is halted again, or stopped.
         """
 
     @abc.abstractmethod

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ._restart import RestartKind, Stopped, reach
+from ._restart import RestartKind, reach
 
 if TYPE_CHECKING:
     from ._child import Child
@@ -82,14 +82,11 @@ class Recovery:
         child = self._supervisor.find(name)
         if child is None or child.reason is not None:
             return
-        stays_gone = child.policy.kind == "temporary"
-        if not stays_gone:
+        if child.policy.kind != "temporary":
             # It goes down because of us. Should the one that crashed be stopped meanwhile, this
             # one must still come back.
             self._broken[child] = None
-        await child.halt()
-        if stays_gone and child.reason is None:
-            self._supervisor.child_over(child, Stopped())
+        await self._supervisor.halt_child(child)
 
     async def _start(self, name: str) -> None:
         child = self._supervisor.find(name)

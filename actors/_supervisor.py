@@ -328,10 +328,16 @@ class Supervisor(Child):
         if self.spec.stop_order == "together":
             async with trio.open_nursery() as nursery:
                 for child in children:
-                    nursery.start_soon(_halt, child, grace_seconds)
+                    nursery.start_soon(self.halt_child, child, grace_seconds)
         else:
             for child in children:
-                await child.halt(grace_seconds=grace_seconds)
+                await self.halt_child(child, grace_seconds)
+
+    async def halt_child(self, child: Child, grace_seconds: float = math.inf) -> None:
+        """Halt one child before a restart; a temporary one never has another incarnation."""
+        await child.halt(grace_seconds=grace_seconds)
+        if child.policy.kind == "temporary" and child.reason is None:
+            self.child_over(child, Stopped())
 
     def request_stop(self, *, grace_seconds: float = math.inf) -> None:
         if self.reason is not None:
@@ -372,10 +378,6 @@ class Supervisor(Child):
         for child in reversed(self.children):
             child.finish(Stopped())
         super().finish(exit_)
-
-
-async def _halt(child: Child, grace_seconds: float) -> None:
-    await child.halt(grace_seconds=grace_seconds)
 
 
 def _log_end(child: Child, exit_: Exit, consequence: str) -> None:

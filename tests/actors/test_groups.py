@@ -201,6 +201,20 @@ async def test_a_group_started_within_a_group_climbs_when_that_has_had_enough(
     assert (failure.value.name, failure.value.culprit) == ("outer", "inner")
 
 
+async def test_a_temporary_member_stays_gone_when_its_group_is_restarted_from_above(
+    system: Group, diary: Diary
+) -> None:
+    once = ChildSpec("t", player(diary), restart="temporary")
+    spec = GroupSpec([*troupe(diary, "b"), once], max_restarts=0)
+    group = await system.start_group([ChildSpec("inner", spec)])
+    inner = group.group("inner")
+
+    await crash_and_settle(inner["b"])
+
+    assert only(diary, "starts") == ["b starts", "t starts", "b starts"]
+    assert await inner["t"].wait_stopped() == Stopped()
+
+
 async def test_a_group_that_is_giving_up_starts_nobody(system: Group, diary: Diary) -> None:
     slow = ChildSpec("a", player(diary, on_stop=work(1)))
     group = await system.start_group([slow, *troupe(diary, "b")], max_restarts=0)
