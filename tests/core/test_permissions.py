@@ -27,7 +27,7 @@ MAYBE_MODES = st.none() | st.sampled_from(MODES)
 PERMISSIONS = st.builds(Permissions, mode=MAYBE_MODES, **dict.fromkeys(RIGHTS, SETS))
 
 
-def only(right: Right, names: Any) -> Permissions:
+def only(right: Right, names: object) -> Permissions:
     asked: dict[str, Any] = {right: names}
     return Permissions(**asked)
 

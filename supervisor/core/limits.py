@@ -1,0 +1,102 @@
+"""What was agreed: how much a session may have, how often it is restarted, how it is interrupted.
+
+Frozen numbers with their units in their names, refused at the door when they cannot be meant.
+None means no limit, where None is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import attrs
+
+from .errors import ConfigError
+
+RestartKind: TypeAlias = Literal["never", "on_crash", "always"]
+
+Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+
+def whole(*, least: int, most: int | None = None, optional: bool = False) -> Check:
+    """A validator: a whole number between two bounds, or None where that means no limit."""
+
+    def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
+        if value is None and optional:
+            return
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not least <= value or (most is not None and value > most):  # type: ignore[operator]
+            bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise _refusal(owner, field, value, f"a whole number {bounds}", optional=optional)
+
+    return check
+
+
+def number(*, least: float, optional: bool = False, finite: bool = True) -> Check:
+    """A validator: a number, no NaN, of at least `least`, or None where that means no limit."""
+
+    def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
+        if value is None and optional:
+            return
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not value >= least or (finite and math.isinf(value)):  # type: ignore[operator, arg-type]
+            bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
+            raise _refusal(owner, field, value, bound, optional=optional)
+
+    return check
+
+
+def one_of(choices: object) -> Check:
+    """A validator: one of the words of a `Literal`."""
+    words: Final = get_args(choices)
+
+    def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, str) or value not in words:
+            raise _refusal(owner, field, value, f"one of {', '.join(words)}", optional=False)
+
+    return check
+
+
+def _refusal(
+    owner: object, field: attrs.Attribute[Any], value: object, wanted: str, *, optional: bool
+) -> ConfigError:
+    name = f"{type(owner).__name__.lower()}.{field.name}"
+    also = ", or None for no limit" if optional else ""
+    return ConfigError(f"{name} is {value!r}", hint=f"give {name} {wanted}{also}")
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What a root may have below it, and what it and all below may spend together."""
+
+    max_depth: int = attrs.field(default=3, validator=whole(least=0))
+    max_children: int = attrs.field(default=5, validator=whole(least=0))
+    max_descendants: int = attrs.field(default=50, validator=whole(least=0))
+    max_spawns: int = attrs.field(default=200, validator=whole(least=0))
+    turns: int | None = attrs.field(default=None, validator=whole(least=0, optional=True))
+    tokens: int | None = attrs.field(default=None, validator=whole(least=0, optional=True))
+    cost: float | None = attrs.field(default=None, validator=number(least=0.0, optional=True))
+    wall_seconds: float | None = attrs.field(
+        default=None, validator=number(least=0.0, optional=True)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Restart:
+    """What happens when an agent dies: whether it is started again, how often, how patiently."""
+
+    policy: RestartKind = attrs.field(default="on_crash", validator=one_of(RestartKind))
+    max_restarts: int = attrs.field(default=3, validator=whole(least=0))
+    within_seconds: float = attrs.field(default=60.0, validator=number(least=0.0))
+    backoff_seconds: float = attrs.field(default=0.5, validator=number(least=0.0))
+
+
+@attrs.frozen(kw_only=True)
+class Ladder:
+    """How long each step of an interrupt may take before the next, harder one."""
+
+    ask_seconds: float = attrs.field(default=5.0, validator=number(least=0.0))
+    close_seconds: float = attrs.field(default=2.0, validator=number(least=0.0))
+    terminate_seconds: float = attrs.field(default=2.0, validator=number(least=0.0))
+    kill_seconds: float = attrs.field(default=2.0, validator=number(least=0.0))

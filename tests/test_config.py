@@ -1,0 +1,74 @@
+"""Settings and what they are made of: sensible by default, refused by name when they are not."""
+
+import math
+from typing import Any
+
+import attrs
+import pytest
+
+from supervisor.config import Settings
+from supervisor.core.errors import ConfigError
+from supervisor.core.limits import Ladder, Limits, Restart
+
+KINDS: list[type[Any]] = [Settings, Limits, Restart, Ladder]
+NUMBERS = [
+    (kind, field.name)
+    for kind in KINDS
+    for field in attrs.fields(kind)
+    if "int" in str(field.type) or "float" in str(field.type)
+]
+WORDS = [(Settings, "steer_fallback"), (Settings, "on_stall"), (Restart, "policy")]
+PARTS = ["limits", "restart", "ladder"]
+
+
+def test_every_field_is_a_number_a_word_or_a_part() -> None:
+    known = {*NUMBERS, *WORDS, *((Settings, part) for part in PARTS)}
+
+    assert known == {(kind, field.name) for kind in KINDS for field in attrs.fields(kind)}
+
+
+@pytest.mark.parametrize(("kind", "field"), NUMBERS)
+@pytest.mark.parametrize("value", [-1, math.nan, "5", True, [1]])
+def test_a_number_that_cannot_be_meant_is_refused_naming_the_field(
+    kind: type[Any], field: str, value: object
+) -> None:
+    with pytest.raises(ConfigError, match=field) as refusal:
+        kind(**{field: value})
+
+    assert field in refusal.value.hint
+
+
+@pytest.mark.parametrize(("kind", "field"), WORDS)
+@pytest.mark.parametrize("value", ["sometimes", "", None, 5])
+def test_a_word_that_is_none_of_the_choices_is_refused_with_the_choices(
+    kind: type[Any], field: str, value: object
+) -> None:
+    with pytest.raises(ConfigError, match=field) as refusal:
+        kind(**{field: value})
+
+    assert "one of" in refusal.value.hint
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_the_wrong_kind_is_refused(part: str) -> None:
+    wrong: dict[str, Any] = {part: {"max_depth": 3}}
+
+    with pytest.raises(ConfigError, match=part):
+        Settings(**wrong)
+
+
+@pytest.mark.parametrize("cap", [0, 1001])
+def test_the_queue_cap_has_two_ends(cap: int) -> None:
+    with pytest.raises(ConfigError, match="from 1 to 1000"):
+        Settings(queue_cap=cap)
+
+
+def test_none_means_no_limit_where_a_limit_may_be_missing() -> None:
+    settings = Settings(turn_deadline_seconds=None, limits=Limits(tokens=None, cost=None))
+
+    assert settings.limits.tokens is None
+
+
+def test_settings_cannot_be_changed_after_the_fact() -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Settings().queue_cap = 11  # type: ignore[misc]
