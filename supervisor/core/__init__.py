@@ -5,6 +5,7 @@ Rule 1: everything here is pure. Time, ids, capabilities and limits arrive insid
 Rule 2: this room knows neither `actors` nor trio, no clock, no chance, no file, no process.
         `nox -s lint` holds it to that.
 
-Ids, keys and the tree of errors are here. Nothing is decided yet: events, effects and the table
-of rules come next.
+`table.decide(session, event)` is the one entrance: a rule drafts a step, which is facts that fold
+into the new session, effects to carry out, and a reply for whoever asked. The tree (spawning,
+budgets, liveness) and the plan for recovery after a kill have their places here and come next.
 """

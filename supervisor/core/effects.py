@@ -1,0 +1,102 @@
+"""What is to be done after a step was committed: imperatives, for the shell to carry out.
+
+An effect is a wish: it may fail, and then the failure is news, an event again.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import attrs
+
+from .ids import CallId, InputId, RequestId, TurnId
+from .session import Decision, LadderStep
+
+TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry"]
+
+
+@attrs.frozen
+class StartAgent:
+    """Bring the agent up; AgentAttached or AgentStartFailed will say how it went."""
+
+
+@attrs.frozen
+class CloseAgent:
+    """Let the agent go, gently; AgentClosed will say when nothing is left."""
+
+
+@attrs.frozen
+class StartTurn:
+    turn: TurnId
+    input: InputId
+    text: str
+
+
+@attrs.frozen
+class CancelTurn:
+    """Take the given step of the ladder against the turn."""
+
+    turn: TurnId
+    step: LadderStep
+
+
+@attrs.frozen
+class AbandonTurn:
+    """The ladder is at its end: whatever the turn still does no longer counts."""
+
+    turn: TurnId
+
+
+@attrs.frozen
+class CancelCall:
+    turn: TurnId
+    call: CallId
+
+
+@attrs.frozen
+class OfferSteering:
+    """Give the text to the turn: at once where it can take it, else at its next boundary."""
+
+    turn: TurnId
+    input: InputId
+    text: str
+
+
+@attrs.frozen
+class AnswerRequest:
+    request: RequestId
+    decision: Decision | Literal["cancelled"]
+
+
+@attrs.frozen
+class SetTimer:
+    """(Re)set a timer of the session; the event it leads to names what it was set for."""
+
+    name: TimerName
+    after_seconds: float
+
+
+@attrs.frozen
+class SetRequestTimer:
+    request: RequestId
+    after_seconds: float
+
+
+@attrs.frozen
+class ClearTimer:
+    name: TimerName
+
+
+Effect: TypeAlias = (
+    StartAgent
+    | CloseAgent
+    | StartTurn
+    | CancelTurn
+    | AbandonTurn
+    | CancelCall
+    | OfferSteering
+    | AnswerRequest
+    | SetTimer
+    | SetRequestTimer
+    | ClearTimer
+)

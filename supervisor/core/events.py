@@ -1,0 +1,304 @@
+"""What a session can be told: news, in the past tense.
+
+Rule 1: every event says when it happened (`at`, wall seconds) and brings one id that nobody has
+        used yet (`fresh`), in case a turn begins because of it: the core has no clock, no dice.
+Rule 2: what a driver reports names its turn, so that late news can be told from news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+import attrs
+
+from .ids import CallId, InputId, RequestId, TurnId
+from .limits import Limits
+from .session import (
+    Agent,
+    Cause,
+    Decision,
+    Failure,
+    LadderStep,
+    Outcome,
+    Source,
+    Usage,
+    WhenBusy,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Happened:
+    """What all events have in common."""
+
+    at: float
+    fresh: TurnId
+
+
+# From callers, who wait for a reply ------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class InputSubmitted(Happened):
+    input: InputId
+    text: str
+    when_busy: WhenBusy = "queue"
+    source: Source = "user"
+    expires_at: float | None = None
+    if_stopped: Literal["resume", "reject"] = "resume"
+
+
+@attrs.frozen(kw_only=True)
+class SteeringSubmitted(Happened):
+    """Guidance for the turn that is running, and for nothing else."""
+
+    input: InputId
+    text: str
+    source: Source = "user"
+    expires_at: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class InterruptRequested(Happened):
+    """`turn` or `call` name the target; neither means whatever runs now."""
+
+    turn: TurnId | None = None
+    call: CallId | None = None
+    reason: str | None = None
+    replacement: InputId | None = None
+    replace_with: str | None = None
+    queued: Literal["keep", "cancel"] = "keep"
+
+
+@attrs.frozen(kw_only=True)
+class InputEdited(Happened):
+    input: InputId
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class InputMoved(Happened):
+    input: InputId
+    position: int
+
+
+@attrs.frozen(kw_only=True)
+class InputPromoted(Happened):
+    input: InputId
+
+
+@attrs.frozen(kw_only=True)
+class InputWithdrawn(Happened):
+    input: InputId
+
+
+@attrs.frozen(kw_only=True)
+class StopRequested(Happened):
+    cause: Cause = "user"
+    detail: str | None = None
+    after_turn: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class ResumeRequested(Happened):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class ClearRequested(Happened):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class ArchiveRequested(Happened):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class UnarchiveRequested(Happened):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class MessageAppended(Happened):
+    role: Literal["user", "agent"]
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class DetailsChanged(Happened):
+    """What is None stays as it is."""
+
+    title: str | None = None
+    tags: tuple[str, ...] | None = None
+    custom: Mapping[str, str] | None = None
+    limits: Limits | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RequestAnswered(Happened):
+    request: RequestId
+    decision: Decision
+
+
+@attrs.frozen(kw_only=True)
+class RuleRemoved(Happened):
+    rule: RequestId
+
+
+# From the driver -------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class AgentAttached(Happened):
+    agent: Agent
+
+
+@attrs.frozen(kw_only=True)
+class AgentStartFailed(Happened):
+    failure: Failure
+
+
+@attrs.frozen(kw_only=True)
+class AgentClosed(Happened):
+    """What CloseAgent asked for is done: nothing of the agent is left."""
+
+
+@attrs.frozen(kw_only=True)
+class AgentExited(Happened):
+    """The agent left and nobody had asked it to; `failure` says why, None that it was clean."""
+
+    failure: Failure | None = None
+    jitter: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class TurnEnded(Happened):
+    turn: TurnId
+    outcome: Outcome
+    stop_reason: str | None = None
+    text: str = ""
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ZombieEnded(Happened):
+    turn: TurnId
+
+
+@attrs.frozen(kw_only=True)
+class CallStarted(Happened):
+    turn: TurnId
+    call: CallId
+    name: str
+    input: Mapping[str, object] | None = None
+    cancellable: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class CallEnded(Happened):
+    turn: TurnId
+    call: CallId
+    outcome: Literal["completed", "failed", "interrupted"]
+    result: object = None
+
+
+@attrs.frozen(kw_only=True)
+class PermissionAsked(Happened):
+    turn: TurnId
+    request: RequestId
+    tool: str
+    question: str
+    kind: str | None = None
+    inside_workspace: bool = False
+    input: Mapping[str, object] | None = None
+    options: tuple[Decision, ...] = get_args(Decision)
+
+
+@attrs.frozen(kw_only=True)
+class SteeringTaken(Happened):
+    turn: TurnId
+    inputs: tuple[InputId, ...]
+
+
+@attrs.frozen(kw_only=True)
+class UsageReported(Happened):
+    turn: TurnId
+    usage: Usage
+
+
+# From timers -----------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class LadderElapsed(Happened):
+    turn: TurnId
+    step: LadderStep
+
+
+@attrs.frozen(kw_only=True)
+class InputsExpired(Happened):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class RequestTimedOut(Happened):
+    request: RequestId
+
+
+@attrs.frozen(kw_only=True)
+class IdleElapsed(Happened):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class BackoffElapsed(Happened):
+    pass
+
+
+# From the shell --------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Claimed(Happened):
+    """A new incarnation of the session's actor has read the row; the one before is gone."""
+
+    epoch: int
+
+
+Event: TypeAlias = (
+    InputSubmitted
+    | SteeringSubmitted
+    | InterruptRequested
+    | InputEdited
+    | InputMoved
+    | InputPromoted
+    | InputWithdrawn
+    | StopRequested
+    | ResumeRequested
+    | ClearRequested
+    | ArchiveRequested
+    | UnarchiveRequested
+    | MessageAppended
+    | DetailsChanged
+    | RequestAnswered
+    | RuleRemoved
+    | AgentAttached
+    | AgentStartFailed
+    | AgentClosed
+    | AgentExited
+    | TurnEnded
+    | ZombieEnded
+    | CallStarted
+    | CallEnded
+    | PermissionAsked
+    | SteeringTaken
+    | UsageReported
+    | LadderElapsed
+    | InputsExpired
+    | RequestTimedOut
+    | IdleElapsed
+    | BackoffElapsed
+    | Claimed
+)
+EVENTS: tuple[type[Event], ...] = get_args(Event)

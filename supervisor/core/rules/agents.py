@@ -1,0 +1,146 @@
+"""News of the agent: up, not up, gone; and of this session's own new incarnation."""
+
+from __future__ import annotations
+
+import attrs
+
+from supervisor.core.effects import CloseAgent, SetTimer, StartAgent
+from supervisor.core.events import (
+    AgentAttached,
+    AgentClosed,
+    AgentExited,
+    AgentStartFailed,
+    BackoffElapsed,
+    Claimed,
+)
+from supervisor.core.session import Failure, Phase
+from supervisor.core.step import Draft
+
+from .flow import end_turn, finalise, go_on, start_next, stop_at_once
+
+MAX_DOUBLINGS = 16
+
+
+def attach(draft: Draft, event: AgentAttached) -> None:
+    """The agent is up, for the first time or again."""
+    _note_agent(draft, event)
+    draft.note("session_started")
+    start_next(draft)
+
+
+def attach_again(draft: Draft, event: AgentAttached) -> None:
+    """An agent that was let go between turns is back."""
+    _note_agent(draft, event)
+
+
+def send_away(draft: Draft, _: AgentAttached) -> None:
+    """It came up for a session that no longer wants one."""
+    draft.do(CloseAgent())
+
+
+def _note_agent(draft: Draft, event: AgentAttached) -> None:
+    draft.note(
+        "agent_attached",
+        agent_session_id=event.agent.session_id,
+        pid=event.agent.pid,
+        capabilities=attrs.asdict(event.agent.capabilities),
+    )
+
+
+def not_up(draft: Draft, event: AgentStartFailed) -> None:
+    """It never came up: that is the end, with the queue held for whoever mends it."""
+    if draft.session.turn is not None:
+        end_turn(draft, "failed", error=event.failure.detail)
+    stop_at_once(draft, "start_failed", event.failure)
+
+
+def not_up_again(draft: Draft, event: AgentStartFailed) -> None:
+    """It did not come back: another try, or the end."""
+    _restart_or_stop(draft, event.failure, jitter=0.0)
+
+
+def gone_while_idle(draft: Draft, event: AgentExited) -> None:
+    """Cleanly: the conversation is complete. Otherwise: a crash."""
+    if draft.session.agent is None:
+        return  # one that had been let go before
+    if event.failure is None and draft.session.terms.restart.policy != "always":
+        stop_at_once(draft, "completed")
+    else:
+        failure = event.failure or Failure("process_exit", "it left, and is always restarted")
+        _restart_or_stop(draft, failure, jitter=event.jitter)
+
+
+def gone_while_running(draft: Draft, event: AgentExited) -> None:
+    """In the middle of a turn even a clean exit is a crash."""
+    if draft.session.agent is None:
+        return  # one that had been let go before; if this turn's does not come up, that is said
+    failure = event.failure or Failure("process_exit", "it left in the middle of a turn")
+    end_turn(draft, "failed", error=failure.detail)
+    if draft.session.stopping is not None:
+        stop_at_once(draft, "process_exited", failure)
+    else:
+        _restart_or_stop(draft, failure, jitter=event.jitter)
+
+
+def gone_while_interrupting(draft: Draft, _: AgentExited) -> None:
+    """The ladder ended it, which is no crash; the next turn starts another one."""
+    draft.note("session_changed", agent_gone=True)
+    end_turn(draft, "interrupted", stop_reason="cancelled")
+    go_on(draft)
+
+
+def gone_while_stopping(draft: Draft, _: AgentExited | AgentStartFailed) -> None:
+    """It would have been closed anyway; its turn is over now."""
+    if draft.session.turn is not None:
+        end_turn(draft, "interrupted", stop_reason="cancelled")
+        go_on(draft)
+
+
+def closed(draft: Draft, _: AgentClosed) -> None:
+    """The last thing to wait for; unless it is an agent from before, and a turn is still open."""
+    if draft.session.turn is None:
+        finalise(draft)
+
+
+def start_again(draft: Draft, _: BackoffElapsed) -> None:
+    """The pause is over."""
+    draft.do(StartAgent())
+
+
+def _restart_or_stop(draft: Draft, failure: Failure, *, jitter: float) -> None:
+    session = draft.session
+    terms = session.terms.restart
+    recent = (
+        *(at for at in session.recent_restarts if draft.at - at <= terms.within_seconds),
+        draft.at,
+    )
+    if terms.policy == "never" or len(recent) > terms.max_restarts:
+        stop_at_once(draft, "process_exited", failure)
+        return
+    doubled = terms.backoff_seconds * 2.0 ** min(len(recent) - 1, MAX_DOUBLINGS)
+    after_seconds = doubled * (1.0 - jitter / 2.0)
+    draft.note(
+        "agent_restarting",
+        attempt=len(recent),
+        after_seconds=after_seconds,
+        failure=attrs.asdict(failure),
+        recent=list(recent),
+    )
+    draft.do(SetTimer("backoff", after_seconds))
+
+
+def claim(draft: Draft, event: Claimed) -> None:
+    """A new incarnation of the session's actor: what was under way is lost, and nothing else."""
+    draft.note("session_changed", epoch=event.epoch)
+    if draft.session.turn is not None:
+        draft.note("session_changed", agent_gone=True)
+        end_turn(draft, "lost")
+    match draft.session.phase:
+        case Phase.IDLE:
+            go_on(draft)
+        case Phase.STARTING | Phase.RESTARTING:
+            draft.do(StartAgent())
+        case Phase.STOPPING:
+            draft.do(CloseAgent())
+        case _:
+            pass

@@ -1,0 +1,54 @@
+"""What cannot come in: blank, broken or oversized text, and more than the queue may hold."""
+
+from __future__ import annotations
+
+from supervisor.core.errors import InputRefused, InputTooLarge, QueueFull, SupervisorError
+from supervisor.core.session import Session
+from supervisor.core.step import Draft
+
+
+def text_problem(session: Session, text: str) -> SupervisorError | None:
+    """Why this text cannot be taken, or None."""
+    if not isinstance(text, str) or not text.strip():
+        return InputRefused("the text is blank", hint="send some text")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return InputRefused(
+            "the text has half of a character in it",
+            hint="a lone surrogate cannot be stored: decode the text properly first",
+        )
+    most = session.terms.max_text_bytes
+    if size > most:
+        return InputTooLarge(
+            f"the text has {size} bytes of {most} allowed",
+            hint="shorten it, put it into a file, or raise max_text_bytes",
+        )
+    return None
+
+
+def queue_problem(session: Session) -> SupervisorError | None:
+    """Why the queue takes no more, or None."""
+    cap = session.terms.queue_cap
+    if len(session.inputs) < cap:
+        return None
+    return QueueFull(
+        f"session {session.id} has {len(session.inputs)} of {cap} inputs waiting",
+        hint="wait for a turn to end, cancel one, or raise queue_cap",
+    )
+
+
+def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | None:
+    """Why an input could never begin, or None."""
+    if expires_at is None or expires_at > at:
+        return None
+    return InputRefused("it would expire before it begins", hint="give ttl_seconds above 0")
+
+
+def refused(draft: Draft, *problems: SupervisorError | None) -> bool:
+    """Refuse with the first problem there is, and say whether there was one."""
+    for problem in problems:
+        if problem is not None:
+            draft.refuse(problem)
+            return True
+    return False

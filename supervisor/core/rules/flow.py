@@ -1,0 +1,181 @@
+"""The way of an input through a session: accepted, begun, ended; and the session's own end.
+
+Rule 1: between turns there is one place that begins the next, `start_next`, so nothing overtakes.
+Rule 2: whoever ends a turn closes all that was open in it, in the same step.
+"""
+
+from __future__ import annotations
+
+from supervisor.core.effects import AnswerRequest, ClearTimer, CloseAgent, SetTimer, StartTurn
+from supervisor.core.ids import InputId
+from supervisor.core.session import (
+    ENDINGS,
+    Cause,
+    Failure,
+    Outcome,
+    Phase,
+    Settled,
+    Source,
+    Waiting,
+    WhenBusy,
+)
+from supervisor.core.step import Draft
+
+
+def accept_input(
+    draft: Draft,
+    input_id: InputId,
+    text: str,
+    *,
+    when_busy: WhenBusy,
+    source: Source,
+    expires_at: float | None = None,
+    replacement: bool = False,
+) -> None:
+    """Make an input durable, behind all that were accepted before it."""
+    draft.note(
+        "input_accepted",
+        input_id=input_id,
+        text=text,
+        when_busy=when_busy,
+        number=draft.session.accepted + 1,
+        source=source,
+        generation=draft.session.generation,
+        expires_at=expires_at,
+        replacement=replacement,
+    )
+    if expires_at is not None:
+        draft.do(SetTimer("expiry", max(0.0, expires_at - draft.at)))
+
+
+def settle(draft: Draft, waiting: Waiting, outcome: Settled, detail: str | None = None) -> None:
+    """End an input, once and for all."""
+    draft.note("input_settled", input_id=waiting.id, outcome=outcome, detail=detail)
+
+
+def expire_inputs(draft: Draft) -> None:
+    """Settle every queued input whose time is over; set the timer for the next one."""
+    for waiting in draft.session.inputs:
+        if waiting.expires_at is not None and waiting.status == "queued":
+            if waiting.expires_at <= draft.at:
+                settle(draft, waiting, "expired")
+            else:
+                draft.do(SetTimer("expiry", waiting.expires_at - draft.at))
+
+
+def start_next(draft: Draft) -> None:
+    """Begin a turn with the first input that waits, if the session is free for one."""
+    expire_inputs(draft)
+    session = draft.session
+    if session.phase is not Phase.IDLE or session.zombie is not None:
+        return
+    if not session.inputs:
+        draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
+        return
+    first = session.inputs[0]
+    settle(draft, first, "delivered")
+    draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
+    draft.note("user_text", text=first.text, part=first.id)
+    draft.do(ClearTimer("suspend"), StartTurn(draft.fresh, first.id, first.text))
+
+
+def end_turn(
+    draft: Draft,
+    outcome: Outcome,
+    *,
+    stop_reason: str | None = None,
+    text: str = "",
+    error: str | None = None,
+    zombie: bool = False,
+) -> None:
+    """Close the open turn and everything that is open in it."""
+    turn = draft.session.turn
+    assert turn is not None
+    cancel_requests(draft)
+    for call in turn.calls:
+        draft.note(
+            "tool_ended", call_id=call.id, name=call.name, outcome="interrupted", result=None
+        )
+    take_back_steering(draft)
+    draft.note(
+        "turn_ended",
+        turn_id=turn.id,
+        outcome=outcome,
+        stop_reason=stop_reason,
+        text=text,
+        error=error,
+        zombie=zombie,
+    )
+    draft.do(ClearTimer("ladder"))
+
+
+def cancel_requests(draft: Draft) -> None:
+    """Cancel what the turn still waits to be allowed; it will not be done any more."""
+    turn = draft.session.turn
+    for request in turn.requests if turn is not None else ():
+        draft.note("permission_answered", request_id=request.id, decision="cancelled", by="turn")
+        draft.do(AnswerRequest(request.id, "cancelled"))
+
+
+def take_back_steering(draft: Draft) -> None:
+    """What the turn was offered and never took is queued again, at its own place.
+
+    What was on its way into a process may or may not have arrived, so it is not sent again.
+    """
+    for waiting in draft.session.inputs:
+        if waiting.status == "staged":
+            draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+        elif waiting.status == "handed":
+            settle(draft, waiting, "failed", "unknown")
+
+
+def go_on(draft: Draft) -> None:
+    """After a turn: stop if that was asked for, else begin the next one."""
+    session = draft.session
+    if session.stopping is None:
+        start_next(draft)
+    elif session.phase is Phase.STOPPING:
+        draft.do(CloseAgent())
+    else:
+        begin_stopping(draft, session.stopping.cause, session.stopping.detail)
+        draft.do(CloseAgent())
+
+
+def begin_stopping(draft: Draft, cause: Cause, detail: str | None = None) -> None:
+    """Be on the way to the end; the first cause wins."""
+    first = draft.session.stopping
+    draft.note(
+        "session_changed",
+        stopping={
+            "cause": first.cause if first else cause,
+            "detail": first.detail if first else detail,
+            "after_turn": False,
+        },
+    )
+    draft.do(ClearTimer("suspend"), ClearTimer("backoff"))
+
+
+def finalise(draft: Draft, failure: Failure | None = None) -> None:
+    """The end: inputs are cancelled or held, and the reason is on record."""
+    session = draft.session
+    assert session.stopping is not None
+    ending = ENDINGS[session.stopping.cause]
+    if ending.inputs == "cancelled":
+        for waiting in session.inputs:
+            settle(draft, waiting, "cancelled", ending.reason)
+    shown_detail = session.stopping.detail
+    if shown_detail is None and session.stopping.cause in ("cleared", "replaced", "deleted"):
+        shown_detail = session.stopping.cause
+    draft.note(
+        "session_stopped",
+        reason=ending.reason,
+        detail=shown_detail,
+        failure=None if failure is None else {"kind": failure.kind, "detail": failure.detail},
+    )
+    draft.do(ClearTimer("suspend"), ClearTimer("ladder"), ClearTimer("backoff"))
+
+
+def stop_at_once(draft: Draft, cause: Cause, failure: Failure | None = None) -> None:
+    """End a session whose agent is gone already."""
+    begin_stopping(draft, cause, failure.detail if failure else None)
+    finalise(draft, failure)

@@ -1,0 +1,180 @@
+"""Stopping, resuming, clearing, archiving, suspending: the session as a whole."""
+
+from __future__ import annotations
+
+import attrs
+
+from supervisor.core.effects import ClearTimer, CloseAgent, StartAgent
+from supervisor.core.errors import InputRefused, SessionNotActive
+from supervisor.core.events import (
+    ArchiveRequested,
+    ClearRequested,
+    DetailsChanged,
+    Event,
+    IdleElapsed,
+    MessageAppended,
+    ResumeRequested,
+    StopRequested,
+    UnarchiveRequested,
+)
+from supervisor.core.step import Draft
+
+from .door import refused, text_problem
+from .flow import begin_stopping, finalise
+from .interrupts import begin_interrupt
+
+
+def stop(draft: Draft, event: StopRequested) -> None:
+    """No turn is open: let the agent go; the end comes when it is gone."""
+    begin_stopping(draft, event.cause, event.detail)
+    draft.do(CloseAgent())
+    draft.accept()
+
+
+def stop_suspended(draft: Draft, event: StopRequested) -> None:
+    """There is nobody to wait for."""
+    begin_stopping(draft, event.cause, event.detail)
+    finalise(draft)
+    draft.accept()
+
+
+def stop_while_busy(draft: Draft, event: StopRequested) -> None:
+    """A turn is open: interrupt it, or let it end first; the first cause wins."""
+    if event.after_turn:
+        if draft.session.stopping is None:
+            draft.note(
+                "session_changed",
+                stopping={"cause": event.cause, "detail": event.detail, "after_turn": True},
+            )
+    else:
+        begin_stopping(draft, event.cause, event.detail)
+        begin_interrupt(draft, reason=event.detail or event.cause)
+    draft.accept()
+
+
+def already_stopping(draft: Draft, _: StopRequested) -> None:
+    """Stopping twice is fine; whoever asks waits for the same end."""
+    draft.accept()
+
+
+def resume(draft: Draft, _: ResumeRequested) -> None:
+    """Begin again where it ended, with the queue that was held."""
+    if draft.session.archived:
+        draft.refuse(
+            SessionNotActive(f"session {draft.session.id} is archived", hint="unarchive it first")
+        )
+        return
+    draft.note("session_resumed", woken=False)
+    draft.do(StartAgent())
+    draft.accept()
+
+
+def already_live(draft: Draft, _: ResumeRequested) -> None:
+    """A live session is returned as it is."""
+    draft.accept()
+
+
+def clear(draft: Draft, _: ClearRequested) -> None:
+    """A new chapter: the conversation begins anew, the records stay."""
+    if draft.session.archived:
+        _refuse_archived(draft)
+        return
+    draft.note("session_cleared", chapter=draft.session.chapter + 1)
+    if draft.session.agent is not None:
+        # The agent remembers the old chapter; the next turn starts one that does not.
+        draft.note("session_changed", agent_gone=True)
+        draft.do(CloseAgent())
+    draft.accept()
+
+
+def archive(draft: Draft, _: ArchiveRequested) -> None:
+    """Read-only until unarchived."""
+    if not draft.session.archived:
+        draft.note("session_archived", archived=True)
+    draft.accept()
+
+
+def unarchive(draft: Draft, _: UnarchiveRequested) -> None:
+    """Writable again; whether its key is still free is known elsewhere."""
+    if draft.session.archived:
+        draft.note("session_archived", archived=False)
+    draft.accept()
+
+
+def suspend(draft: Draft, _: IdleElapsed) -> None:
+    """Nobody wanted anything for a while: let the agent go, wake on the next input."""
+    if not draft.session.inputs and draft.session.zombie is None:
+        draft.note("session_suspended")
+        draft.do(CloseAgent(), ClearTimer("suspend"))
+
+
+def append(draft: Draft, event: MessageAppended) -> None:
+    """Put a message into the history without a turn."""
+    if draft.session.archived:
+        _refuse_archived(draft)
+    elif not refused(draft, text_problem(draft.session, event.text)):
+        draft.note(
+            "user_text" if event.role == "user" else "agent_text", text=event.text, part=None
+        )
+        draft.accept()
+
+
+def change_details(draft: Draft, event: DetailsChanged) -> None:
+    """Title, tags, custom data, limits."""
+    if draft.session.archived:
+        _refuse_archived(draft)
+        return
+    changes: dict[str, object] = {}
+    if event.title is not None:
+        changes["title"] = event.title
+    if event.tags is not None:
+        changes["tags"] = list(event.tags)
+    if event.custom is not None:
+        changes["custom"] = dict(event.custom)
+    if event.limits is not None:
+        changes["limits"] = attrs.asdict(event.limits)
+    if changes:
+        draft.note("session_changed", **changes)
+    draft.accept()
+
+
+def _refuse_archived(draft: Draft) -> None:
+    draft.refuse(
+        SessionNotActive(f"session {draft.session.id} is archived", hint="unarchive it first")
+    )
+
+
+# Wrong phase -----------------------------------------------------------------------------
+
+
+def refuse_while_busy(draft: Draft, _: Event) -> None:
+    """Not while something is under way."""
+    draft.refuse(
+        InputRefused(
+            f"session {draft.session.id} is {draft.session.phase}",
+            hint="wait until it is idle, or interrupt it first",
+        )
+    )
+
+
+def refuse_unless_live(draft: Draft, _: Event) -> None:
+    """Not with a session that is stopped, or about to be."""
+    draft.refuse(
+        SessionNotActive(
+            f"session {draft.session.id} is {draft.session.phase}",
+            hint="wait until it is stopped, then resume it",
+        )
+    )
+
+
+def refuse_unless_stopped(draft: Draft, _: Event) -> None:
+    """Only with a session that is stopped."""
+    draft.refuse(
+        SessionNotActive(
+            f"session {draft.session.id} is {draft.session.phase}", hint="stop it first"
+        )
+    )
+
+
+def ignore(_: Draft, __: Event) -> None:
+    """Late news: whatever it was about is over."""

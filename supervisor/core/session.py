@@ -1,0 +1,292 @@
+"""A session as it stands: the row that is stored, and all that a decision may look at.
+
+Rule 1: everything here is frozen, and changes only by folding a fact (`facts.fold`).
+Rule 2: what can be worked out is not stored: positions, badges and counts of waiting inputs are
+        properties.
+Rule 3: whatever is bounded says by what, beside the field.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
+from .limits import Ladder, Limits, Restart
+from .permissions import Permissions
+
+Kind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
+Source: TypeAlias = Literal["user", "parent", "child", "schedule", "hook", "peer"]
+WhenBusy: TypeAlias = Literal["queue", "steer", "interrupt", "reject"]
+Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "timed_out", "lost"]
+Settled: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "failed"]
+Decision: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+Steering: TypeAlias = Literal["native", "boundary", "none"]
+LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
+Cause: TypeAlias = Literal[
+    "completed",
+    "user",
+    "cleared",
+    "replaced",
+    "deleted",
+    "hook_denied",
+    "ttl_expired",
+    "parent_stopped",
+    "turns_limit",
+    "budget",
+    "failed",
+    "process_exited",
+    "stalled",
+    "start_failed",
+    "fenced",
+]
+
+
+class Phase(enum.StrEnum):
+    """Where a session is in its life. `archived` is a flag on a stopped one, not a phase."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    RUNNING = "running"
+    INTERRUPTING = "interrupting"
+    RESTARTING = "restarting"
+    SUSPENDED = "suspended"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@attrs.frozen
+class Ending:
+    """What a cause of stopping looks like from outside."""
+
+    reason: str
+    badge: Literal["stopped", "failed"]
+    inputs: Literal["cancelled", "held"]
+
+
+ENDINGS: Final[Mapping[Cause, Ending]] = {
+    "completed": Ending("completed", "stopped", "cancelled"),
+    "user": Ending("user_cancelled", "stopped", "cancelled"),
+    "cleared": Ending("user_cancelled", "stopped", "cancelled"),
+    "replaced": Ending("user_cancelled", "stopped", "cancelled"),
+    "deleted": Ending("user_cancelled", "stopped", "cancelled"),
+    "hook_denied": Ending("hook_stopped", "stopped", "cancelled"),
+    "ttl_expired": Ending("ttl_expired", "stopped", "cancelled"),
+    "parent_stopped": Ending("parent_stopped", "stopped", "cancelled"),
+    "turns_limit": Ending("max_turns", "stopped", "cancelled"),
+    "budget": Ending("budget_exceeded", "stopped", "cancelled"),
+    "failed": Ending("error", "failed", "held"),
+    "process_exited": Ending("agent_crashed", "failed", "held"),
+    "stalled": Ending("timeout", "failed", "held"),
+    "start_failed": Ending("start_failed", "failed", "held"),
+    "fenced": Ending("fenced", "failed", "held"),
+}
+
+# After these a message does not bring a session back; somebody has to change something first.
+NOT_RESUMED_BY_INPUT: Final = frozenset({"max_turns", "budget_exceeded", "fenced", "ttl_expired"})
+
+
+@attrs.frozen
+class Terms:
+    """The settings a session was created under; its own from then on."""
+
+    queue_cap: int = 10
+    max_text_bytes: int = 65536
+    steer_fallback: Literal["queue", "interrupt"] = "queue"
+    ladder: Ladder = attrs.field(factory=Ladder)
+    restart: Restart = attrs.field(factory=Restart)
+    permission_timeout_seconds: float = 300.0
+    suspend_after_seconds: float = 900.0
+
+
+@attrs.frozen
+class Capabilities:
+    """What an agent says it can do, and how hard it can be pushed."""
+
+    steering: Steering = "boundary"
+    cancels_calls: bool = True
+    loads_sessions: bool = False
+    # The steps of the ladder that mean something to it; a python agent can only be asked.
+    ladder: tuple[LadderStep, ...] = ("ask",)
+
+
+@attrs.frozen
+class Agent:
+    """The agent behind a session, while there is one."""
+
+    capabilities: Capabilities
+    session_id: str | None = None
+    pid: int | None = None
+
+
+@attrs.frozen
+class Failure:
+    """Why something did not work, in one of the twelve kinds."""
+
+    kind: str
+    detail: str
+
+
+@attrs.frozen
+class Usage:
+    """What was spent."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost + other.cost,
+        )
+
+
+@attrs.frozen
+class Waiting:
+    """An input that was accepted and is not settled yet.
+
+    `number` says when it was accepted, and orders inputs over all modes; moving one changes it.
+    A replacement goes before everything else. `staged` ones were offered to the running turn,
+    which has not taken them yet; `handed` ones are on their way into a process, and nobody knows
+    whether they arrived until it says so.
+    """
+
+    id: InputId
+    number: int
+    text: str
+    when_busy: WhenBusy
+    source: Source
+    accepted_at: float
+    generation: int
+    expires_at: float | None = None
+    replacement: bool = False
+    status: Literal["queued", "staged", "handed"] = "queued"
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """Sorts inputs into the order in which they run."""
+        return (not self.replacement, self.number)
+
+
+@attrs.frozen
+class Call:
+    """A tool call that is under way."""
+
+    id: CallId
+    name: str
+    cancellable: bool = True
+
+
+@attrs.frozen
+class Request:
+    """A permission or a question that waits for an answer."""
+
+    id: RequestId
+    tool: str
+    question: str
+    options: tuple[Decision, ...]
+    asked_at: float
+    input: Mapping[str, object] | None = None
+
+
+@attrs.frozen
+class Turn:
+    """The turn that is under way; at most one at any instant.
+
+    `step` is how far the ladder went since someone interrupted it, None while nobody has.
+    """
+
+    id: TurnId
+    input_id: InputId
+    source: Source
+    started_at: float
+    calls: tuple[Call, ...] = ()
+    requests: tuple[Request, ...] = ()
+    step: LadderStep | None = None
+
+
+@attrs.frozen
+class PermissionRule:
+    """An answer that was given for always."""
+
+    id: RequestId
+    tool: str
+    decision: Literal["allow_always", "reject_always"]
+
+
+@attrs.frozen
+class Stopping:
+    """A stop that was asked for: why, and whether the running turn may end first."""
+
+    cause: Cause
+    detail: str | None = None
+    after_turn: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """One conversation with one agent, as of record `last_seq`."""
+
+    id: SessionId
+    agent_name: str
+    key: SessionKey | None = None
+    kind: Kind = "user"
+    name: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    custom: Mapping[str, str] = attrs.field(factory=dict)
+    workspace: str | None = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    last_active_at: float = 0.0
+    terms: Terms = attrs.field(factory=Terms)
+    limits: Limits = attrs.field(factory=Limits)
+    permissions: Permissions = attrs.field(factory=Permissions)
+    rules: tuple[PermissionRule, ...] = ()
+
+    phase: Phase = Phase.STARTING
+    archived: bool = False
+    # Invariant: set from the request to stop until the session is started again.
+    stopping: Stopping | None = None
+    stop_reason: str | None = None
+    stop_detail: str | None = None
+    last_failure: Failure | None = None  # stays after a resume, so that a crash remains visible
+
+    agent: Agent | None = None
+    # Invariant: not None exactly while a turn is open, whatever the phase.
+    turn: Turn | None = None
+    # A turn that was interrupted and whose task lives on; no other may begin meanwhile.
+    zombie: TurnId | None = None
+    # Invariant: at most `terms.queue_cap` of them, sorted by `order`.
+    inputs: tuple[Waiting, ...] = ()
+
+    turns: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    usage: Usage = Usage()
+    restarts: int = 0
+    recent_restarts: tuple[float, ...] = ()
+
+    # Each only ever grows (invariant 7).
+    accepted: int = 0
+    generation: int = 0
+    epoch: int = 0
+    chapter: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether it is neither stopped nor on its way there."""
+        return self.phase not in (Phase.STOPPING, Phase.STOPPED)
+
+    def find_input(self, input_id: InputId) -> Waiting | None:
+        """The input of that id, if it is not settled."""
+        return next((waiting for waiting in self.inputs if waiting.id == input_id), None)
+
+    def position(self, input_id: InputId) -> int:
+        """Its place among the inputs that wait, from 0."""
+        return [waiting.id for waiting in self.inputs].index(input_id)

@@ -1,0 +1,119 @@
+"""One step: a decision being drafted, and what comes of it.
+
+A rule gets a `Draft` and says, in order, what is now so (`note`), what is to be done (`do`), and
+what whoever asked is told (`accept` or `refuse`). Noting a fact folds it at once, so the next line
+of the rule sees the session as it then is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from .effects import Effect
+from .errors import SupervisorError
+from .events import Event
+from .facts import Fact, Kind, fold
+from .ids import CallId, InputId, SessionId, TurnId
+from .session import LadderStep, Session
+
+
+@attrs.frozen
+class Receipt:
+    """What the sender of an input is told: that it is durable, and what will become of it."""
+
+    input_id: InputId
+    session_id: SessionId
+    status: Literal["started", "queued", "staged", "interrupting"]
+    position: int | None
+    turn_id: TurnId | None
+    previous_turn_id: TurnId | None
+    generation: int
+    cancelled: tuple[InputId, ...] = ()
+
+
+@attrs.frozen
+class InterruptReport:
+    """What became of an interrupt: numbers of targets, and how far the ladder went."""
+
+    scope: str
+    matched: int = 0
+    stopped: int = 0
+    already_over: int = 0
+    stale: int = 0
+    unreachable: int = 0
+    ladder_step: LadderStep | None = None
+    seconds: float = 0.0
+
+
+@attrs.frozen
+class UnderWay:
+    """An interrupt found its target; the report comes when that is over."""
+
+    turn: TurnId
+    call: CallId | None = None
+
+
+@attrs.frozen
+class Accepted:
+    """Yes; with a receipt, a report, or nothing to add."""
+
+    value: Receipt | InterruptReport | UnderWay | None = None
+
+
+@attrs.frozen
+class Refused:
+    """No, and nothing has changed."""
+
+    error: SupervisorError
+
+
+Reply: TypeAlias = Accepted | Refused
+
+
+@attrs.frozen
+class Step:
+    """The session as it will be, the facts that make it so, and what is to be done after that."""
+
+    session: Session
+    facts: tuple[Fact, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    reply: Reply | None = None
+
+
+class Draft:
+    """A step in the making."""
+
+    def __init__(self, session: Session, event: Event) -> None:
+        self.session = session
+        self.at = event.at
+        self.fresh = event.fresh
+        self._facts: list[Fact] = []
+        self._effects: list[Effect] = []
+        self._reply: Reply | None = None
+
+    def note(self, kind: Kind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see facts
+        """Say what is now so."""
+        turn = self.session.turn.id if self.session.turn else None
+        fact = Fact(kind, self.at, body, turn)
+        self._facts.append(fact)
+        self.session = fold(self.session, fact)
+
+    def do(self, *effects: Effect) -> None:
+        """Say what is to be done once it is durable."""
+        self._effects.extend(effects)
+
+    def accept(self, value: Receipt | InterruptReport | UnderWay | None = None) -> None:
+        """Tell whoever asked: yes."""
+        self._reply = Accepted(value)
+
+    def refuse(self, error: SupervisorError) -> None:
+        """Tell whoever asked: no. Then nothing may have changed."""
+        assert not self._facts
+        assert not self._effects
+        self._reply = Refused(error)
+
+    def finish(self) -> Step:
+        """The step as drafted."""
+        return Step(self.session, tuple(self._facts), tuple(self._effects), self._reply)

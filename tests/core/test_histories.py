@@ -1,0 +1,227 @@
+"""Long random histories, and what must be true after every step of them."""
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+
+from supervisor.core import events as ev
+from supervisor.core.effects import StartTurn
+from supervisor.core.facts import KINDS, Fact, fold
+from supervisor.core.session import Phase, Session
+from supervisor.core.step import Accepted, InterruptReport, Receipt, Refused, Step
+from supervisor.core.table import decide
+from tests.core.histories import history
+
+SEEDS = range(400)
+LENGTH = 100
+
+
+@functools.cache
+def steps(seed: int) -> list[tuple[Session, ev.Event, Step]]:
+    return [(session, event, decide(session, event)) for session, event in history(seed, LENGTH)]
+
+
+def everywhere(check: Callable[[int], None]) -> Callable[[], None]:
+    """Make one test of a check that must hold in every history; it names the seed that failed."""
+
+    @functools.wraps(check)
+    def test() -> None:
+        for seed in SEEDS:
+            try:
+                check(seed)
+            except AssertionError as problem:
+                problem.add_note(f"in the history of seed {seed}")
+                raise
+
+    del test.__wrapped__  # pytest would ask for a fixture `seed`
+    return test
+
+
+def facts_of(seed: int) -> list[Fact]:
+    return [fact for _, _, step in steps(seed) for fact in step.facts]
+
+
+def through_json(fact: Fact) -> Fact:
+    return attrs.evolve(fact, body=json.loads(json.dumps(fact.body)))
+
+
+@everywhere
+def test_folding_the_records_gives_the_row(seed: int) -> None:
+    replayed: Session | None = None
+    for session, _, step in steps(seed):
+        replayed = session if replayed is None else replayed
+        for fact in step.facts:
+            replayed = fold(replayed, through_json(fact))
+        assert replayed == step.session
+
+
+@everywhere
+def test_every_accepted_input_is_settled_once_or_still_waits(seed: int) -> None:
+    accepted: list[str] = []
+    settled: list[str] = []
+    last: Session | None = None
+    for _, _, step in steps(seed):
+        last = step.session
+        accepted += [f.body["input_id"] for f in step.facts if f.kind == "input_accepted"]
+        settled += [f.body["input_id"] for f in step.facts if f.kind == "input_settled"]
+        waiting = [waiting.id for waiting in step.session.inputs]
+        assert Counter(accepted) == Counter(settled) + Counter(waiting)
+    assert last is not None
+    assert max(Counter(accepted).values(), default=1) == 1
+
+
+@everywhere
+def test_who_is_refused_has_changed_nothing(seed: int) -> None:
+    for session, _, step in steps(seed):
+        if isinstance(step.reply, Refused):
+            assert step.session == session
+            assert step.effects == ()
+            assert step.reply.error.hint
+
+
+CALLERS = tuple(
+    kind for kind in ev.EVENTS if ev.EVENTS.index(kind) <= ev.EVENTS.index(ev.RuleRemoved)
+)
+
+
+@everywhere
+def test_whoever_asks_gets_an_answer_and_nobody_else_does(seed: int) -> None:
+    for _, event, step in steps(seed):
+        assert (step.reply is not None) == isinstance(event, CALLERS)
+
+
+@everywhere
+def test_a_turn_is_open_exactly_when_the_phase_says_so(seed: int) -> None:
+    for _, _, step in steps(seed):
+        session = step.session
+        match session.phase:
+            case Phase.RUNNING:
+                assert session.turn is not None
+                assert session.turn.step is None
+            case Phase.INTERRUPTING:
+                assert session.turn is not None
+                assert session.turn.step is not None
+            case Phase.STOPPING:
+                assert session.turn is None or session.turn.step is not None
+                assert session.stopping is not None
+            case _:
+                assert session.turn is None
+
+
+@everywhere
+def test_turns_begin_and_end_in_turn(seed: int) -> None:
+    open_turn: str | None = None
+    for fact in facts_of(seed):
+        if fact.kind == "turn_started":
+            assert open_turn is None
+            open_turn = fact.body["turn_id"]
+        elif fact.kind == "turn_ended":
+            assert open_turn == fact.body["turn_id"]
+            open_turn = None
+
+
+@everywhere
+def test_an_input_begins_a_turn_only_when_nothing_before_it_waits(seed: int) -> None:
+    for session, _, step in steps(seed):
+        for effect in step.effects:
+            if isinstance(effect, StartTurn):
+                began = next(f for f in step.facts if f.kind == "turn_started")
+                assert began.body["input_id"] == effect.input
+                started = session.find_input(effect.input)
+                left = [w for w in step.session.inputs if w.generation <= session.generation]
+                assert started is None or all(started.order <= w.order for w in left)
+
+
+@everywhere
+def test_what_waits_is_in_order_within_its_bound_and_of_this_generation(seed: int) -> None:
+    for _, _, step in steps(seed):
+        session = step.session
+        orders = [waiting.order for waiting in session.inputs]
+        assert orders == sorted(set(orders))
+        assert len(session.inputs) <= session.terms.queue_cap
+        assert all(waiting.generation == session.generation for waiting in session.inputs)
+
+
+@everywhere
+def test_a_session_with_nothing_to_wait_for_does_not_keep_anyone_waiting(seed: int) -> None:
+    for _, _, step in steps(seed):
+        session = step.session
+        if session.phase is Phase.IDLE and session.zombie is None:
+            assert session.inputs == ()
+        if session.phase is Phase.SUSPENDED:
+            assert session.inputs == ()
+
+
+@everywhere
+def test_numbers_that_only_grow_only_grow(seed: int) -> None:
+    for session, _, step in steps(seed):
+        for name in ("accepted", "generation", "epoch", "chapter", "turns", "restarts"):
+            assert getattr(session, name) <= getattr(step.session, name)
+
+
+@everywhere
+def test_counts_equal_what_the_records_say(seed: int) -> None:
+    last: Session | None = None
+    seen: Counter[str] = Counter()
+    for _, _, step in steps(seed):
+        seen.update(fact.kind for fact in step.facts)
+        last = step.session
+    assert last is not None
+    assert last.turns == seen["turn_started"]
+    assert last.tool_calls == seen["tool_call"]
+    assert last.messages == seen["user_text"] + seen["agent_text"]
+    assert last.restarts == seen["agent_restarting"]
+    assert last.usage.input_tokens == 10 * seen["usage"]
+
+
+@everywhere
+def test_news_of_another_turn_changes_nothing(seed: int) -> None:
+    about_turns = (ev.TurnEnded, ev.CallStarted, ev.CallEnded, ev.UsageReported, ev.SteeringTaken)
+    for session, event, step in steps(seed):
+        if isinstance(event, (*about_turns, ev.LadderElapsed)) and (
+            session.turn is None or session.turn.id != event.turn
+        ):
+            assert step == Step(session)
+
+
+@everywhere
+def test_an_interrupt_with_nothing_to_hit_changes_nothing_and_says_so(seed: int) -> None:
+    for session, event, step in steps(seed):
+        if isinstance(event, ev.InterruptRequested) and session.turn is None:
+            assert step.session == session
+            assert isinstance(step.reply, Accepted)
+            assert isinstance(step.reply.value, InterruptReport)
+            assert step.reply.value.matched == 0
+
+
+@everywhere
+def test_a_stop_that_was_asked_for_is_not_a_crash(seed: int) -> None:
+    for session, _, step in steps(seed):
+        if session.phase is Phase.STOPPING and step.session.phase is Phase.STOPPED:
+            assert session.stopping is not None
+            assert step.session.stop_reason != "agent_crashed"
+            assert step.session.restarts == session.restarts
+
+
+@everywhere
+def test_a_receipt_says_where_the_input_really_is(seed: int) -> None:
+    for _, event, step in steps(seed):
+        if isinstance(step.reply, Accepted) and isinstance(step.reply.value, Receipt):
+            receipt, session = step.reply.value, step.session
+            waiting = session.find_input(receipt.input_id)
+            if receipt.status == "started":
+                assert session.turn is not None
+                assert session.turn.input_id == receipt.input_id
+                assert session.turn.id == receipt.turn_id == event.fresh
+            else:
+                assert waiting is not None
+                assert session.inputs[receipt.position or 0] == waiting
+
+
+def test_the_histories_write_every_kind_of_record() -> None:
+    written = {fact.kind for seed in SEEDS for fact in facts_of(seed)}
+
+    assert written == set(KINDS)
