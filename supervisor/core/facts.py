@@ -117,7 +117,7 @@ def _resumed(session: Session, body: Body, _: Fact) -> Session:
 
 
 def _cleared(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(session, chapter=body["chapter"], rules=(), title=None)
+    return attrs.evolve(session, chapter=body["chapter"], rules=())
 
 
 def _archived(session: Session, body: Body, _: Fact) -> Session:

@@ -580,6 +580,23 @@ def test_clearing_begins_a_new_chapter_and_keeps_the_session() -> None:
     assert play.session.phase is Phase.IDLE
 
 
+def test_clearing_a_stopped_session_cancels_what_was_held() -> None:
+    play = with_terms(busy(), restart=Restart(policy="never"))
+    play.send("a")
+    play.tell(ev.AgentExited, failure=CRASH)
+
+    play.tell(ev.ClearRequested)
+
+    assert (play.settled["a"], play.queue) == ("cancelled", [])
+
+
+def test_moving_an_input_to_where_it_is_writes_nothing() -> None:
+    play = busy()
+    play.send("a")
+
+    assert play.tell(ev.InputMoved, input="a", position=0).facts == ()
+
+
 def test_a_new_incarnation_closes_the_open_turn_as_lost_and_goes_on() -> None:
     play = busy()
     play.send("a")

@@ -254,14 +254,13 @@ def move(draft: Draft, event: InputMoved) -> None:
     before = len(draft.session.inputs) - len(numbers) if not moved.replacement else 0
     place = min(max(event.position - before, 0), len(others))
     others.insert(place, moved)
-    draft.note(
-        "input_changed",
-        inputs={
-            waiting.id: {"number": number}
-            for waiting, number in zip(others, numbers, strict=True)
-            if waiting.number != number
-        },
-    )
+    changed = {
+        waiting.id: {"number": number}
+        for waiting, number in zip(others, numbers, strict=True)
+        if waiting.number != number
+    }
+    if changed:
+        draft.note("input_changed", inputs=changed)
     draft.accept()
 
 

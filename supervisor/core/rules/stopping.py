@@ -20,7 +20,7 @@ from supervisor.core.events import (
 from supervisor.core.step import Draft
 
 from .door import refused, text_problem
-from .flow import begin_stopping, finalise
+from .flow import begin_stopping, finalise, settle
 from .interrupts import begin_interrupt
 
 
@@ -79,6 +79,8 @@ def clear(draft: Draft, _: ClearRequested) -> None:
     if draft.session.archived:
         _refuse_archived(draft)
         return
+    for waiting in draft.session.inputs:
+        settle(draft, waiting, "cancelled", "cleared")
     draft.note("session_cleared", chapter=draft.session.chapter + 1)
     if draft.session.agent is not None:
         # The agent remembers the old chapter; the next turn starts one that does not.
