@@ -32,8 +32,10 @@ class Actor:
     async def receive(self, message: Any) -> Any:
         """Handle one message; for an `Ask`, what you return is the answer.
 
-        Raising `StopActor` ends the actor normally. Raising anything else is a crash: the
-        message in hand fails with it, the rest of the mailbox waits for the next incarnation.
+        Raising `StopActor` ends the actor normally. Raising any other `Exception` is a crash:
+        the message in hand fails with it, the rest of the mailbox waits for the next
+        incarnation. What is no `Exception` (`SystemExit`, `KeyboardInterrupt`) is meant for
+        the whole program, and ends it.
         When the actor's time to stop is over this is cancelled, and the message in hand
         fails with `ActorStopped`.
         """

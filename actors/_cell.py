@@ -77,11 +77,19 @@ class Cell(Child):
         return self.ref
 
     def runs_in(self, task: trio.lowlevel.Task) -> bool:
-        return task is self.task
+        own = self.task
+        while task is not own:
+            # A task in a nursery of the actor's own is as much the actor as its main task:
+            # the nursery, and so the message in hand, does not end before that task does.
+            if own is None or task.parent_nursery is None:
+                return False
+            task = task.parent_nursery.parent_task
+        return True
 
     # The supervisor's side --------------------------------------------------------------
 
     async def launch(self) -> Exit | None:
+        await checkpoint_if_cancelled()
         self.launches += 1
         scope = self._scope = trio.CancelScope()
         self._starter = trio.lowlevel.current_task()

@@ -46,6 +46,7 @@ class Child(abc.ABC):
 
     __slots__ = (
         "_over",
+        "_waiters",
         "_watchers",
         "admitted",
         "declared",
@@ -80,12 +81,20 @@ class Child(abc.ABC):
         # Invariant: None until `finish`, then how it ended, for good.
         self.reason: Exit | None = None
         self._over: trio.Event | None = None
+        # Who waits to be told how it ended. A lot, not an event: it knows exactly who is there,
+        # and whoever is told of a GaveUp has thereby taken it over.
+        self._waiters: trio.lowlevel.ParkingLot | None = None
         self._watchers: dict[Cell, None] | None = None
 
     @property
     def restarts(self) -> int:
         """How often it was launched again, whoever decided so and whether or not it came up."""
         return max(0, self.launches - 1)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether somebody asked for its end, or it has ended."""
+        return self.wanted == "stop"
 
     @property
     @abc.abstractmethod
@@ -127,6 +136,10 @@ class Child(abc.ABC):
         self.reason = exit_
         if self._over is not None:
             self._over.set()
+        if self._waiters is not None:
+            if isinstance(exit_, GaveUp) and len(self._waiters):
+                exit_.handled = True
+            self._waiters.unpark_all()
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():
             watcher.tell_of_end(self, Ended(self.handle, exit_))
@@ -142,10 +155,14 @@ class Child(abc.ABC):
 
     async def wait_stopped(self) -> Exit:
         """Answer how it ended, or raise `GaveUp`. Cancelling the wait changes nothing."""
-        if not isinstance(self.reason, GaveUp):
-            # Whoever was woken by the last crash gets here in the same step, and must learn
-            # of it before it climbs; so a known GaveUp is raised without another checkpoint.
-            await self.wait_over()
+        if self.reason is None:
+            if self._waiters is None:
+                self._waiters = trio.lowlevel.ParkingLot()
+            await self._waiters.park()
+        elif not isinstance(self.reason, GaveUp):
+            # A known GaveUp is raised without another checkpoint: whoever was woken by the same
+            # crash gets here just in time to take it over before it climbs.
+            await trio.lowlevel.checkpoint()
         assert self.reason is not None
         if isinstance(self.reason, GaveUp):
             self.reason.handled = True

@@ -193,7 +193,7 @@ class Group:
         )
 
     def _find(self, name: str) -> Child:
-        child = self._child.find(name)
+        child = self._child.find(name) if isinstance(name, str) else None
         if child is None:
             raise UnknownActor(
                 name, where=self.name, hint="it was never started here, or it has ended"

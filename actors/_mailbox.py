@@ -48,9 +48,8 @@ class Mailbox:
         lane = self._urgent_lane() if urgent else self.ordinary
         if len(lane) >= self.limit:
             raise self.refusal(message)
+        self.wake()
         lane.append(message)
-        if self.reader is not None:
-            self.wake()
 
     def put_reserved(self, message: object) -> None:
         """Take in news that was promised a place: an end that the owner watches for.

@@ -90,8 +90,8 @@ class Timeouts:
         self._prune_above = 1024
         self._nap = trio.CancelScope()
 
-    def add(self, question: Question, name: str, timeout_seconds: float) -> None:
-        deadline = trio.current_time() + timeout_seconds
+    def add(self, question: Question, name: str, timeout_seconds: float, deadline: float) -> None:
+        """Fail the question at `deadline` unless it is answered before."""
         entry = (deadline, next(self._numbers), timeout_seconds, name, question)
         heapq.heappush(self._heap, entry)
         self._nap.deadline = min(self._nap.deadline, deadline)

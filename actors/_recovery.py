@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 import trio
+from trio.lowlevel import checkpoint_if_cancelled
 
 from ._restart import RestartKind, reach
 
@@ -82,16 +83,16 @@ class Recovery:
         child = self._supervisor.find(name)
         if child is None or child.reason is not None:
             return
-        if child.policy.kind != "temporary":
-            # It goes down because of us. Should the one that crashed be stopped meanwhile, this
-            # one must still come back.
-            self._broken[child] = None
+        await checkpoint_if_cancelled()
+        # It goes down because of us. Should the one that crashed be stopped meanwhile, this one
+        # must still come back or, if it is temporary, be over.
+        self._broken[child] = None
         await self._supervisor.halt_child(child)
 
     async def _start(self, name: str) -> None:
         child = self._supervisor.find(name)
         if child is None or child.state != "restarting":
             return  # over, or another one under the same name
-        exit_ = await child.launch()
-        if exit_ is not None and child.reason is None:
+        exit_ = await child.launch()  # does nothing if this was called off meanwhile
+        if exit_ is not None:
             self._supervisor.child_exited(child, exit_)

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
+import trio
 from trio.lowlevel import checkpoint_if_cancelled, current_task, wait_task_rescheduled
 
 from ._errors import AskSelf, BadSpec
@@ -68,9 +69,9 @@ class Ref:
         # The ordinary case of Mailbox.put, written out: a call costs a fifth of a tell.
         if len(mailbox.ordinary) >= mailbox.limit:
             raise mailbox.refusal(message)
-        mailbox.ordinary.append(message)
         if mailbox.reader is not None:
             mailbox.wake()
+        mailbox.ordinary.append(message)
 
     async def ask(
         self, message: Ask[Answer], *, timeout_seconds: float = 5.0, urgent: bool = False
@@ -83,12 +84,7 @@ class Ref:
         If cancelled before the message is sent, it is not sent. If cancelled later the
         message may still be handled, and its answer is dropped.
         """
-        if not isinstance(timeout_seconds, (int, float)) or not timeout_seconds >= 0.0:
-            raise BadSpec(
-                "timeout_seconds",
-                f"{timeout_seconds!r} is not a number of at least 0",
-                hint="give the seconds to wait, or math.inf",
-            )
+        deadline = _deadline(timeout_seconds)
         if not isinstance(message, Ask):
             raise BadSpec(
                 "message",
@@ -98,12 +94,12 @@ class Ref:
         await checkpoint_if_cancelled()
         asker = current_task()
         cell = self._child
-        if asker is cell.task:
+        if cell.runs_in(asker):
             raise AskSelf(self.name, verb="ask", instead="call the method directly, or tell()")
         question = Question(message, asker)
         self._mailbox.put(question, urgent=urgent)
-        if timeout_seconds != math.inf:
-            cell.house.timeouts.add(question, self.name, timeout_seconds)
+        if deadline != math.inf:
+            cell.house.timeouts.add(question, self.name, timeout_seconds, deadline)
         answer: Answer = await wait_task_rescheduled(question.abandon)
         return answer
 
@@ -160,6 +156,23 @@ class Ref:
         )
 
 
+def _deadline(timeout_seconds: float) -> float:
+    now = trio.current_time()
+    try:
+        deadline = now + timeout_seconds
+    except (TypeError, OverflowError):
+        deadline = -math.inf
+    if not deadline >= now:
+        raise BadSpec(
+            "timeout_seconds",
+            f"{timeout_seconds!r} is not a number of at least 0",
+            hint="give the seconds to wait, or math.inf",
+        )
+    return deadline
+
+
 def child_of(handle: Ref | Group) -> Child:
     """The supervised child behind a public handle."""
+    if not hasattr(handle, "_child"):
+        raise BadSpec("other", f"{handle!r} cannot be watched", hint="give a Ref or a Group")
     return handle._child  # noqa: SLF001 - Ref and Group are the two faces of a Child

@@ -8,6 +8,7 @@ Rule 3: whoever decides to restart has counted it; nobody else counts.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
@@ -68,10 +69,18 @@ def describe(exit_: Exit) -> str:
 # What was agreed ------------------------------------------------------------------------
 
 
+def _is_number(value: object) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return not math.isnan(float(value))
+    except OverflowError:  # an int beyond all floats cannot be added to a clock
+        return False
+
+
 def refuse_unless_number(field: str, value: float, *, least: float, finite: bool) -> None:
     """Raise `BadSpec` unless `value` is a number (no bool, no NaN) of at least `least`."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not value >= least or (finite and math.isinf(value)):
+    if not _is_number(value) or not value >= least or (finite and math.isinf(value)):
         bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
         raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")
 
@@ -158,7 +167,7 @@ def judge(
     """
     if not _comes_back(kind, exit_):
         return Leave()
-    counted = (*(at for at in recent if now - at <= policy.within_seconds), now)
+    counted = (*recent[bisect_left(recent, now - policy.within_seconds) :], now)
     if len(counted) > policy.max_restarts:
         return GiveUp()
     return Restart(after_seconds=_backoff(policy, len(counted), jitter), recent=counted)

@@ -120,10 +120,10 @@ class Supervisor(Child):
 
     def admit(self, child: Child) -> None:
         """Reserve the child's name, or raise `NameTaken` or `ActorStopped`."""
-        if self.wanted == "halt":
-            raise ActorStopped(self.name, hint="it is being restarted: try again when it is up")
         if self.wanted == "stop":
             raise ActorStopped(self.name)
+        if self.state != "running":
+            raise ActorStopped(self.name, hint="it is not up just now: try again when it is")
         namesake = self._children.get(child.name)
         if namesake is not None and namesake.reason is None:
             raise NameTaken(child.name, where=self.name)
@@ -150,6 +150,7 @@ class Supervisor(Child):
         child.finish(exit_)
 
     async def launch(self) -> Exit | None:
+        await checkpoint_if_cancelled()
         self.launches += 1
         self.state = "starting"
         self.wanted = "run"
@@ -176,12 +177,12 @@ class Supervisor(Child):
 
     async def _launch_children(self) -> Exit | None:
         for child in self.children:
-            if child.reason is not None:
+            if not child.admitted or child.is_ending:
                 continue
             exit_ = await child.launch()
             if self.wanted != "run":
                 return Stopped()
-            if child.reason is not None:
+            if child.is_ending:
                 continue  # somebody stopped it while it started
             if isinstance(exit_, Finished):
                 self.child_over(child, exit_)
@@ -193,6 +194,8 @@ class Supervisor(Child):
 
     def child_exited(self, child: Child, exit_: Exit) -> None:
         """A child ended by itself: decide, count, and see to it."""
+        if child.is_ending:
+            return  # a stop that is under way ends it, and a stop is never a crash
         child.state = "restarting"
         if self.wanted == "stop":
             self.child_over(child, exit_)
@@ -233,8 +236,9 @@ class Supervisor(Child):
     def child_over(self, child: Child, exit_: Exit) -> None:
         """A child has ended for good: settle it, and forget it unless it was declared."""
         self._forget(child)
-        for recovery in tuple(self._recoveries.values()):
-            recovery.discard(child)
+        for recovery in (self._recoveries.get(child), self._recoveries.get(None)):
+            if recovery is not None:
+                recovery.discard(child)
         child.finish(exit_)
         if self.is_root and isinstance(exit_, GaveUp):
             self.house.escalate(exit_)
@@ -353,7 +357,7 @@ class Supervisor(Child):
 
     def _hasten(self) -> None:
         for child in self.children:
-            if child.wanted == "stop":
+            if child.is_ending:
                 child.request_stop(grace_seconds=self._grace_seconds)
 
     async def _stop(self) -> None:

@@ -48,12 +48,14 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
         try:
             root.request_stop()
             await root.wait_over()
-        except trio.Cancelled as cancelled:
-            failure = failure or cancelled
+        except BaseException as error:  # noqa: BLE001 - as above; Ctrl-C comes here too
+            failure = failure if failure and _is_cancellation(error) else error
             root.request_stop(grace_seconds=0.0)
             with trio.CancelScope(shield=True):  # bounded: everyone was cancelled just now
                 await root.wait_over()
-        root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
+        finally:
+            # Whatever happened above, the shield ends here, or nobody could ever leave.
+            root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
     _raise_what_is_left(failure, climbing.left())
 
 
@@ -113,8 +115,15 @@ async def _keep_house(
 
 def _raise_what_is_left(failure: BaseException | None, gave_up: GaveUp | None) -> None:
     if gave_up is not None:
-        if failure is None or isinstance(failure, trio.Cancelled):
+        if failure is None or _is_cancellation(failure):
             raise gave_up
         raise BaseExceptionGroup("the block failed, and an actor was given up", [failure, gave_up])
     if failure is not None:
         raise failure
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether it is nothing but trio's own Cancelled, also where nurseries have grouped it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)

@@ -24,12 +24,13 @@ THREAD_PATIENCE_SECONDS = 1.0
 
 
 class VirtualClock(trio.abc.Clock):
-    """A clock for `trio.run(main, clock=VirtualClock())`; begins at 0.0.
+    """A clock for `trio.run(main, clock=VirtualClock())`; begins at 0.0; used again, it goes on.
 
     A time-out costs no time and is exact. A deadlock ends the run with `Deadlock`, which names
     the blocked tasks and where they wait; everything is cancelled first, so clean-up runs.
     Tasks that wait for real I/O or a real thread are not deadlocked; a task that waits for
-    a signal, or for a thread that trio did not start, would be taken for it.
+    a signal, or for a thread that trio did not start, would be taken for it. While a real thread
+    works time stands still, but no longer than one real second; then the next deadline fires.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class Probe(Actor):
         with trio.move_on_after(seconds):
             while True:
                 arrived = self._arrived
-                for place in range(looked_at, len(self.messages)):
+                for place in range(max(looked_at, self._taken), len(self.messages)):
                     if wanted(self.messages[place]):
                         self._taken = place + 1
                         return self.messages[place]

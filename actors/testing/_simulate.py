@@ -62,6 +62,8 @@ def simulate(
     the work inside the loop; all three are restored.
     """
     make_sure_it_can_run()
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"max_steps is {max_steps!r}: give a whole number of at least 1")
     name = policy_of(seed, policy)
     # Seeded with a text: an int seeds the same as its negative.
     chance = random.Random(f"{name} {int(seed)}")  # noqa: S311 - repeatable is what it must be

@@ -1,0 +1,37 @@
+"""Ctrl-C, as a person presses it: a real signal to a real process."""
+
+import signal
+import subprocess
+import sys
+
+PROGRAM = """
+import trio, trio.testing, actors
+
+class Stubborn(actors.Actor):
+    async def receive(self, message):
+        await trio.sleep_forever()
+
+async def main():
+    async with actors.open_actors() as system:
+        ref = await system.start(Stubborn, shutdown_seconds=3600.0)
+        ref.tell("keep busy")
+        await trio.testing.wait_all_tasks_blocked()
+        print("leaving", flush=True)
+
+trio.run(main)
+"""
+
+
+def test_one_ctrl_c_is_enough_while_a_program_waits_for_its_actors_to_stop() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "leaving\n"
+        program.send_signal(signal.SIGINT)
+        try:
+            _, errors = program.communicate(timeout=30)
+        finally:
+            program.kill()
+
+    assert "KeyboardInterrupt" in errors
