@@ -320,12 +320,11 @@ class Supervisor(Child):
 
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
         await checkpoint_if_cancelled()
-        if self.wanted == "run":
+        if not self.is_ending:
             self.wanted = "halt"
+            self.state = "restarting"
         self._take_over()
         await self._halt_children(grace_seconds)
-        if self.wanted == "halt":
-            self.state = "restarting"
 
     async def _halt_children(self, grace_seconds: float) -> None:
         children = [child for child in reversed(self.children) if child.reason is None]

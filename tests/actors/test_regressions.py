@@ -216,3 +216,17 @@ async def test_many_children_in_back_off_stop_without_looking_at_each_other(
 
     assert trio.current_time() == 0
     assert len(only(diary, "starts")) == 200
+
+
+async def test_nobody_starts_anything_in_a_group_that_is_being_halted(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_stop=work(1)))
+    group = await system.start_group(
+        [*troupe(diary, "a"), ChildSpec("inner", GroupSpec([slow]))], strategy="one_for_all"
+    )
+    group["a"].tell(crash)
+    await settle()
+
+    with pytest.raises(ActorStopped, match="not up"):
+        await group.group("inner").start(player(diary))
