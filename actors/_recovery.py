@@ -34,6 +34,8 @@ class Recovery:
         self._news = False
         self._scope = trio.CancelScope()
         self._pause = trio.CancelScope()
+        # Set when its task touches nobody any more, which after a call_off takes a moment.
+        self.ended = trio.Event()
 
     def add(self, child: Child, *, not_before: float) -> None:
         """Another child broke; start nobody before the given instant."""
@@ -51,13 +53,16 @@ class Recovery:
     def call_off(self) -> None:
         self._broken.clear()
         self._scope.cancel(reason="the restart was called off")
-        self._supervisor.recovered(self)
+        self._supervisor.called_off(self)
 
     async def run(self) -> None:
-        with self._scope:
-            while self._broken:
-                await self._round()
-        self._supervisor.recovered(self)
+        try:
+            with self._scope:
+                while self._broken:
+                    await self._round()
+        finally:
+            self.ended.set()
+            self._supervisor.recovered(self)
 
     async def _round(self) -> None:
         self._news = False

@@ -51,6 +51,7 @@ class Supervisor(Child):
         "_early",
         "_grace_seconds",
         "_group",
+        "_leaving",
         "_recoveries",
         "spec",
     )
@@ -71,6 +72,9 @@ class Supervisor(Child):
         self._children: dict[str, Child] = {}
         # What is being brought back: by child in one_for_one, under None for the whole group.
         self._recoveries: dict[Child | None, Recovery] = {}
+        # Recoveries that were called off and whose tasks are still cleaning up behind them.
+        # Whoever halts or stops the children waits for these, or they would touch what is new.
+        self._leaving: set[Recovery] = set()
         # Ends that came before the whole group was up; they are judged when it is.
         self._early: list[tuple[Child, Exit]] = []
         # Why this group fell, and through whom, from giving up until it is launched again.
@@ -266,8 +270,16 @@ class Supervisor(Child):
             self.house.nursery.start_soon(recovery.run, name=f"{self.name}: restart")
         recovery.add(child, not_before=trio.current_time() + after_seconds)
 
+    def called_off(self, recovery: Recovery) -> None:
+        """A recovery was called off: another may begin, but its task still has to let go."""
+        if self._recoveries.get(recovery.key) is recovery:
+            del self._recoveries[recovery.key]
+        if not recovery.ended.is_set():
+            self._leaving.add(recovery)
+
     def recovered(self, recovery: Recovery) -> None:
-        """A recovery has nothing left to do, or was called off."""
+        """The task of a recovery has ended."""
+        self._leaving.discard(recovery)
         if self._recoveries.get(recovery.key) is recovery:
             del self._recoveries[recovery.key]
 
@@ -326,7 +338,12 @@ class Supervisor(Child):
         self._take_over()
         await self._halt_children(grace_seconds)
 
+    async def _wait_until_alone(self) -> None:
+        for recovery in tuple(self._leaving):
+            await recovery.ended.wait()
+
     async def _halt_children(self, grace_seconds: float) -> None:
+        await self._wait_until_alone()
         children = [child for child in reversed(self.children) if child.reason is None]
         if self.spec.stop_order == "together":
             async with trio.open_nursery() as nursery:
@@ -360,6 +377,7 @@ class Supervisor(Child):
                 child.request_stop(grace_seconds=self._grace_seconds)
 
     async def _stop(self) -> None:
+        await self._wait_until_alone()
         children = [child for child in reversed(self.children) if child.reason is None]
         if self.spec.stop_order == "together":
             for child in children:
