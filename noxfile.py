@@ -32,6 +32,14 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def oldest(session: nox.Session) -> None:
+    """The tests of `actors` on the oldest trio that we say we work with."""
+    install(session, "test")
+    session.install("trio==0.31.0", "attrs==23.2.0")
+    session.run("pytest", "-n", "auto", "tests/actors", "tests/simulation", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, format, and who may import whom."""
     install(session, "lint")

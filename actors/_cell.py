@@ -181,17 +181,15 @@ class Cell(Child):
                     exit_ = await self._serve(actor.receive)
                 finally:
                     exit_ = await self._clean_up(actor, exit_)
-        except StopActor:
-            exit_ = Finished()
         except Exception as error:  # noqa: BLE001 - rule 1: it becomes news
-            exit_ = Crashed(error)
+            exit_ = _exit_of(error)
         except BaseException:
             # The program itself is being torn down; nobody may be left waiting by that.
             self._has_ended_in_ruins()
             raise
         if scope.cancelled_caught and not isinstance(exit_, Crashed | Finished):
             exit_ = Killed()
-        self._has_ended(exit_)
+        self._has_ended(exit_, called_off=scope.cancel_called)
 
     def _make_actor(self) -> Actor:
         actor = self._make()
@@ -224,10 +222,8 @@ class Cell(Child):
                     await receive(message)
                 if not self.handled % _BATCH:
                     await checkpoint()
-        except StopActor:
-            return Finished()
         except Exception as error:  # noqa: BLE001 - rule 1: it becomes news
-            return Crashed(error)
+            return _exit_of(error)
         return Stopped()
 
     async def _clean_up(self, actor: Actor, exit_: Exit) -> Exit:
@@ -244,7 +240,7 @@ class Cell(Child):
         return exit_
 
     def _failure(self, error: BaseException) -> BaseException:
-        if isinstance(error, Exception) and not isinstance(error, StopActor):
+        if isinstance(error, Exception) and isinstance(_exit_of(error), Crashed):
             return error
         return ActorStopped(self.name, hint=_INTERRUPTED)
 
@@ -255,16 +251,16 @@ class Cell(Child):
         assert self._scope is not None
         if self.wanted == "run" and not self._scope.cancel_called:
             self.state = "running"
-            self.admitted = True
+            self.was_up = True
             starter, self._starter = self._starter, None
             assert starter is not None
             reschedule(starter, outcome.Value(None))
 
-    def _has_ended(self, exit_: Exit) -> None:
+    def _has_ended(self, exit_: Exit, *, called_off: bool) -> None:
         self.task = self._scope = None
         starter, self._starter = self._starter, None
         down, self._down = self._down, None
-        if self.wanted != "run" and isinstance(exit_, Crashed):
+        if isinstance(exit_, Crashed) and (self.wanted != "run" or called_off):
             logger.error("actor %s crashed while stopping", self.name, exc_info=exit_.error)
         if self.wanted == "stop":
             self._over_with(exit_)
@@ -307,3 +303,10 @@ class Cell(Child):
             scope.cancel(reason="its time to stop is over")
         else:
             scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+
+
+def _exit_of(error: Exception) -> Exit:
+    """How an actor ended that raised this; a nursery may have grouped its StopActor."""
+    if isinstance(error, ExceptionGroup):
+        return Finished() if error.split(StopActor)[1] is None else Crashed(error)
+    return Finished() if isinstance(error, StopActor) else Crashed(error)

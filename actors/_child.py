@@ -48,7 +48,6 @@ class Child(abc.ABC):
         "_over",
         "_waiters",
         "_watchers",
-        "admitted",
         "declared",
         "house",
         "launches",
@@ -59,6 +58,7 @@ class Child(abc.ABC):
         "state",
         "supervisor",
         "wanted",
+        "was_up",
     )
 
     def __init__(
@@ -73,8 +73,9 @@ class Child(abc.ABC):
         # True for the children a group was described with: it goes on listing them when they
         # have ended, while later ones are forgotten, or ten thousand of them would pile up.
         self.declared = False
-        # False while the very first start is under way: until then no restart reaches it.
-        self.admitted = False
+        # False while the very first start is under way: until then no restart reaches it. (The
+        # children of a description count as up from the beginning: they start as one.)
+        self.was_up = False
         self.launches = 0
         # The restarts that count against `policy`, where that is the child's own to spend.
         self.recent: tuple[float, ...] = ()

@@ -15,7 +15,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, get_args
 
 
 class ActorError(Exception):
@@ -46,9 +47,13 @@ class ActorStopped(ActorError):
     """The actor takes no more messages, or ended before it answered."""
 
     def __init__(
-        self, name: str, *, hint: str = "it will not come back: start another one, or let go"
+        self,
+        name: str,
+        *,
+        problem: str = "is stopping or has ended",
+        hint: str = "it will not come back: start another one, or let go",
     ) -> None:
-        super().__init__(f"{name} is stopping or has ended", hint=hint)
+        super().__init__(f"{name} {problem}", hint=hint)
         self.name = name
 
 
@@ -105,7 +110,6 @@ class GaveUp(ActorError):
             within_seconds=self.within_seconds,
         )
         twin.__cause__ = self.__cause__
-        twin.handled = True
         return twin
 
 
@@ -142,3 +146,37 @@ class StopActor(Exception):
     An `Ask` in hand when it is raised fails with `ActorStopped`. Whether the actor comes
     back is its restart kind's business: a `permanent` one does.
     """
+
+
+# What cannot be meant is refused, naming the field ---------------------------------------
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return not math.isnan(float(value))
+    except OverflowError:  # an int beyond all floats cannot be added to a clock
+        return False
+
+
+def refuse_unless_number(field: str, value: float, *, least: float, finite: bool) -> None:
+    """Raise `BadSpec` unless `value` is a number (no bool, no NaN) of at least `least`."""
+    if not _is_number(value) or not value >= least or (finite and math.isinf(value)):
+        bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
+        raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")
+
+
+def refuse_unless_count(field: str, value: int, *, least: int) -> None:
+    """Raise `BadSpec` unless `value` is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        bound = f"a whole number of at least {least}"
+        raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")
+
+
+def refuse_unless_one_of(field: str, value: str, choices: object) -> None:
+    """Raise `BadSpec` unless `value` is one of the words of a `Literal`."""
+    words = get_args(choices)
+    if not isinstance(value, str) or value not in words:
+        listed = ", ".join(words)
+        raise BadSpec(field, f"{value!r} is none of {listed}", hint=f"choose {field} from {listed}")

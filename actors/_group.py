@@ -93,7 +93,8 @@ class Group:
         if not self._child.is_root:
             refuse_private_intensity(spec)
         await checkpoint_if_cancelled()
-        cell = Cell(spec, start, supervisor=self._child, house=self._child.house)
+        cell = self._child.make_child(spec)
+        assert isinstance(cell, Cell)
         self._child.admit(cell)
         await self._child.start_admitted(cell)
         return cell.ref

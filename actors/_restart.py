@@ -7,14 +7,18 @@ Rule 3: whoever decides to restart has counted it; nobody else counts.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import attrs
 
-from ._errors import BadSpec, GaveUp
+from ._errors import (
+    GaveUp,
+    refuse_unless_count,
+    refuse_unless_number,
+    refuse_unless_one_of,
+)
 
 RestartKind: TypeAlias = Literal["permanent", "transient", "temporary"]
 Strategy: TypeAlias = Literal["one_for_one", "one_for_all", "rest_for_one"]
@@ -67,37 +71,6 @@ def describe(exit_: Exit) -> str:
 
 
 # What was agreed ------------------------------------------------------------------------
-
-
-def _is_number(value: object) -> bool:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    try:
-        return not math.isnan(float(value))
-    except OverflowError:  # an int beyond all floats cannot be added to a clock
-        return False
-
-
-def refuse_unless_number(field: str, value: float, *, least: float, finite: bool) -> None:
-    """Raise `BadSpec` unless `value` is a number (no bool, no NaN) of at least `least`."""
-    if not _is_number(value) or not value >= least or (finite and math.isinf(value)):
-        bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
-        raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")
-
-
-def refuse_unless_count(field: str, value: int, *, least: int) -> None:
-    """Raise `BadSpec` unless `value` is a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        bound = f"a whole number of at least {least}"
-        raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")
-
-
-def refuse_unless_one_of(field: str, value: str, choices: object) -> None:
-    """Raise `BadSpec` unless `value` is one of the words of a `Literal`."""
-    words = get_args(choices)
-    if not isinstance(value, str) or value not in words:
-        listed = ", ".join(words)
-        raise BadSpec(field, f"{value!r} is none of {listed}", hint=f"choose {field} from {listed}")
 
 
 @attrs.frozen

@@ -8,15 +8,14 @@ from typing import Final, Literal, TypeAlias, get_args
 import attrs
 
 from ._actor import Actor
-from ._errors import BadSpec, NameTaken
-from ._restart import (
-    RestartKind,
-    RestartPolicy,
-    Strategy,
+from ._errors import (
+    BadSpec,
+    NameTaken,
     refuse_unless_count,
     refuse_unless_number,
     refuse_unless_one_of,
 )
+from ._restart import RestartKind, RestartPolicy, Strategy
 
 StopOrder: TypeAlias = Literal["reverse", "together"]
 MakeActor: TypeAlias = Callable[[], Actor]

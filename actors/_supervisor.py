@@ -86,7 +86,7 @@ class Supervisor(Child):
         self._group: Group | None = None
         for child_spec in spec.children:
             child = self.make_child(child_spec)
-            child.declared = child.admitted = True
+            child.declared = child.was_up = True
             self._children[child.name] = child
 
     @property
@@ -124,10 +124,10 @@ class Supervisor(Child):
 
     def admit(self, child: Child) -> None:
         """Reserve the child's name, or raise `NameTaken` or `ActorStopped`."""
-        if self.wanted == "stop":
+        if self.is_ending:
             raise ActorStopped(self.name)
         if self.state != "running":
-            raise ActorStopped(self.name, hint="it is not up just now: try again when it is")
+            raise ActorStopped(self.name, problem="is not up just now", hint="try again later")
         namesake = self._children.get(child.name)
         if namesake is not None and namesake.reason is None:
             raise NameTaken(child.name, where=self.name)
@@ -142,12 +142,16 @@ class Supervisor(Child):
             self._forget_unborn(child, Stopped())
             raise
         if exit_ is None:
-            child.admitted = True
+            child.was_up = True
             return
         self._forget_unborn(child, exit_)
         if isinstance(exit_, Crashed):
             raise exit_.error
-        raise ActorStopped(child.name, hint="it ended, or was stopped, before it was up")
+        raise ActorStopped(
+            child.name,
+            problem="ended, or was stopped, before it was up",
+            hint="look at its on_start, and at who stops it",
+        )
 
     def _forget_unborn(self, child: Child, exit_: Exit) -> None:
         self._forget(child)
@@ -181,7 +185,7 @@ class Supervisor(Child):
 
     async def _launch_children(self) -> Exit | None:
         for child in self.children:
-            if not child.admitted or child.is_ending:
+            if not child.was_up or child.is_ending:
                 continue
             exit_ = await child.launch()
             if self.wanted != "run":
@@ -201,7 +205,7 @@ class Supervisor(Child):
         if child.is_ending:
             return  # a stop that is under way ends it, and a stop is never a crash
         child.state = "restarting"
-        if self.wanted == "stop":
+        if self.is_ending:
             self.child_over(child, exit_)
         elif self.wanted == "halt":
             pass  # it is down, as it soon would have been
@@ -258,7 +262,7 @@ class Supervisor(Child):
         return [
             (child.name, child.policy.kind)
             for child in self._children.values()
-            if child.admitted and child.reason is None
+            if child.was_up and child.reason is None
         ]
 
     def _bring_back(self, child: Child, after_seconds: float) -> None:
@@ -363,7 +367,7 @@ class Supervisor(Child):
         if self.reason is not None:
             return
         self._grace_seconds = min(self._grace_seconds, grace_seconds)
-        if self.wanted == "stop":
+        if self.is_ending:
             self._hasten()
             return
         self.wanted = "stop"
@@ -396,6 +400,10 @@ class Supervisor(Child):
         if self._culprit is not None:
             child, gave_up = self._culprit
             child.finish(gave_up)
+            # Who was told of the failure at the bottom has taken over all that follows from it,
+            # however many groups have fallen on the way.
+            if gave_up.handled and isinstance(exit_, GaveUp):
+                exit_.handled = True
         for child in reversed(self.children):
             child.finish(Stopped())
         super().finish(exit_)

@@ -3,6 +3,7 @@
 Rule 1: actors run in a nursery of their own that is shielded from whoever cancels the
         program, because an orderly stop needs an order: last started, first stopped.
 Rule 2: the shield ends for certain: when the program is cancelled, every actor is too, at once.
+        What an actor shields itself is the actor's own affair, as in plain trio.
 Rule 3: a failure that nobody handled leaves here exactly once, and bare.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ._child import House
 from ._errors import GaveUp
@@ -30,33 +31,46 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
 
     Each actor gets its `shutdown_seconds`. If the block is cancelled they are cancelled at
     once, still one after the other (`stop_order="together"`: all at the same time).
-    An actor or group that is given up, and that nobody waits for or watches, cancels the
-    block, and its `GaveUp` is raised from here, once. Whatever the block itself raises is
-    raised bare, unless an actor was given up too: then both, in a group.
+    An actor or group that is given up, and that nobody waits for (`wait_stopped`) or watches by
+    then, cancels the block, and its `GaveUp` is raised from here, once. Whatever the block itself
+    raises is raised bare, unless an actor was given up too: then both, in a group.
     """
     spec = GroupSpec((), stop_order=stop_order)
     failure: BaseException | None = None
     block = trio.CancelScope()
     climbing = _Climbing(block)
-    async with trio.open_nursery() as nursery:
-        root: Supervisor = await nursery.start(_keep_house, climbing, spec)
-        try:
-            with block:
-                yield root.handle
-        except BaseException as error:  # noqa: BLE001 - raised again below, when all is stopped
-            failure = error
-        try:
-            root.request_stop()
-            await root.wait_over()
-        except BaseException as error:  # noqa: BLE001 - as above; Ctrl-C comes here too
-            failure = failure if failure and _is_cancellation(error) else error
-            root.request_stop(grace_seconds=0.0)
-            with trio.CancelScope(shield=True):  # bounded: everyone was cancelled just now
-                await root.wait_over()
-        finally:
-            # Whatever happened above, the shield ends here, or nobody could ever leave.
-            root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
+    try:
+        async with trio.open_nursery() as nursery:
+            root: Supervisor = await nursery.start(_keep_house, climbing, spec)
+            try:
+                with block:
+                    yield root.handle
+            except BaseException as error:  # noqa: BLE001 - raised again below, when all is stopped
+                failure = error
+            failure = await _stop_everything(root, failure)
+    except BaseException as worse:
+        # Something that is no Exception tore the house down; the block's own error is not lost.
+        worse.__context__ = failure
+        raise
     _raise_what_is_left(failure, climbing.left())
+
+
+async def _stop_everything(root: Supervisor, failure: BaseException | None) -> BaseException | None:
+    """Stop all actors in order, at once if that is cut short; give what the block is to raise."""
+    try:
+        root.request_stop()
+        await root.wait_over()
+    except BaseException as error:  # noqa: BLE001 - handed back; Ctrl-C comes here too
+        if failure is None or not _is_cancellation(error):
+            error.__context__ = failure
+            failure = error
+        root.request_stop(grace_seconds=0.0)
+        with trio.CancelScope(shield=True):  # bounded: everyone was cancelled just now
+            await root.wait_over()
+    finally:
+        # Whatever happened above, the shield ends here, or nobody could ever leave.
+        root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
+    return failure
 
 
 class _Climbing:
@@ -88,6 +102,9 @@ async def _keep_house(
     spec: GroupSpec,
     task_status: trio.TaskStatus[Supervisor],
 ) -> None:
+    # Before the shield: if the program is cancelled already, `started` below would tell nobody,
+    # and behind the shield nobody could tell us.
+    await checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         async with trio.open_nursery() as nursery:
             house = House(

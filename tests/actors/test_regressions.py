@@ -16,15 +16,17 @@ from actors import (
     BadSpec,
     ChildSpec,
     Ended,
+    Finished,
     GaveUp,
     Group,
     GroupSpec,
     RestartPolicy,
     Stopped,
     UnknownActor,
+    open_actors,
 )
 from actors.testing import Probe, explore, settle, simulate
-from tests.actors.cast import Diary, crash, in_turn, only, perform, player, troupe, work
+from tests.actors.cast import Diary, crash, finish, in_turn, only, perform, player, troupe, work
 
 CHILD_FIELDS = ("shutdown_seconds",)
 
@@ -230,3 +232,85 @@ async def test_nobody_starts_anything_in_a_group_that_is_being_halted(
 
     with pytest.raises(ActorStopped, match="not up"):
         await group.group("inner").start(player(diary))
+
+
+async def test_open_actors_can_be_cancelled_before_it_begins() -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with open_actors():
+            pytest.fail("it began")
+
+    assert scope.cancelled_caught
+
+
+async def open_and_be_cancelled_anywhere() -> None:
+    with trio.move_on_after(1.0):
+        async with open_actors() as system:
+            await system.start_group([ChildSpec("a", player(on_start=work(1)))])
+            await trio.sleep(2.0)
+
+
+def test_open_actors_can_be_cancelled_anywhere() -> None:
+    assert explore(open_and_be_cancelled_anywhere, seeds=range(300)) == []
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+async def test_who_waits_for_the_one_at_the_bottom_has_taken_the_failure_over(
+    system: Group, depth: int
+) -> None:
+    spec = GroupSpec([ChildSpec("x", player())], max_restarts=0)
+    for _ in range(depth):
+        spec = GroupSpec([ChildSpec("g", spec)], max_restarts=0)
+    group = await system.start_group(spec.children, max_restarts=0)
+    for _ in range(depth):
+        group = group.group("g")
+    group["x"].tell(crash)
+
+    with pytest.raises(GaveUp):
+        await group["x"].wait_stopped()
+    await settle()
+
+
+async def test_a_crash_in_a_start_that_was_called_off_is_logged(
+    system: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail_when_cancelled() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("in the clean-up")
+
+    with trio.move_on_after(1.0):
+        await system.start(player(on_start=fail_when_cancelled))
+
+    assert "in the clean-up" in caplog.text
+
+
+async def test_the_blocks_own_error_is_kept_when_worse_follows() -> None:
+    async def exit_all() -> None:
+        raise SystemExit
+
+    async def play(system: Group) -> None:
+        await system.start(player(on_stop=exit_all))
+        raise ValueError("the first error")
+
+    with pytest.raises(BaseExceptionGroup) as failure:
+        await perform(play)
+
+    context: BaseException | None = failure.value
+    chain = []
+    while context is not None:
+        chain.append(repr(context))
+        context = context.__context__
+    assert "the first error" in " ".join(chain)
+
+
+async def test_stop_actor_out_of_a_nursery_is_a_normal_end(system: Group) -> None:
+    async def finish_in_a_nursery() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(finish)
+
+    ref = await system.start(player())
+    ref.tell(finish_in_a_nursery)
+
+    assert await ref.wait_stopped() == Finished()

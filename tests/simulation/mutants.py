@@ -160,7 +160,7 @@ def child_leaked_by_a_cancelled_start(patch: Patch) -> None:
         if exit_ is not None:
             self._forget_unborn(child, exit_)
             raise exit_.error if isinstance(exit_, Crashed) else actors.ActorStopped(child.name)
-        child.admitted = True
+        child.was_up = True
 
     patch.setattr(Supervisor, "start_admitted", start_admitted)
 

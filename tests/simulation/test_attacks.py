@@ -6,7 +6,7 @@ from actors.testing import explore
 
 from .attacks import ATTACKS, Attack
 
-CI_SCHEDULES = 600
+CI_SCHEDULES = 1_200
 SOAK_SCHEDULES = 20_000
 # A soak of one attack is cut into pieces, so that all cores have something to do.
 SOAK_PIECES = 4
