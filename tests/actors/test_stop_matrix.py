@@ -1,0 +1,130 @@
+"""A stop that someone asks for, at every moment of a life: it is over, and it is no crash.
+
+The child under test, an actor or a group, is permanent and lives in a group that would give up at
+the very next restart; so a stop that is counted as a crash, or undone, shows.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+
+from actors import ChildSpec, Ended, Group, GroupSpec, Killed, Ref, Stopped
+from actors.testing import Probe, explore, settle
+from tests.actors.cast import Diary, crash, in_turn, only, perform, player, work
+
+Child = Ref | Group
+Moment = Callable[[Group, Diary, str], Awaitable[Child]]
+
+
+def spec(kind: str, make: Callable[[], object]) -> ChildSpec:
+    """A permanent child called x: the actor that `make` makes, or a group of just that actor."""
+    if kind == "actor":
+        return ChildSpec("x", make, restart="permanent")  # type: ignore[arg-type]
+    inside = GroupSpec([ChildSpec("member", make)], max_restarts=0)  # type: ignore[arg-type]
+    return ChildSpec("x", inside, restart="permanent")
+
+
+def child_of(outer: Group, kind: str) -> Child:
+    return outer["x"] if kind == "actor" else outer.group("x")
+
+
+def crash_it(outer: Group, kind: str) -> None:
+    (outer["x"] if kind == "actor" else outer.group("x")["member"]).tell(crash)
+
+
+async def running(system: Group, diary: Diary, kind: str) -> Child:
+    outer = await system.start_group([spec(kind, player(diary))], name="outer", max_restarts=0)
+    return child_of(outer, kind)
+
+
+async def in_back_off(system: Group, diary: Diary, kind: str) -> Child:
+    outer = await system.start_group(
+        [spec(kind, player(diary))], name="outer", max_restarts=1, backoff_seconds=60.0
+    )
+    crash_it(outer, kind)
+    await settle()
+    return child_of(outer, kind)
+
+
+async def being_launched_again(system: Group, diary: Diary, kind: str) -> Child:
+    slow_again = in_turn(player(diary), player(diary, on_start=work(1)))
+    outer = await system.start_group([spec(kind, slow_again)], name="outer", max_restarts=1)
+    crash_it(outer, kind)
+    await settle()
+    return child_of(outer, kind)
+
+
+async def being_halted(system: Group, diary: Diary, kind: str) -> Child:
+    outer = await system.start_group(
+        [ChildSpec("other", player()), spec(kind, player(diary, on_stop=work(1)))],
+        name="outer",
+        strategy="one_for_all",
+        max_restarts=1,
+    )
+    outer["other"].tell(crash)
+    await settle()
+    return child_of(outer, kind)
+
+
+MOMENTS: dict[str, Moment] = {
+    "running": running,
+    "in back-off": in_back_off,
+    "being launched again": being_launched_again,
+    "being halted": being_halted,
+}
+
+everywhere = pytest.mark.parametrize("moment", MOMENTS)
+both_kinds = pytest.mark.parametrize("kind", ["actor", "group"])
+
+
+async def stop_at(system: Group, diary: Diary, kind: str, moment: str) -> None:
+    child = await MOMENTS[moment](system, diary, kind)
+    probe = await Probe.start(system)
+    probe.ref.watch(child)
+    before = len(only(diary, "starts"))
+
+    await child.stop()
+    await settle()
+
+    assert isinstance(await child.wait_stopped(), (Stopped, Killed))
+    assert [type(message) for message in probe.messages] == [Ended]
+    assert system.group("outer").statistics().state == "running"
+    assert len(only(diary, "starts")) == before
+
+
+@everywhere
+@both_kinds
+async def test_a_stop_is_never_a_crash(system: Group, diary: Diary, kind: str, moment: str) -> None:
+    await stop_at(system, diary, kind, moment)
+    await trio.sleep(120)
+
+    assert system.group("outer").statistics().state == "running"
+
+
+@everywhere
+@both_kinds
+def test_a_stop_is_never_a_crash_in_any_order_of_events(kind: str, moment: str) -> None:
+    async def play(system: Group) -> None:
+        await stop_at(system, [], kind, moment)
+
+    assert explore(perform, play, seeds=range(60), early_timeouts=False) == []
+
+
+@both_kinds
+async def test_a_stop_during_the_first_start_calls_that_off(
+    system: Group, diary: Diary, kind: str
+) -> None:
+    slow = spec(kind, player(diary, on_start=work(1)))
+    others = [ChildSpec("first", player(diary)), slow, ChildSpec("last", player(diary))]
+
+    async with trio.open_nursery() as nursery:
+
+        async def begin() -> None:
+            await system.start_group(others, name="outer", max_restarts=0)
+
+        nursery.start_soon(begin)
+        await settle()
+        await child_of(system.group("outer"), kind).stop()
+
+    assert system.group("outer").statistics().running == 2
