@@ -70,6 +70,23 @@ def describe(exit_: Exit) -> str:
             return "was killed"
 
 
+def failure_of(name: str, culprit: str, exit_: Exit, policy: RestartPolicy) -> GaveUp:
+    """The news that `name` is given up because `culprit` ended like this once too often."""
+    gave_up = GaveUp(
+        name,
+        culprit=culprit,
+        how=describe(exit_),
+        max_restarts=policy.max_restarts,
+        within_seconds=policy.within_seconds,
+    )
+    match exit_:
+        case Crashed(error):
+            gave_up.__cause__ = error
+        case GaveUp():
+            gave_up.__cause__ = exit_
+    return gave_up
+
+
 # What was agreed ------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from ._restart import (
     RestartPolicy,
     Stopped,
     describe,
+    failure_of,
     judge,
 )
 from ._spec import ChildSpec, GroupSpec
@@ -294,19 +295,10 @@ class Supervisor(Child):
     # Giving up --------------------------------------------------------------------------
 
     def _give_up(self, child: Child, exit_: Exit, policy: RestartPolicy) -> None:
-        gave_up = GaveUp(
-            child.name if self.is_root else self.name,
-            culprit=child.name,
-            how=describe(exit_),
-            max_restarts=policy.max_restarts,
-            within_seconds=policy.within_seconds,
-        )
-        gave_up.__cause__ = exit_.error if isinstance(exit_, Crashed) else None
-        if isinstance(exit_, GaveUp):
-            gave_up.__cause__ = exit_
         if self.is_root:
-            self.child_over(child, gave_up)
+            self.child_over(child, failure_of(child.name, child.name, exit_, policy))
             return
+        gave_up = failure_of(self.name, child.name, exit_, policy)
         self._culprit = (child, gave_up)
         self.wanted = "halt"
         self.state = "stopping"
