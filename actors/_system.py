@@ -10,11 +10,11 @@ Rule 3: a failure that nobody handled leaves here exactly once, and bare.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 import trio
-from trio.lowlevel import checkpoint, checkpoint_if_cancelled
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled, enable_ki_protection
 
 from ._child import House
 from ._errors import GaveUp
@@ -25,8 +25,7 @@ from ._spec import GroupSpec, StopOrder
 from ._supervisor import Supervisor
 
 
-@asynccontextmanager
-async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Group]:
+def open_actors(*, stop_order: StopOrder = "reverse") -> AbstractAsyncContextManager[Group]:
     """Open the root supervisor; leaving the block stops everything in it, last started first.
 
     Each actor gets its `shutdown_seconds`. If the block is cancelled they are cancelled at
@@ -35,24 +34,59 @@ async def open_actors(*, stop_order: StopOrder = "reverse") -> AsyncIterator[Gro
     then, cancels the block, and its `GaveUp` is raised from here, once. Whatever the block itself
     raises is raised bare, unless an actor was given up too: then both, in a group.
     """
-    spec = GroupSpec((), stop_order=stop_order)
-    failure: BaseException | None = None
-    block = trio.CancelScope()
-    climbing = _Climbing(block)
-    try:
-        async with trio.open_nursery() as nursery:
-            root: Supervisor = await nursery.start(_keep_house, climbing, spec)
-            try:
-                with block:
-                    yield root.handle
-            except BaseException as error:  # noqa: BLE001 - raised again below, when all is stopped
-                failure = error
-            failure = await _stop_everything(root, failure)
-    except BaseException as worse:
-        # Something that is no Exception tore the house down; the block's own error is not lost.
-        worse.__context__ = failure
-        raise
-    _raise_what_is_left(failure, climbing.left())
+    return _Roof(GroupSpec((), stop_order=stop_order))
+
+
+class _Roof(AbstractAsyncContextManager[Group]):
+    """One use of `open_actors`.
+
+    A class and not a generator, because Ctrl-C may strike between any two instructions of the main
+    task. In here it has to wait for the next checkpoint, or it could strike after the actors are
+    shielded and before anybody is ready to stop them, and the program would never end.
+    """
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        self._block = trio.CancelScope()
+        self._climbing = _Climbing(self._block)
+        self._nursery_manager = trio.open_nursery()
+        self._root: Supervisor
+
+    @enable_ki_protection
+    async def __aenter__(self) -> Group:
+        nursery = await self._nursery_manager.__aenter__()
+        try:
+            self._root = await nursery.start(_keep_house, self._climbing, self._spec)
+        except BaseException as error:
+            if await self._nursery_manager.__aexit__(type(error), error, error.__traceback__):
+                raise AssertionError("a nursery nobody cancelled has swallowed this") from error
+            raise
+        self._block.__enter__()
+        return self._root.handle
+
+    @enable_ki_protection
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failure = error
+        try:
+            if self._block.__exit__(kind, error, traceback):
+                failure = None
+        except BaseException as rest:  # noqa: BLE001 - what the scope left of a group of errors
+            failure = rest
+        failure = await _stop_everything(self._root, failure)
+        try:
+            await self._nursery_manager.__aexit__(None, None, None)
+        except BaseException as worse:
+            # Something that is no Exception tore the house down; the block's error is not lost.
+            worse.__context__ = failure
+            raise
+        gave_up = self._climbing.left()
+        if gave_up is not None or failure is not error:  # else python raises it again by itself
+            _raise_what_is_left(failure, gave_up)
 
 
 async def _stop_everything(root: Supervisor, failure: BaseException | None) -> BaseException | None:

@@ -139,7 +139,9 @@ class Tree(Node):
             case "one_for_all":
                 return living
             case "rest_for_one":
-                return living[living.index(broken) :]
+                # Who is still to come back counts too: from the first of those on.
+                first = next(node for node in living if node.state == "down")
+                return living[living.index(first) :]
 
     def bring_back(self, nodes: list[Node]) -> None:
         for node in nodes:
