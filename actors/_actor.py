@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
+
+from trio.lowlevel import disable_ki_protection
 
 if TYPE_CHECKING:
     from ._ref import Ref
@@ -19,6 +22,14 @@ class Actor:
     The three methods run in one task of the actor's own, one after the other, never two at
     once. While one of them awaits, messages wait too.
     """
+
+    def __init_subclass__(cls) -> None:
+        # The runtime around these is protected from Ctrl-C, which would leave it half done; what
+        # you write is not, so that a loop which never ends can be interrupted.
+        for name in ("on_start", "receive", "on_stop"):
+            method = vars(cls).get(name)
+            if inspect.isfunction(method):
+                disable_ki_protection(method)
 
     ref: Ref
     """The actor's own reference, there from `on_start` on: give it to whoever should write."""

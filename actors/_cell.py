@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import outcome
 import trio
-from trio.lowlevel import Abort, checkpoint, checkpoint_if_cancelled, reschedule
+from trio.lowlevel import (
+    Abort,
+    checkpoint,
+    checkpoint_if_cancelled,
+    enable_ki_protection,
+    reschedule,
+)
 
 from ._actor import Actor
 from ._child import Child, House
@@ -167,6 +173,7 @@ class Cell(Child):
 
     # One incarnation --------------------------------------------------------------------
 
+    @enable_ki_protection
     async def _run(self, scope: trio.CancelScope) -> None:
         exit_: Exit = Killed()
         self.task = trio.lowlevel.current_task()

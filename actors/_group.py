@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
-from trio.lowlevel import checkpoint, checkpoint_if_cancelled
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled, enable_ki_protection
 
 from ._actor import Actor
 from ._cell import Cell
@@ -65,6 +65,7 @@ class Group:
             f"<Group {self.name!r} {self._child.state} with {len(self._child.children)} children>"
         )
 
+    @enable_ki_protection
     async def start(
         self,
         start: Callable[[], Actor],
@@ -99,6 +100,7 @@ class Group:
         await self._child.start_admitted(cell)
         return cell.ref
 
+    @enable_ki_protection
     async def start_group(
         self,
         children: Iterable[ChildSpec],
@@ -161,10 +163,12 @@ class Group:
         """The names of the children, in start order."""
         return iter([child.name for child in self._child.children])
 
+    @enable_ki_protection
     def stop_nowait(self) -> None:
         """Begin to stop all children, the last started first, and return at once."""
         self._child.request_stop()
 
+    @enable_ki_protection
     async def stop(self) -> None:
         """`stop_nowait`, and wait until all is over. Giving up the wait does not undo the stop."""
         self._child.refuse_self("stop its group", "use stop_nowait()")
@@ -172,6 +176,7 @@ class Group:
         self._child.request_stop()
         await self._child.wait_over()
 
+    @enable_ki_protection
     async def wait_stopped(self) -> Exit:
         """Wait until the group has ended for good, and say how; raises `GaveUp` if it gave up."""
         self._child.refuse_self("wait for its group", "watch() it, or wait somewhere else")

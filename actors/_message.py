@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 import outcome
 import trio
-from trio.lowlevel import Abort, reschedule
+from trio.lowlevel import Abort, enable_ki_protection, reschedule
 
 from ._errors import AskTimeout
 
@@ -98,6 +98,7 @@ class Timeouts:
         if len(self._heap) > self._prune_above:
             self._prune()
 
+    @enable_ki_protection
     async def run(self) -> None:
         """Fail what is overdue, for ever; runs until cancelled."""
         while True:

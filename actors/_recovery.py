@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 import trio
-from trio.lowlevel import checkpoint_if_cancelled
+from trio.lowlevel import checkpoint_if_cancelled, enable_ki_protection
 
 from ._restart import RestartKind, reach
 
@@ -55,6 +55,7 @@ class Recovery:
         self._scope.cancel(reason="the restart was called off")
         self._supervisor.called_off(self)
 
+    @enable_ki_protection
     async def run(self) -> None:
         try:
             with self._scope:
@@ -86,8 +87,8 @@ class Recovery:
 
     async def _halt(self, name: str) -> None:
         child = self._supervisor.find(name)
-        if child is None or child.reason is not None:
-            return
+        if child is None or child.reason is not None or not child.was_up:
+            return  # over, or another one of the same name that is just being started
         await checkpoint_if_cancelled()
         # It goes down because of us. Should the one that crashed be stopped meanwhile, this one
         # must still come back or, if it is temporary, be over.
@@ -96,8 +97,8 @@ class Recovery:
 
     async def _start(self, name: str) -> None:
         child = self._supervisor.find(name)
-        if child is None or child.state != "restarting":
-            return  # over, or another one under the same name
+        if child is None or child.state != "restarting" or not child.was_up:
+            return  # over, or another one of the same name
         exit_ = await child.launch()  # does nothing if this was called off meanwhile
         if exit_ is not None:
             self._supervisor.child_exited(child, exit_)

@@ -1,6 +1,9 @@
 """The handle on an actor: what everybody else holds, and all they may do.
 
 A `Ref` outlives restarts. It stays valid, and useless, when the actor has ended for good.
+
+Ctrl-C may strike between any two instructions, but not inside these methods: half a `tell` would
+be a message that nobody ever wakes up for.
 """
 
 from __future__ import annotations
@@ -10,7 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import trio
-from trio.lowlevel import checkpoint_if_cancelled, current_task, wait_task_rescheduled
+from trio.lowlevel import (
+    checkpoint_if_cancelled,
+    current_task,
+    enable_ki_protection,
+    wait_task_rescheduled,
+)
 
 from ._errors import AskSelf, BadSpec
 from ._message import Ask, Question
@@ -55,6 +63,7 @@ class Ref:
     def __repr__(self) -> str:
         return f"<Ref {self.name!r} {self._child.state}>"
 
+    @enable_ki_protection
     def tell(self, message: Any, *, urgent: bool = False) -> None:
         """Put a message into the mailbox; never waits.
 
@@ -73,6 +82,7 @@ class Ref:
             mailbox.wake()
         mailbox.ordinary.append(message)
 
+    @enable_ki_protection
     async def ask(
         self, message: Ask[Answer], *, timeout_seconds: float = 5.0, urgent: bool = False
     ) -> Answer:
@@ -103,6 +113,7 @@ class Ref:
         answer: Answer = await wait_task_rescheduled(question.abandon)
         return answer
 
+    @enable_ki_protection
     def stop_nowait(self) -> None:
         """Begin to stop it and return at once; an actor may do this to itself.
 
@@ -113,6 +124,7 @@ class Ref:
         """
         self._child.request_stop()
 
+    @enable_ki_protection
     async def stop(self) -> None:
         """`stop_nowait`, and wait until it has ended. Giving up the wait does not undo the stop."""
         self._child.refuse_self("stop", "raise actors.StopActor, or use stop_nowait()")
@@ -120,6 +132,7 @@ class Ref:
         self._child.request_stop()
         await self._child.wait_over()
 
+    @enable_ki_protection
     async def wait_stopped(self) -> Exit:
         """Wait until it has ended for good, and say how: Finished, Stopped, Killed, Crashed.
 
@@ -128,15 +141,17 @@ class Ref:
         self._child.refuse_self("wait for", "watch() it, or wait somewhere else")
         return await self._child.wait_stopped()
 
+    @enable_ki_protection
     def watch(self, other: Ref | Group) -> None:
         """Have this actor told `Ended` when `other` has ended for good; at once if it has.
 
         The news comes exactly once, after everything `other` sent before, and needs no room
-        in the mailbox. Watching twice is watching once, and a watch survives restarts of both
-        sides. Raises `ActorStopped` if this actor is itself stopping or over.
+        in the mailbox. Watching twice is watching once (but one that is over tells
+        each time), and a watch survives restarts of both sides. Raises `ActorStopped` if this actor is itself stopping or over.
         """
         self._child.watch(child_of(other))
 
+    @enable_ki_protection
     def unwatch(self, other: Ref | Group) -> None:
         """Take a watch back. News already in the mailbox stays there."""
         self._child.unwatch(child_of(other))

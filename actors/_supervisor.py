@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING
 
 import trio
-from trio.lowlevel import checkpoint_if_cancelled
+from trio.lowlevel import checkpoint_if_cancelled, enable_ki_protection
 
 from ._cell import Cell
 from ._child import Child, House
@@ -306,6 +306,7 @@ class Supervisor(Child):
         scope = self._collapsing = trio.CancelScope()
         self.house.nursery.start_soon(self._collapse, gave_up, scope, name=f"{self.name}: give up")
 
+    @enable_ki_protection
     async def _collapse(self, gave_up: GaveUp, scope: trio.CancelScope) -> None:
         with scope:
             await self._halt_children(math.inf)
@@ -372,6 +373,7 @@ class Supervisor(Child):
             if child.is_ending:
                 child.request_stop(grace_seconds=self._grace_seconds)
 
+    @enable_ki_protection
     async def _stop(self) -> None:
         await self._wait_until_alone()
         children = [child for child in reversed(self.children) if child.reason is None]

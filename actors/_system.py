@@ -115,6 +115,7 @@ class _Climbing:
         self._all: list[GaveUp] = []
         self._cut_by: GaveUp | None = None
 
+    @enable_ki_protection
     async def climb(self, gave_up: GaveUp) -> None:
         self._all.append(gave_up)
         # Whoever was woken by the same crash gets a turn to say that it handles the matter.
@@ -131,6 +132,7 @@ class _Climbing:
         return next((gave_up for gave_up in self._all if not gave_up.handled), None)
 
 
+@enable_ki_protection
 async def _keep_house(
     climbing: _Climbing,
     spec: GroupSpec,
