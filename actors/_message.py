@@ -83,8 +83,8 @@ class Timeouts:
     """
 
     def __init__(self) -> None:
-        # Invariant: every question that still waits is in the heap; answered ones stay until
-        # their deadline or the next pruning, whichever comes first.
+        # Invariant: every question that still waits is in the heap. Answered ones go when they
+        # come to the top, or with the next pruning.
         self._heap: list[tuple[float, int, float, str, Question]] = []
         self._numbers = count()  # so that equal deadlines never compare questions
         self._prune_above = 1024
@@ -92,10 +92,13 @@ class Timeouts:
 
     def add(self, question: Question, name: str, timeout_seconds: float, deadline: float) -> None:
         """Fail the question at `deadline` unless it is answered before."""
-        entry = (deadline, next(self._numbers), timeout_seconds, name, question)
-        heapq.heappush(self._heap, entry)
-        self._nap.deadline = min(self._nap.deadline, deadline)
-        if len(self._heap) > self._prune_above:
+        heap = self._heap
+        while heap and heap[0][4].asker is None:
+            heapq.heappop(heap)  # keeping answered ones costs more than looking: they feed the gc
+        heapq.heappush(heap, (deadline, next(self._numbers), timeout_seconds, name, question))
+        if deadline < self._nap.deadline:  # noqa: PLR1730 - setting it costs more than an ask may
+            self._nap.deadline = deadline
+        if len(heap) > self._prune_above:
             self._prune()
 
     @enable_ki_protection

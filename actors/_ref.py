@@ -104,7 +104,8 @@ class Ref:
         await checkpoint_if_cancelled()
         asker = current_task()
         cell = self._child
-        if cell.runs_in(asker):
+        # An actor that is parked at its mailbox is not in the middle of asking itself.
+        if self._mailbox.reader is None and cell.runs_in(asker):
             raise AskSelf(self.name, verb="ask", instead="call the method directly, or tell()")
         question = Question(message, asker)
         self._mailbox.put(question, urgent=urgent)
@@ -147,7 +148,8 @@ class Ref:
 
         The news comes exactly once, after everything `other` sent before, and needs no room
         in the mailbox. Watching twice is watching once (but one that is over tells
-        each time), and a watch survives restarts of both sides. Raises `ActorStopped` if this actor is itself stopping or over.
+        each time), and a watch survives restarts of both sides. Raises `ActorStopped` if this
+        actor is itself stopping or over.
         """
         self._child.watch(child_of(other))
 
