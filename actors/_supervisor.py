@@ -324,6 +324,8 @@ class Supervisor(Child):
 
     def pardon(self) -> None:
         self._culprit = None
+        for child in self._children.values():
+            child.pardon()  # those whose own fall brought this one down will be back as well
 
     # Halting and stopping ---------------------------------------------------------------
 

@@ -314,3 +314,19 @@ async def test_stop_actor_out_of_a_nursery_is_a_normal_end(system: Group) -> Non
     ref.tell(finish_in_a_nursery)
 
     assert await ref.wait_stopped() == Finished()
+
+
+async def test_a_stop_of_a_group_that_fell_first_and_will_be_back_is_not_a_failure(
+    system: Group,
+) -> None:
+    inner = GroupSpec([ChildSpec("x", player())], max_restarts=0)
+    middle = GroupSpec([ChildSpec("inner", inner)], max_restarts=0)
+    outer = await system.start_group([ChildSpec("middle", middle)], backoff_seconds=60.0)
+    fallen = outer.group("middle").group("inner")
+    fallen["x"].tell(crash)
+    await settle()
+    assert outer.group("middle").statistics().state == "restarting"
+
+    await fallen.stop()
+
+    assert await fallen.wait_stopped() == Stopped()
