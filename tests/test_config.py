@@ -69,6 +69,14 @@ def test_none_means_no_limit_where_a_limit_may_be_missing() -> None:
     assert settings.limits.tokens is None
 
 
+@pytest.mark.parametrize("field", ["exit_seconds", "suspend_after_seconds"])
+def test_a_number_beyond_all_clocks_is_refused(field: str) -> None:
+    huge: dict[str, Any] = {field: 10**400}
+
+    with pytest.raises(ConfigError, match=field):
+        Settings(**huge)
+
+
 def test_settings_cannot_be_changed_after_the_fact() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         Settings().queue_cap = 11  # type: ignore[misc]

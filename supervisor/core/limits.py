@@ -7,6 +7,7 @@ None means no limit, where None is allowed.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -40,6 +41,9 @@ def number(*, least: float, optional: bool = False, finite: bool = True) -> Chec
         if value is None and optional:
             return
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        # An int beyond all floats cannot be added to a clock, and isinf() would not even answer.
+        if is_number and abs(value) > sys.float_info.max:  # type: ignore[arg-type]
+            is_number = isinstance(value, float)
         if not is_number or not value >= least or (finite and math.isinf(value)):  # type: ignore[operator, arg-type]
             bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
             raise _refusal(owner, field, value, bound, optional=optional)

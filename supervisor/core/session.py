@@ -278,11 +278,6 @@ class Session:
     epoch: int = 0
     chapter: int = 0
 
-    @property
-    def live(self) -> bool:
-        """Whether it is neither stopped nor on its way there."""
-        return self.phase not in (Phase.STOPPING, Phase.STOPPED)
-
     def find_input(self, input_id: InputId) -> Waiting | None:
         """The input of that id, if it is not settled."""
         return next((waiting for waiting in self.inputs if waiting.id == input_id), None)

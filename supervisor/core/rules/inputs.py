@@ -134,7 +134,6 @@ def give_receipt(
     input_id: InputId,
     *,
     previous: TurnId | None = None,
-    cancelled: tuple[InputId, ...] = (),
 ) -> None:
     """Tell the sender what became of an input that was just accepted."""
     session = draft.session
@@ -148,7 +147,6 @@ def give_receipt(
             turn_id=_turn_of(session, waiting),
             previous_turn_id=previous,
             generation=session.generation,
-            cancelled=cancelled,
         )
     )
 

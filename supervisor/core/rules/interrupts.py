@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from supervisor.core.effects import AbandonTurn, CancelCall, CancelTurn, SetTimer
 from supervisor.core.events import InterruptRequested, LadderElapsed
-from supervisor.core.ids import InputId
 from supervisor.core.session import LadderStep, Session
 from supervisor.core.step import Draft, InterruptReport, UnderWay
 
@@ -85,13 +84,12 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
         )
 
 
-def cancel_queue(draft: Draft) -> tuple[InputId, ...]:
+def cancel_queue(draft: Draft) -> None:
     """Cancel all that waits, and fence it: nothing of an older generation runs any more."""
     older = draft.session.inputs
     draft.note("generation_raised", generation=draft.session.generation + 1)
     for waiting in older:
         settle(draft, waiting, "cancelled", "interrupted")
-    return tuple(waiting.id for waiting in older)
 
 
 def begin_interrupt(draft: Draft, *, reason: str | None) -> None:
