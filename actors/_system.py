@@ -28,8 +28,8 @@ from ._supervisor import Supervisor
 def open_actors(*, stop_order: StopOrder = "reverse") -> AbstractAsyncContextManager[Group]:
     """Open the root supervisor; leaving the block stops everything in it, last started first.
 
-    Each actor gets its `shutdown_seconds`. If the block is cancelled they are cancelled at
-    once, still one after the other (`stop_order="together"`: all at the same time).
+    Each actor gets its `shutdown_seconds`. If the block is cancelled, or left by Ctrl-C, they are
+    cancelled at once, still one after the other (`stop_order="together"`: all at the same time).
     An actor or group that is given up, and that nobody waits for (`wait_stopped`) or watches by
     then, cancels the block, and its `GaveUp` is raised from here, once. Whatever the block itself
     raises is raised bare, unless an actor was given up too: then both, in a group.
@@ -92,7 +92,10 @@ class _Roof(AbstractAsyncContextManager[Group]):
 async def _stop_everything(root: Supervisor, failure: BaseException | None) -> BaseException | None:
     """Stop all actors in order, at once if that is cut short; give what the block is to raise."""
     try:
-        root.request_stop()
+        if _is_ctrl_c(failure):  # whoever pressed it does not wait for anybody's shutdown_seconds
+            root.request_stop(grace_seconds=0.0)
+        else:
+            root.request_stop()
         await root.wait_over()
     except BaseException as error:  # noqa: BLE001 - handed back; Ctrl-C comes here too
         if failure is None or not _is_cancellation(error):
@@ -173,6 +176,13 @@ def _raise_what_is_left(failure: BaseException | None, gave_up: GaveUp | None) -
         raise BaseExceptionGroup("the block failed, and an actor was given up", [failure, gave_up])
     if failure is not None:
         raise failure
+
+
+def _is_ctrl_c(error: BaseException | None) -> bool:
+    """Whether a KeyboardInterrupt is on its way out, also where nurseries have grouped it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _is_cancellation(error: BaseException) -> bool:

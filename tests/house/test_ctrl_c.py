@@ -22,6 +22,17 @@ trio.run(main)
 """
 
 
+def test_ctrl_c_that_strikes_in_the_block_itself_waits_for_nobody() -> None:
+    """The same program, struck an instant earlier: before it has begun to leave."""
+    struck = PROGRAM.replace('print("leaving", flush=True)', "raise KeyboardInterrupt")
+
+    program = subprocess.run(
+        [sys.executable, "-c", struck], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert "KeyboardInterrupt" in program.stderr
+
+
 def test_one_ctrl_c_is_enough_while_a_program_waits_for_its_actors_to_stop() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
