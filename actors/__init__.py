@@ -25,7 +25,7 @@ from ._errors import (
     UnknownActor,
 )
 from ._group import Group, GroupStatistics
-from ._message import Ask, Ended
+from ._message import Ask, Ended, Later
 from ._ref import Ref, Statistics
 from ._restart import Crashed, Exit, Finished, Killed, RestartPolicy, Stopped
 from ._spec import ChildSpec, GroupSpec
@@ -49,6 +49,7 @@ __all__ = [
     "GroupSpec",
     "GroupStatistics",
     "Killed",
+    "Later",
     "MailboxFull",
     "NameTaken",
     "Ref",

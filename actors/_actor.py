@@ -41,7 +41,7 @@ class Actor:
         """
 
     async def receive(self, message: Any) -> Any:
-        """Handle one message; for an `Ask`, what you return is the answer.
+        """Handle one message; for an `Ask`, what you return is the answer (or a `Later` one).
 
         Raising `StopActor` ends the actor normally. Raising any other `Exception` is a crash:
         the message in hand fails with it, the rest of the mailbox waits for the next

@@ -26,7 +26,7 @@ from ._actor import Actor
 from ._child import Child, House
 from ._errors import ActorStopped, BadSpec, GaveUp, StopActor
 from ._mailbox import NOTHING, Mailbox
-from ._message import Ended, Question
+from ._message import Ended, Later, Question
 from ._ref import Ref
 from ._restart import Crashed, Exit, Finished, Killed, Stopped
 from ._spec import ChildSpec, MakeActor
@@ -49,6 +49,7 @@ class Cell(Child):
     __slots__ = (
         "_down",
         "_make",
+        "_owed",
         "_scope",
         "_shutdown_seconds",
         "_starter",
@@ -77,6 +78,8 @@ class Cell(Child):
         self._starter: trio.lowlevel.Task | None = None
         self._down: trio.Event | None = None
         self._watching: set[Child] | None = None
+        # Answers that this incarnation still owes, in the order of asking; made on first use.
+        self._owed: dict[Later[Any], None] | None = None
 
     @property
     def handle(self) -> Ref:
@@ -221,10 +224,14 @@ class Cell(Child):
                 self.handled += 1
                 if type(message) is Question:
                     try:
-                        message.answer(await receive(message.message))
+                        answer = await receive(message.message)
                     except BaseException as error:
                         message.fail(self._failure(error))
                         raise
+                    if type(answer) is Later:
+                        self._owe(answer, message)
+                    else:
+                        message.answer(answer)
                 else:
                     await receive(message)
                 if not self.handled % _BATCH:
@@ -246,6 +253,16 @@ class Cell(Child):
             return exit_ if isinstance(exit_, Crashed) else Crashed(error)
         return exit_
 
+    def _owe(self, answer: Later[Any], question: Question) -> None:
+        if self._owed is None:
+            self._owed = {}
+        answer.owe(question, self._owed)
+
+    def _fail_what_is_owed(self) -> None:
+        owed, self._owed = self._owed, None
+        for answer in list(owed or ()):
+            answer.fail(ActorStopped(self.name, hint=_INTERRUPTED))
+
     def _failure(self, error: BaseException) -> BaseException:
         if isinstance(error, Exception) and isinstance(_exit_of(error), Crashed):
             return error
@@ -265,6 +282,7 @@ class Cell(Child):
 
     def _has_ended(self, exit_: Exit, *, called_off: bool) -> None:
         self.task = self._scope = None
+        self._fail_what_is_owed()
         starter, self._starter = self._starter, None
         down, self._down = self._down, None
         if isinstance(exit_, Crashed) and (self.wanted != "run" or called_off):
@@ -283,6 +301,7 @@ class Cell(Child):
 
     def _has_ended_in_ruins(self) -> None:
         self.task = self._scope = None
+        self._fail_what_is_owed()
         self.finish(Killed())
         if self._starter is not None:
             reschedule(self._starter, outcome.Value(Killed()))

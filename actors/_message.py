@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._restart import Exit
 
 Answer = TypeVar("Answer", covariant=True)
+Value = TypeVar("Value")
 
 
 class Ask(Generic[Answer]):
@@ -64,15 +65,64 @@ class Question:
             reschedule(asker, outcome.Value(value))
 
     def fail(self, error: BaseException) -> None:
+        self.settle(outcome.Error(error))
+
+    def settle(self, result: outcome.Outcome[Any]) -> None:
         asker = self.asker
         if asker is not None:
             self.asker = None
-            reschedule(asker, outcome.Error(error))
+            reschedule(asker, result)
 
     def abandon(self, _: object) -> Abort:
         """The asker was cancelled while it waited (trio calls this)."""
         self.asker = None
         return Abort.SUCCEEDED
+
+
+class Later(Generic[Value]):
+    """An answer that `receive` still owes when it returns.
+
+    Make one, keep it, and return it from `receive` instead of the answer; `answer` or `fail` it
+    whenever you can, from anywhere in the same loop. The first of the two counts. If the
+    incarnation that made it ends before, the asker gets `ActorStopped`.
+    """
+
+    __slots__ = ("_owed", "_question", "_result")
+
+    def __init__(self) -> None:
+        # Invariant: at most one of the two is set, and neither once the asker has been told.
+        self._question: Question | None = None
+        self._result: outcome.Outcome[Value] | None = None
+        self._owed: dict[Later[Any], None] | None = None
+
+    def answer(self, value: Value) -> None:
+        """Give the answer."""
+        self._settle(outcome.Value(value))
+
+    def fail(self, error: BaseException) -> None:
+        """Raise the error in whoever asked."""
+        self._settle(outcome.Error(error))
+
+    def owe(self, question: Question, owed: dict[Later[Any], None]) -> None:
+        """Be the answer to this question; `owed` is where all that are still owed are listed."""
+        if self._result is not None:
+            question.settle(self._result)
+            self._result = None
+            return
+        self._question = question
+        self._owed = owed
+        owed[self] = None
+
+    def _settle(self, result: outcome.Outcome[Value]) -> None:
+        question = self._question
+        if question is None:
+            if self._owed is None and self._result is None:
+                self._result = result  # settled before `receive` has returned it
+            return
+        self._question = None
+        assert self._owed is not None
+        self._owed.pop(self, None)
+        question.settle(result)
 
 
 class Timeouts:
