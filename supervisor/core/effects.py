@@ -5,7 +5,8 @@ An effect is a wish: it may fail, and then the failure is news, an event again.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
@@ -30,6 +31,7 @@ class StartTurn:
     turn: TurnId
     input: InputId
     text: str
+    attachments: tuple[Mapping[str, Any], ...] = ()
 
 
 @attrs.frozen

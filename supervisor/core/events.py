@@ -8,7 +8,7 @@ Rule 2: what a driver reports names its turn, so that late news can be told from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -45,6 +45,7 @@ class InputSubmitted(Happened):
     when_busy: WhenBusy = "queue"
     source: Source = "user"
     expires_at: float | None = None
+    attachments: tuple[Mapping[str, Any], ...] = ()
     if_stopped: Literal["resume", "reject"] = "resume"
 
 
@@ -261,9 +262,25 @@ class BackoffElapsed(Happened):
 
 @attrs.frozen(kw_only=True)
 class Claimed(Happened):
-    """A new incarnation of the session's actor has read the row; the one before is gone."""
+    """A new incarnation of the session's actor has read the row; the one before is gone.
+
+    `undead`: what ran the open turn would not end, and lives on.
+    """
 
     epoch: int
+    undead: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class SupervisorRestarted(Happened):
+    """The whole supervisor died and is back; of the agents nothing is left."""
+
+    epoch: int
+
+
+@attrs.frozen(kw_only=True)
+class LeaveRequested(Happened):
+    """The supervisor is about to leave: no more turns, and rest when the last one is over."""
 
 
 Event: TypeAlias = (
@@ -300,5 +317,7 @@ Event: TypeAlias = (
     | IdleElapsed
     | BackoffElapsed
     | Claimed
+    | SupervisorRestarted
+    | LeaveRequested
 )
 EVENTS: tuple[type[Event], ...] = get_args(Event)

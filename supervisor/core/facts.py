@@ -4,6 +4,8 @@ Rule 1: a session changes only here. Whatever a rule decides it says as facts, a
         is the new state; so folding the stored records gives the row, by construction.
 Rule 2: a body is plain data that JSON can carry; `fold` needs nothing else.
 Rule 3: folding never refuses. What was written down has happened.
+Rule 4: what an agent puts out in mid-turn (text, thoughts, updates) changes no row: it is written
+        while decisions wait for their commit, and must not get between them.
 """
 
 from __future__ import annotations
@@ -13,24 +15,28 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .ids import CallId, InputId, RequestId, TurnId
-from .limits import Limits
+from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
+from .limits import Ladder, Limits, Restart
+from .permissions import Permissions
 from .session import (
     Agent,
     Call,
     Capabilities,
     Failure,
+    Lineage,
     PermissionRule,
     Phase,
     Request,
     Session,
     Stopping,
+    Terms,
     Turn,
     Usage,
     Waiting,
 )
 
-Kind: TypeAlias = Literal[
+DecidedKind: TypeAlias = Literal[
+    "session_created",
     "session_changed",
     "session_started",
     "session_suspended",
@@ -57,8 +63,14 @@ Kind: TypeAlias = Literal[
     "agent_restarting",
     "turn_ended",
 ]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
+Kind: TypeAlias = DecidedKind | StreamedKind
+
+DECIDED: Final[tuple[DecidedKind, ...]] = get_args(DecidedKind)
+STREAMED: Final[tuple[StreamedKind, ...]] = get_args(StreamedKind)
+KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*DECIDED, *STREAMED)))
 Body: TypeAlias = Mapping[str, Any]
+Changes: TypeAlias = dict[str, Any]
 
 TITLE_LETTERS: Final = 60
 
@@ -73,17 +85,49 @@ class Fact:
     turn: TurnId | None = None
 
 
+def begin(session_id: SessionId, created: Fact) -> Session:
+    """The session that a `session_created` fact begins."""
+    body = created.body
+    terms = dict(body["terms"])
+    terms["ladder"] = Ladder(**terms["ladder"])
+    terms["restart"] = Restart(**terms["restart"])
+    key = body["key"]
+    return Session(
+        id=session_id,
+        agent_name=body["agent"],
+        key=None if key is None else SessionKey.parse(key),
+        kind=body["kind"],
+        name=body["name"],
+        title=body["title"],
+        tags=tuple(body["tags"]),
+        custom=body["custom"],
+        workspace=body["workspace"],
+        lineage=Lineage(**body["lineage"]),
+        terms=Terms(**terms),
+        limits=Limits(**body["limits"]),
+        permissions=Permissions(**body["permissions"]),
+        created_at=created.at,
+        updated_at=created.at,
+        last_active_at=created.at,
+    )
+
+
 def fold(session: Session, fact: Fact) -> Session:
     """The session after the fact."""
-    return attrs.evolve(_FOLDS[fact.kind](session, fact.body, fact), updated_at=fact.at)
+    changes = _FOLDS[fact.kind](session, fact.body, fact)
+    if changes is None:
+        return session
+    return session.changed(updated_at=fact.at, **changes)
 
 
-# One function for each kind --------------------------------------------------------------
+# One function for each kind: what it changes, None where it changes nothing at all ------------
 
 
-def _changed(session: Session, body: Body, _: Fact) -> Session:
-    changes: dict[str, Any] = {
-        name: body[name] for name in ("title", "custom", "epoch", "zombie") if name in body
+def _changed(_: Session, body: Body, __: Fact) -> Changes:
+    changes: Changes = {
+        name: body[name]
+        for name in ("title", "custom", "epoch", "zombie", "leaving")
+        if name in body
     }
     if "tags" in body:
         changes["tags"] = tuple(body["tags"])
@@ -95,55 +139,54 @@ def _changed(session: Session, body: Body, _: Fact) -> Session:
         changes["stopping"] = Stopping(**body["stopping"])
         if not body["stopping"]["after_turn"]:
             changes["phase"] = Phase.STOPPING
-    return attrs.evolve(session, **changes)
+    return changes
 
 
-def _started(session: Session, _: Body, __: Fact) -> Session:
-    return attrs.evolve(session, phase=Phase.IDLE)
+def _started(_: Session, __: Body, ___: Fact) -> Changes:
+    return {"phase": Phase.IDLE}
 
 
-def _suspended(session: Session, _: Body, __: Fact) -> Session:
-    return attrs.evolve(session, phase=Phase.SUSPENDED, agent=None)
+def _suspended(_: Session, __: Body, ___: Fact) -> Changes:
+    return {"phase": Phase.SUSPENDED, "agent": None, "leaving": False}
 
 
-def _resumed(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(
-        session,
-        phase=Phase.IDLE if body["woken"] else Phase.STARTING,
-        stopping=None,
-        stop_reason=None,
-        stop_detail=None,
-    )
+def _resumed(_: Session, body: Body, __: Fact) -> Changes:
+    return {
+        "phase": Phase.IDLE if body["woken"] else Phase.STARTING,
+        "stopping": None,
+        "stop_reason": None,
+        "stop_detail": None,
+    }
 
 
-def _cleared(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(session, chapter=body["chapter"], rules=())
+def _cleared(_: Session, body: Body, __: Fact) -> Changes:
+    return {"chapter": body["chapter"], "rules": ()}
 
 
-def _archived(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(session, archived=body["archived"])
+def _archived(_: Session, body: Body, __: Fact) -> Changes:
+    return {"archived": body["archived"]}
 
 
-def _stopped(session: Session, body: Body, _: Fact) -> Session:
+def _stopped(session: Session, body: Body, _: Fact) -> Changes:
     failure = body["failure"]
-    return attrs.evolve(
-        session,
-        phase=Phase.STOPPED,
-        agent=None,
-        stop_reason=body["reason"],
-        stop_detail=body["detail"],
-        last_failure=session.last_failure if failure is None else Failure(**failure),
-    )
+    return {
+        "phase": Phase.STOPPED,
+        "agent": None,
+        "leaving": False,
+        "stop_reason": body["reason"],
+        "stop_detail": body["detail"],
+        "last_failure": session.last_failure if failure is None else Failure(**failure),
+    }
 
 
-def _agent_attached(session: Session, body: Body, _: Fact) -> Session:
+def _agent_attached(_: Session, body: Body, __: Fact) -> Changes:
     able = dict(body["capabilities"])
     able["ladder"] = tuple(able["ladder"])
     agent = Agent(Capabilities(**able), session_id=body["agent_session_id"], pid=body["pid"])
-    return attrs.evolve(session, agent=agent)
+    return {"agent": agent}
 
 
-def _accepted(session: Session, body: Body, fact: Fact) -> Session:
+def _accepted(session: Session, body: Body, fact: Fact) -> Changes:
     waiting = Waiting(
         id=InputId(body["input_id"]),
         number=body["number"],
@@ -154,75 +197,77 @@ def _accepted(session: Session, body: Body, fact: Fact) -> Session:
         generation=body["generation"],
         expires_at=body["expires_at"],
         replacement=body["replacement"],
+        attachments=tuple(body["attachments"]),
     )
-    return attrs.evolve(
-        session, accepted=waiting.number, inputs=_in_order((*session.inputs, waiting))
-    )
+    return {"accepted": waiting.number, "inputs": _in_order((*session.inputs, waiting))}
 
 
-def _input_changed(session: Session, body: Body, _: Fact) -> Session:
-    inputs = session.inputs
-    for input_id, changes in body["inputs"].items():
-        inputs = tuple(
-            attrs.evolve(waiting, **changes) if waiting.id == input_id else waiting
-            for waiting in inputs
+def _input_changed(session: Session, body: Body, _: Fact) -> Changes:
+    changed = body["inputs"]
+    return {
+        "inputs": _in_order(
+            tuple(
+                attrs.evolve(waiting, **changed[waiting.id]) if waiting.id in changed else waiting
+                for waiting in session.inputs
+            )
         )
-    return attrs.evolve(session, inputs=_in_order(inputs))
+    }
 
 
-def _settled(session: Session, body: Body, _: Fact) -> Session:
-    left = tuple(waiting for waiting in session.inputs if waiting.id != body["input_id"])
-    return attrs.evolve(session, inputs=left)
+def _settled(session: Session, body: Body, _: Fact) -> Changes:
+    settled = body["input_id"]
+    return {"inputs": tuple(waiting for waiting in session.inputs if waiting.id != settled)}
 
 
-def _generation_raised(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(session, generation=body["generation"])
+def _generation_raised(_: Session, body: Body, __: Fact) -> Changes:
+    return {"generation": body["generation"]}
 
 
-def _turn_started(session: Session, body: Body, fact: Fact) -> Session:
+def _turn_started(session: Session, body: Body, fact: Fact) -> Changes:
     turn = Turn(
         id=TurnId(body["turn_id"]),
         input_id=InputId(body["input_id"]),
         source=body["source"],
         started_at=fact.at,
     )
-    return attrs.evolve(
-        session,
-        phase=Phase.RUNNING,
-        turn=turn,
-        turns=session.turns + 1,
-        last_active_at=fact.at,
-    )
+    return {
+        "phase": Phase.RUNNING,
+        "turn": turn,
+        "turns": session.turns + 1,
+        "last_active_at": fact.at,
+    }
 
 
-def _user_text(session: Session, body: Body, _: Fact) -> Session:
-    title = session.title
-    if title is None:
-        title = " ".join(body["text"].split())[:TITLE_LETTERS] or None
-    return attrs.evolve(session, messages=session.messages + 1, title=title)
+def _user_text(session: Session, body: Body, _: Fact) -> Changes:
+    changes: Changes = {"messages": session.messages + 1}
+    if session.title is None:
+        changes["title"] = " ".join(body["text"].split())[:TITLE_LETTERS] or None
+    return changes
 
 
-def _agent_text(session: Session, _: Body, __: Fact) -> Session:
-    return attrs.evolve(session, messages=session.messages + 1)
+def _agent_text(session: Session, body: Body, _: Fact) -> Changes | None:
+    if body["part"] is not None:
+        return None  # streamed; the end of its turn counts it
+    return {"messages": session.messages + 1}
 
 
-def _tool_call(session: Session, body: Body, _: Fact) -> Session:
+def _tool_call(session: Session, body: Body, _: Fact) -> Changes:
     call = Call(CallId(body["call_id"]), body["name"], cancellable=body["cancellable"])
-    return attrs.evolve(
-        _in_turn(session, lambda turn: attrs.evolve(turn, calls=(*turn.calls, call))),
-        tool_calls=session.tool_calls + 1,
-    )
+    return {
+        "turn": _in_turn(session, lambda turn: attrs.evolve(turn, calls=(*turn.calls, call))),
+        "tool_calls": session.tool_calls + 1,
+    }
 
 
-def _tool_ended(session: Session, body: Body, _: Fact) -> Session:
+def _tool_ended(session: Session, body: Body, _: Fact) -> Changes:
     def without(turn: Turn) -> Turn:
         left = tuple(call for call in turn.calls if call.id != body["call_id"])
         return attrs.evolve(turn, calls=left)
 
-    return _in_turn(session, without)
+    return {"turn": _in_turn(session, without)}
 
 
-def _permission_asked(session: Session, body: Body, fact: Fact) -> Session:
+def _permission_asked(session: Session, body: Body, fact: Fact) -> Changes:
     request = Request(
         id=RequestId(body["request_id"]),
         tool=body["tool"],
@@ -231,77 +276,87 @@ def _permission_asked(session: Session, body: Body, fact: Fact) -> Session:
         asked_at=fact.at,
         input=body["input"],
     )
-    return _in_turn(session, lambda turn: attrs.evolve(turn, requests=(*turn.requests, request)))
+    return {
+        "turn": _in_turn(
+            session, lambda turn: attrs.evolve(turn, requests=(*turn.requests, request))
+        )
+    }
 
 
-def _permission_answered(session: Session, body: Body, _: Fact) -> Session:
+def _permission_answered(session: Session, body: Body, _: Fact) -> Changes:
     def without(turn: Turn) -> Turn:
         left = tuple(asked for asked in turn.requests if asked.id != body["request_id"])
         return attrs.evolve(turn, requests=left)
 
-    return _in_turn(session, without)
+    return {"turn": _in_turn(session, without)}
 
 
-def _rule_changed(session: Session, body: Body, _: Fact) -> Session:
+def _rule_changed(session: Session, body: Body, _: Fact) -> Changes:
     others = tuple(
         rule for rule in session.rules if rule.id != body["rule_id"] and rule.tool != body["tool"]
     )
     if body["decision"] is None:
-        return attrs.evolve(session, rules=others)
+        return {"rules": others}
     rule = PermissionRule(RequestId(body["rule_id"]), body["tool"], body["decision"])
-    return attrs.evolve(session, rules=(*others, rule))
+    return {"rules": (*others, rule)}
 
 
-def _usage(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(session, usage=session.usage + Usage(**body))
+def _usage(session: Session, body: Body, _: Fact) -> Changes:
+    used = Usage(**body)
+    return {
+        "usage": session.usage + used,
+        "turn": _in_turn(session, lambda turn: attrs.evolve(turn, usage=turn.usage + used)),
+    }
 
 
-def _unchanged(session: Session, _: Body, __: Fact) -> Session:
-    return session
+def _nothing(_: Session, __: Body, ___: Fact) -> None:
+    return None
 
 
-def _interrupted(session: Session, body: Body, _: Fact) -> Session:
+def _interrupted(session: Session, body: Body, _: Fact) -> Changes | None:
     if body["scope"] == "tool_call":
-        return session
-    stepped = _in_turn(session, lambda turn: attrs.evolve(turn, step=body["step"]))
+        return None
+    changes: Changes = {
+        "turn": _in_turn(session, lambda turn: attrs.evolve(turn, step=body["step"]))
+    }
     if session.phase is Phase.RUNNING:
-        return attrs.evolve(stepped, phase=Phase.INTERRUPTING)
-    return stepped
+        changes["phase"] = Phase.INTERRUPTING
+    return changes
 
 
-def _agent_restarting(session: Session, body: Body, _: Fact) -> Session:
-    return attrs.evolve(
-        session,
-        phase=Phase.RESTARTING,
-        agent=None,
-        last_failure=Failure(**body["failure"]),
-        restarts=session.restarts + 1,
-        recent_restarts=tuple(body["recent"]),
-    )
+def _agent_restarting(session: Session, body: Body, _: Fact) -> Changes:
+    return {
+        "phase": Phase.RESTARTING,
+        "agent": None,
+        "last_failure": Failure(**body["failure"]),
+        "restarts": session.restarts + 1,
+        "recent_restarts": tuple(body["recent"]),
+    }
 
 
-def _turn_ended(session: Session, body: Body, fact: Fact) -> Session:
+def _turn_ended(session: Session, body: Body, fact: Fact) -> Changes:
     busy = session.phase in (Phase.RUNNING, Phase.INTERRUPTING)
-    return attrs.evolve(
-        session,
-        turn=None,
-        phase=Phase.IDLE if busy else session.phase,
-        zombie=TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
-        last_active_at=fact.at,
-    )
+    return {
+        "turn": None,
+        "phase": Phase.IDLE if busy else session.phase,
+        "zombie": TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
+        "messages": session.messages + bool(body["text"]),
+        "last_active_at": fact.at,
+    }
 
 
-def _in_turn(session: Session, change: Callable[[Turn], Turn]) -> Session:
-    if session.turn is None:
-        return session
-    return attrs.evolve(session, turn=change(session.turn))
+def _in_turn(session: Session, change: Callable[[Turn], Turn]) -> Turn | None:
+    return None if session.turn is None else change(session.turn)
 
 
 def _in_order(inputs: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
+    if len(inputs) < 2:  # noqa: PLR2004 - one alone is in order
+        return inputs
     return tuple(sorted(inputs, key=lambda waiting: waiting.order))
 
 
-_FOLDS: Final[Mapping[Kind, Callable[[Session, Body, Fact], Session]]] = {
+_FOLDS: Final[Mapping[Kind, Callable[[Session, Body, Fact], Changes | None]]] = {
+    "session_created": _nothing,  # `begin` has read it
     "session_changed": _changed,
     "session_started": _started,
     "session_suspended": _suspended,
@@ -317,14 +372,18 @@ _FOLDS: Final[Mapping[Kind, Callable[[Session, Body, Fact], Session]]] = {
     "turn_started": _turn_started,
     "user_text": _user_text,
     "agent_text": _agent_text,
+    "thought": _nothing,
     "tool_call": _tool_call,
+    "tool_update": _nothing,
     "tool_ended": _tool_ended,
+    "plan": _nothing,
     "permission_asked": _permission_asked,
     "permission_answered": _permission_answered,
     "rule_changed": _rule_changed,
     "usage": _usage,
-    "steered": _unchanged,
+    "steered": _nothing,
     "interrupted": _interrupted,
     "agent_restarting": _agent_restarting,
+    "warning": _nothing,
     "turn_ended": _turn_ended,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -100,6 +100,19 @@ class Terms:
     restart: Restart = attrs.field(factory=Restart)
     permission_timeout_seconds: float = 300.0
     suspend_after_seconds: float = 900.0
+    max_turn_bytes: int = 67108864
+
+
+@attrs.frozen
+class Lineage:
+    """Where a session stands in its tree; the default is a root's, whose root it is itself."""
+
+    parent: SessionId | None = None
+    root: SessionId | None = None
+    depth: int = 0
+    role: str | None = None
+    lifetime: Literal["with_parent", "detached"] = "with_parent"
+    expires_at: float | None = None
 
 
 @attrs.frozen
@@ -166,6 +179,7 @@ class Waiting:
     expires_at: float | None = None
     replacement: bool = False
     status: Literal["queued", "staged", "handed"] = "queued"
+    attachments: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def order(self) -> tuple[bool, int]:
@@ -208,6 +222,7 @@ class Turn:
     calls: tuple[Call, ...] = ()
     requests: tuple[Request, ...] = ()
     step: LadderStep | None = None
+    usage: Usage = Usage()
 
 
 @attrs.frozen
@@ -228,9 +243,13 @@ class Stopping:
     after_turn: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Session:
-    """One conversation with one agent, as of record `last_seq`."""
+    """One conversation with one agent, as its records have made it.
+
+    Without slots, because a copy with changes is then two dict updates: it is made for every
+    record of every session, and `attrs.evolve` took most of the time of a decision.
+    """
 
     id: SessionId
     agent_name: str
@@ -241,18 +260,21 @@ class Session:
     tags: tuple[str, ...] = ()
     custom: Mapping[str, str] = attrs.field(factory=dict)
     workspace: str | None = None
+    lineage: Lineage = Lineage()
     created_at: float = 0.0
     updated_at: float = 0.0
     last_active_at: float = 0.0
-    terms: Terms = attrs.field(factory=Terms)
-    limits: Limits = attrs.field(factory=Limits)
-    permissions: Permissions = attrs.field(factory=Permissions)
+    terms: Terms = Terms()
+    limits: Limits = Limits()
+    permissions: Permissions = Permissions()
     rules: tuple[PermissionRule, ...] = ()
 
     phase: Phase = Phase.STARTING
     archived: bool = False
     # Invariant: set from the request to stop until the session is started again.
     stopping: Stopping | None = None
+    # The supervisor is leaving: when the turn is over, rest instead of beginning the next.
+    leaving: bool = False
     stop_reason: str | None = None
     stop_detail: str | None = None
     last_failure: Failure | None = None  # stays after a resume, so that a crash remains visible
@@ -277,6 +299,12 @@ class Session:
     generation: int = 0
     epoch: int = 0
     chapter: int = 0
+
+    def changed(self, **changes: Any) -> Session:  # noqa: ANN401 - the fields' own types
+        """A copy with these fields changed."""
+        copy = object.__new__(Session)
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
     def find_input(self, input_id: InputId) -> Waiting | None:
         """The input of that id, if it is not settled."""

@@ -14,7 +14,7 @@ import attrs
 from .effects import Effect
 from .errors import SupervisorError
 from .events import Event
-from .facts import Fact, Kind, fold
+from .facts import DecidedKind, Fact, fold
 from .ids import CallId, InputId, SessionId, TurnId
 from .session import LadderStep, Session
 
@@ -93,9 +93,12 @@ class Draft:
         self._effects: list[Effect] = []
         self._reply: Reply | None = None
 
-    def note(self, kind: Kind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see facts
+    def note(self, kind: DecidedKind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see facts
         """Say what is now so."""
-        turn = self.session.turn.id if self.session.turn else None
+        if kind == "turn_started":
+            turn = body["turn_id"]
+        else:
+            turn = self.session.turn.id if self.session.turn else None
         fact = Fact(kind, self.at, body, turn)
         self._facts.append(fact)
         self.session = fold(self.session, fact)

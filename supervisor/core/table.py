@@ -49,6 +49,10 @@ def _but(*left_out: Phase) -> list[Phase]:
 
 OPEN: Final = (RUNNING, INTERRUPTING, STOPPING)  # a turn may be open
 ignore: Final = stopping.ignore
+# Where the end of a turn leads: on to the next, to nothing to do, or to where the session was told
+# to go when it is over.
+_AFTER_A_TURN: Final = (RUNNING, IDLE, STOPPING, SUSPENDED)
+_RESTART: Final = (RESTARTING, STOPPED)
 
 ROWS: Final[tuple[Row, ...]] = (
     # New input
@@ -56,7 +60,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(IDLE, ev.InputSubmitted, inputs.submit, IDLE, RUNNING),
     _row(RUNNING, ev.InputSubmitted, inputs.submit_while_busy, RUNNING, INTERRUPTING),
     _row(INTERRUPTING, ev.InputSubmitted, inputs.submit_while_interrupting),
-    _row(SUSPENDED, ev.InputSubmitted, inputs.wake, SUSPENDED, RUNNING),
+    _row(SUSPENDED, ev.InputSubmitted, inputs.wake, SUSPENDED, RUNNING, IDLE),
     _row(STOPPING, ev.InputSubmitted, stopping.refuse_unless_live),
     _row(STOPPED, ev.InputSubmitted, inputs.resume_by_input, STOPPED, STARTING),
     # Guidance. Refused while interrupting: text sent into a dying turn would be lost.
@@ -79,12 +83,12 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(INTERRUPTING, ev.InterruptRequested, interrupts.interrupt),
     _row(STOPPING, ev.InterruptRequested, interrupts.join),
     *_rows(_but(*OPEN), ev.InterruptRequested, interrupts.miss),
-    _row(INTERRUPTING, ev.LadderElapsed, interrupts.climb, INTERRUPTING, IDLE, STOPPING),
+    _row(INTERRUPTING, ev.LadderElapsed, interrupts.climb, INTERRUPTING, IDLE, STOPPING, SUSPENDED),
     _row(STOPPING, ev.LadderElapsed, interrupts.climb),
     *_rows(_but(INTERRUPTING, STOPPING), ev.LadderElapsed, ignore),
     # Turns
-    _row(RUNNING, ev.TurnEnded, turns.finish, RUNNING, IDLE, STOPPING),
-    _row(INTERRUPTING, ev.TurnEnded, turns.finish, INTERRUPTING, RUNNING, IDLE, STOPPING),
+    _row(RUNNING, ev.TurnEnded, turns.finish, *_AFTER_A_TURN),
+    _row(INTERRUPTING, ev.TurnEnded, turns.finish, INTERRUPTING, *_AFTER_A_TURN),
     _row(STOPPING, ev.TurnEnded, turns.finish),
     *_rows(_but(*OPEN), ev.TurnEnded, ignore),
     _row(IDLE, ev.ZombieEnded, turns.bury_zombie, IDLE, RUNNING),
@@ -104,7 +108,7 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(_but(RUNNING), ev.RequestTimedOut, ignore),
     *_rows(Phase, ev.RuleRemoved, requests.remove_rule),
     # The agent
-    _row(STARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING),
+    _row(STARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING, SUSPENDED),
     _row(RESTARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING),
     *_rows((IDLE, RUNNING, INTERRUPTING), ev.AgentAttached, agents.attach_again),
     *_rows((SUSPENDED, STOPPED), ev.AgentAttached, agents.send_away),
@@ -116,8 +120,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPING, ev.AgentStartFailed, agents.gone_while_stopping),
     *_rows((IDLE, SUSPENDED, STOPPED), ev.AgentStartFailed, ignore),
     _row(IDLE, ev.AgentExited, agents.gone_while_idle, IDLE, RESTARTING, STOPPED),
-    _row(RUNNING, ev.AgentExited, agents.gone_while_running, RUNNING, RESTARTING, STOPPED),
-    _row(INTERRUPTING, ev.AgentExited, agents.gone_while_interrupting, IDLE, RUNNING, STOPPING),
+    _row(RUNNING, ev.AgentExited, agents.gone_while_running, *_RESTART, RUNNING, SUSPENDED),
+    _row(INTERRUPTING, ev.AgentExited, agents.gone_while_interrupting, *_AFTER_A_TURN),
     _row(STOPPING, ev.AgentExited, agents.gone_while_stopping),
     *_rows((STARTING, RESTARTING, SUSPENDED, STOPPED), ev.AgentExited, ignore),
     _row(STOPPING, ev.AgentClosed, agents.closed, STOPPING, STOPPED),
@@ -155,9 +159,22 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPING, ev.MessageAppended, stopping.refuse_unless_live),
     *_rows(Phase, ev.DetailsChanged, stopping.change_details),
     # A new incarnation: what was under way is lost, and nothing else
-    _row(RUNNING, ev.Claimed, agents.claim, IDLE, RUNNING, STOPPING),
-    _row(INTERRUPTING, ev.Claimed, agents.claim, IDLE, RUNNING, STOPPING),
+    _row(RUNNING, ev.Claimed, agents.claim, *_AFTER_A_TURN),
+    _row(INTERRUPTING, ev.Claimed, agents.claim, *_AFTER_A_TURN),
     *_rows(_but(RUNNING, INTERRUPTING), ev.Claimed, agents.claim),
+    # The whole supervisor was gone, and is back; or is about to go
+    _row(STARTING, ev.SupervisorRestarted, agents.recover, STOPPED),
+    _row(RUNNING, ev.SupervisorRestarted, agents.recover, *_RESTART),
+    _row(INTERRUPTING, ev.SupervisorRestarted, agents.recover, *_RESTART),
+    _row(RESTARTING, ev.SupervisorRestarted, agents.recover),
+    _row(STOPPING, ev.SupervisorRestarted, agents.recover, STOPPED),
+    _row(IDLE, ev.SupervisorRestarted, agents.recover, SUSPENDED, RUNNING),
+    _row(SUSPENDED, ev.SupervisorRestarted, agents.recover, SUSPENDED, RUNNING),
+    _row(STOPPED, ev.SupervisorRestarted, agents.recover),
+    _row(IDLE, ev.LeaveRequested, stopping.leave, SUSPENDED),
+    _row(RESTARTING, ev.LeaveRequested, stopping.leave, SUSPENDED),
+    *_rows((STARTING, RUNNING, INTERRUPTING), ev.LeaveRequested, stopping.leave_when_free),
+    *_rows((SUSPENDED, STOPPING, STOPPED), ev.LeaveRequested, ignore),
 )
 
 _TABLE: Final = {(row.when, row.told): row for row in ROWS}

@@ -45,6 +45,9 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
 
 LIKELINESS = 0.4
 
+# What would otherwise end so many histories that the others get nowhere.
+RARE = (ev.SupervisorRestarted, ev.LeaveRequested, ev.Claimed)
+
 LADDERS: list[tuple[Any, ...]] = [("ask",), ("ask", "close", "terminate", "kill")]
 
 
@@ -83,6 +86,10 @@ class Chance:
         self.now += self.one_of(0.0, 0.5, 40.0)
         likely = LIKELY.get(session.phase, ()) if self._random.random() < LIKELINESS else ()
         kind = self.one_of(*(likely or ev.EVENTS))
+        if kind in RARE and self.maybe():
+            kind = self.one_of(*ev.EVENTS)
+        if session.turn is not None and session.turn.requests and self.maybe():
+            kind = ev.RequestAnswered
         make: Callable[[Session], dict[str, Any]] | None = getattr(self, f"_{kind.__name__}", None)
         given = make(session) if make is not None else {}
         return kind(at=self.now, fresh=TurnId(self.new("turn")), **given)
@@ -232,6 +239,9 @@ class Chance:
         return {"turn": self._turn(session), "step": step or "ask"}
 
     def _Claimed(self, session: Session) -> dict[str, Any]:
+        return {"epoch": session.epoch + 1, "undead": self.maybe()}
+
+    def _SupervisorRestarted(self, session: Session) -> dict[str, Any]:
         return {"epoch": session.epoch + 1}
 
 

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from supervisor.core import events as ev
+from supervisor.core.creation import Message, Plan, create
 from supervisor.core.effects import (
     AbandonTurn,
     AnswerRequest,
@@ -30,7 +31,8 @@ from supervisor.core.errors import (
     SupervisorError,
 )
 from supervisor.core.events import Event
-from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.facts import begin
+from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Agent, Capabilities, Failure, Phase, Session, Terms
@@ -663,3 +665,77 @@ def test_a_tool_the_session_has_no_right_to_is_rejected_without_asking() -> None
     play.tell(ev.PermissionAsked, turn="turn_2", request="r1", tool="bash", question="may I?")
 
     assert AnswerRequest(RequestId("r1"), "reject_once") in play.last.effects
+
+
+# Beginning, leaving, coming back ---------------------------------------------------------------
+
+
+def test_a_new_session_is_what_its_first_record_says() -> None:
+    plan = Plan(
+        agent="coder", key=SessionKey("coder", "chat", "ann"), tags=("a",), workspace="/work"
+    )
+
+    session, facts = create(SessionId("s_1"), plan, at=5.0)
+
+    assert begin(SessionId("s_1"), facts[0]) == session
+    assert session.phase is Phase.STARTING
+    assert session.permissions.mode == "approve_reads"
+    assert session.created_at == 5.0
+
+
+def test_a_fork_brings_what_was_said_and_counts_it() -> None:
+    said = [Message("user", "hello", 1.0), Message("agent", "hi", 2.0)]
+
+    session, facts = create(SessionId("s_2"), Plan(agent="coder"), at=5.0, said=said)
+
+    assert [fact.kind for fact in facts] == ["session_created", "user_text", "agent_text"]
+    assert session.messages == 2
+    assert session.title == "hello"
+
+
+def test_a_session_that_is_left_rests_with_its_queue() -> None:
+    play = busy()
+    play.send("b")
+    play.tell(ev.LeaveRequested)
+    assert play.session.phase is Phase.RUNNING
+
+    play.tell(ev.TurnEnded, turn=TURN, outcome="completed")
+
+    assert play.session.phase is Phase.SUSPENDED
+    assert [waiting.id for waiting in play.session.inputs] == ["b"]
+    assert CloseAgent() in play.last.effects
+    assert not play.session.leaving
+
+
+def test_a_lost_supervisor_closes_the_turn_and_starts_the_agent_again() -> None:
+    play = busy()
+    play.send("b")
+
+    play.tell(ev.SupervisorRestarted, epoch=2)
+
+    assert play.session.phase is Phase.RESTARTING
+    assert play.session.turn is None
+    assert play.session.epoch == 2
+    assert [waiting.id for waiting in play.session.inputs] == ["b"]
+
+
+def test_a_recovery_that_is_repeated_does_not_count_the_same_death_twice() -> None:
+    play = busy()
+    play.tell(ev.SupervisorRestarted, epoch=2)
+
+    play.tell(ev.SupervisorRestarted, epoch=3)
+
+    assert play.session.phase is Phase.RESTARTING
+    assert play.session.restarts == 1
+
+
+def test_what_rested_with_inputs_is_woken_when_the_supervisor_is_back() -> None:
+    play = busy()
+    play.send("b")
+    play.tell(ev.LeaveRequested)
+    play.tell(ev.TurnEnded, turn=TURN, outcome="completed")
+
+    play.tell(ev.SupervisorRestarted, epoch=2)
+
+    assert play.session.phase is Phase.RUNNING
+    assert play.settled["b"] == "delivered"

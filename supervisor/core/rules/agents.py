@@ -12,13 +12,24 @@ from supervisor.core.events import (
     AgentStartFailed,
     BackoffElapsed,
     Claimed,
+    SupervisorRestarted,
 )
 from supervisor.core.session import Failure, Phase
 from supervisor.core.step import Draft
 
-from .flow import end_turn, finalise, go_on, start_next, stop_at_once
+from .flow import (
+    begin_stopping,
+    end_turn,
+    expire_inputs,
+    finalise,
+    go_on,
+    rest,
+    start_next,
+    stop_at_once,
+)
 
 MAX_DOUBLINGS = 16
+_DIED = "the supervisor died meanwhile"
 
 
 def attach(draft: Draft, event: AgentAttached) -> None:
@@ -126,15 +137,18 @@ def _restart_or_stop(draft: Draft, failure: Failure, *, jitter: float) -> None:
         failure=attrs.asdict(failure),
         recent=list(recent),
     )
-    draft.do(SetTimer("backoff", after_seconds))
+    if session.leaving:
+        rest(draft)
+    else:
+        draft.do(SetTimer("backoff", after_seconds))
 
 
 def claim(draft: Draft, event: Claimed) -> None:
     """A new incarnation of the session's actor: what was under way is lost, and nothing else."""
     draft.note("session_changed", epoch=event.epoch)
+    _forget_agent(draft)
     if draft.session.turn is not None:
-        draft.note("session_changed", agent_gone=True)
-        end_turn(draft, "lost")
+        end_turn(draft, "lost", zombie=event.undead)
     match draft.session.phase:
         case Phase.IDLE:
             go_on(draft)
@@ -144,3 +158,44 @@ def claim(draft: Draft, event: Claimed) -> None:
             draft.do(CloseAgent())
         case _:
             pass
+
+
+def recover(draft: Draft, event: SupervisorRestarted) -> None:
+    """The supervisor died and is back: one definite fate, and the same if told again."""
+    session = draft.session
+    draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
+    _forget_agent(draft)
+    if session.turn is not None:
+        end_turn(draft, "lost")
+    match session.phase:
+        case Phase.STARTING:
+            stop_at_once(draft, "start_failed", Failure("startup", _DIED))
+        case Phase.RUNNING | Phase.INTERRUPTING if session.stopping is not None:
+            begin_stopping(draft, session.stopping.cause)
+            finalise(draft)
+        case Phase.RUNNING | Phase.INTERRUPTING:
+            _restart_or_stop(draft, Failure("process_exit", _DIED), jitter=0.0)
+        case Phase.RESTARTING:
+            # That death was counted when it began; only the pause is cut short.
+            draft.do(SetTimer("backoff", 0.0))
+        case Phase.STOPPING:
+            finalise(draft)
+        case Phase.IDLE:
+            rest(draft)
+            _wake_if_wanted(draft)
+        case Phase.SUSPENDED:
+            _wake_if_wanted(draft)
+        case Phase.STOPPED:
+            pass
+
+
+def _wake_if_wanted(draft: Draft) -> None:
+    expire_inputs(draft)
+    if draft.session.inputs:
+        draft.note("session_resumed", woken=True)
+        start_next(draft)
+
+
+def _forget_agent(draft: Draft) -> None:
+    if draft.session.agent is not None:
+        draft.note("session_changed", agent_gone=True)

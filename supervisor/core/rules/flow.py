@@ -6,6 +6,11 @@ Rule 2: whoever ends a turn closes all that was open in it, in the same step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
 from supervisor.core.effects import AnswerRequest, ClearTimer, CloseAgent, SetTimer, StartTurn
 from supervisor.core.ids import InputId
 from supervisor.core.session import (
@@ -30,6 +35,7 @@ def accept_input(
     when_busy: WhenBusy,
     source: Source,
     expires_at: float | None = None,
+    attachments: tuple[Mapping[str, Any], ...] = (),
     replacement: bool = False,
 ) -> None:
     """Make an input durable, behind all that were accepted before it."""
@@ -42,6 +48,7 @@ def accept_input(
         source=source,
         generation=draft.session.generation,
         expires_at=expires_at,
+        attachments=list(attachments),
         replacement=replacement,
     )
     if expires_at is not None:
@@ -67,7 +74,12 @@ def start_next(draft: Draft) -> None:
     """Begin a turn with the first input that waits, if the session is free for one."""
     expire_inputs(draft)
     session = draft.session
-    if session.phase is not Phase.IDLE or session.zombie is not None:
+    if session.phase is not Phase.IDLE:
+        return
+    if session.leaving:
+        rest(draft)
+        return
+    if session.zombie is not None:
         return
     if not session.inputs:
         draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
@@ -76,7 +88,13 @@ def start_next(draft: Draft) -> None:
     settle(draft, first, "delivered")
     draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
     draft.note("user_text", text=first.text, part=first.id)
-    draft.do(ClearTimer("suspend"), StartTurn(draft.fresh, first.id, first.text))
+    draft.do(ClearTimer("suspend"), StartTurn(draft.fresh, first.id, first.text, first.attachments))
+
+
+def rest(draft: Draft) -> None:
+    """Let the agent go until there is something to do for it; what waits is kept."""
+    draft.note("session_suspended")
+    draft.do(CloseAgent(), ClearTimer("suspend"), ClearTimer("backoff"))
 
 
 def end_turn(
@@ -105,6 +123,8 @@ def end_turn(
         text=text,
         error=error,
         zombie=zombie,
+        ladder_step=turn.step,
+        usage=attrs.asdict(turn.usage),
     )
     draft.do(ClearTimer("ladder"))
 

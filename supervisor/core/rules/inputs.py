@@ -116,6 +116,7 @@ def _accept(draft: Draft, event: InputSubmitted, *, replacement: bool = False) -
         when_busy=event.when_busy,
         source=event.source,
         expires_at=event.expires_at,
+        attachments=event.attachments,
         replacement=replacement,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from supervisor.core.effects import ClearTimer, CloseAgent, StartAgent
+from supervisor.core.effects import CloseAgent, StartAgent
 from supervisor.core.errors import InputRefused, SessionNotActive
 from supervisor.core.events import (
     ArchiveRequested,
@@ -12,6 +12,7 @@ from supervisor.core.events import (
     DetailsChanged,
     Event,
     IdleElapsed,
+    LeaveRequested,
     MessageAppended,
     ResumeRequested,
     StopRequested,
@@ -20,7 +21,7 @@ from supervisor.core.events import (
 from supervisor.core.step import Draft
 
 from .door import refused, text_problem
-from .flow import begin_stopping, finalise, settle
+from .flow import begin_stopping, finalise, rest, settle
 from .interrupts import begin_interrupt
 
 
@@ -106,8 +107,17 @@ def unarchive(draft: Draft, _: UnarchiveRequested) -> None:
 def suspend(draft: Draft, _: IdleElapsed) -> None:
     """Nobody wanted anything for a while: let the agent go, wake on the next input."""
     if not draft.session.inputs and draft.session.zombie is None:
-        draft.note("session_suspended")
-        draft.do(CloseAgent(), ClearTimer("suspend"))
+        rest(draft)
+
+
+def leave(draft: Draft, _: LeaveRequested) -> None:
+    """The supervisor leaves: rest now, with all that waits kept for when it is back."""
+    rest(draft)
+
+
+def leave_when_free(draft: Draft, _: LeaveRequested) -> None:
+    """The supervisor leaves: rest when what is under way is over."""
+    draft.note("session_changed", leaving=True)
 
 
 def append(draft: Draft, event: MessageAppended) -> None:

@@ -1,0 +1,98 @@
+"""How a session begins: from nothing, or from what another one has heard and said so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from .facts import Fact, begin, fold
+from .ids import SessionId, SessionKey
+from .limits import Limits
+from .permissions import RIGHTS, Permissions, at_root
+from .session import Kind, Lineage, Session, Terms
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What somebody wants a new session to be."""
+
+    agent: str
+    key: SessionKey | None = None
+    kind: Kind = "user"
+    name: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    custom: Mapping[str, str] = attrs.field(factory=dict)
+    workspace: str | None = None
+    lineage: Lineage = Lineage()
+    terms: Terms = Terms()
+    limits: Limits = Limits()
+    permissions: Permissions = Permissions()
+
+
+@attrs.frozen
+class Message:
+    """One thing that was said: by whom, what, when, and in which turn."""
+
+    role: Literal["user", "agent"]
+    text: str
+    at: float
+    turn_id: str | None = None
+
+
+def create(
+    session_id: SessionId, plan: Plan, *, at: float, said: Iterable[Message] = ()
+) -> tuple[Session, tuple[Fact, ...]]:
+    """A session in its first phase, and the facts that make it; `said` is what a fork brings."""
+    facts = [Fact("session_created", at, _body(plan))]
+    session = begin(session_id, facts[0])
+    for message in said:
+        kind: Literal["user_text", "agent_text"] = f"{message.role}_text"  # type: ignore[assignment]
+        fact = Fact(kind, at, {"text": message.text, "part": None})
+        facts.append(fact)
+        session = fold(session, fact)
+    return session, tuple(facts)
+
+
+def plan_of(session: Session) -> Plan:
+    """The plan by which a session like this one would be made; a key it must find for itself."""
+    return Plan(
+        agent=session.agent_name,
+        kind=session.kind,
+        name=session.name,
+        title=session.title,
+        tags=session.tags,
+        custom=session.custom,
+        workspace=session.workspace,
+        lineage=session.lineage,
+        terms=session.terms,
+        limits=session.limits,
+        permissions=session.permissions,
+    )
+
+
+def _body(plan: Plan) -> dict[str, Any]:
+    granted = at_root(plan.permissions)
+    return {
+        "agent": plan.agent,
+        "key": None if plan.key is None else str(plan.key),
+        "kind": plan.kind,
+        "name": plan.name,
+        "title": plan.title,
+        "tags": list(plan.tags),
+        "custom": dict(plan.custom),
+        "workspace": plan.workspace,
+        "lineage": attrs.asdict(plan.lineage),
+        "terms": attrs.asdict(plan.terms),
+        "limits": attrs.asdict(plan.limits),
+        "permissions": {
+            **{right: _listed(getattr(granted, right)) for right in RIGHTS},
+            "mode": granted.mode,
+        },
+    }
+
+
+def _listed(names: frozenset[str] | None) -> list[str] | None:
+    return None if names is None else sorted(names)
