@@ -1,13 +1,129 @@
 """Agent sessions, supervised.
 
-This is where the embedding API will live: `open()` a store, create sessions, send them
-input, steer and interrupt them, watch what they do, and find them again after a crash.
+    import supervisor
 
-Today it holds the version and nothing else. What works already is `actors`, the runtime
-below, which stands on its own; the rest of the core, the store and the sessions come next.
+    @supervisor.agent("greeter")
+    async def greeter(turn: supervisor.Turn) -> str:
+        return f"hello, {turn.text}"
+
+    async with supervisor.open(":memory:", agents=[greeter]) as sup:
+        session = await sup.create("greeter")
+        result = await session.prompt("world")
+
+`open()` gives a `Supervisor`, which makes and finds sessions; a `Session` takes input while it is
+busy, is steered, interrupted exactly where you point, watched, stopped and resumed. All errors are
+`SupervisorError`s, each with a `code` and a `hint`.
 """
 
+from .config import Settings
+from .core.creation import Message
+from .core.errors import (
+    AgentStartFailed,
+    AgentUnknown,
+    BudgetSpent,
+    ConfigError,
+    Fenced,
+    IdempotencyConflict,
+    InputRefused,
+    InputTooLarge,
+    InvalidDecision,
+    InvalidKey,
+    KeyTaken,
+    NotRunning,
+    NotStorable,
+    OutputTooLarge,
+    PermissionConflict,
+    PermissionDenied,
+    PermissionNotFound,
+    QueueFull,
+    SessionNotActive,
+    SessionNotFound,
+    SpawnRefused,
+    StoreDegraded,
+    StoreLocked,
+    StoreTooNew,
+    SupervisorError,
+    TurnOver,
+)
+from .core.ids import SessionKey
+from .core.info import Info
+from .core.limits import Ladder, Limits, Restart
+from .core.permissions import Permissions
+from .core.records import Record
+from .core.session import Failure, PermissionRule, Phase, Usage
+from .core.step import InterruptReport, Receipt
+from .drivers.python import PythonAgent, agent
+from .drivers.turn import Call, Turn
+from .runtime import open  # noqa: A004 - its public name
+from .sessions.feed import Delta, Everything, Gap, Watcher
+from .sessions.handle import Input, Session, ToolCall, TurnRecords, TurnScope
+from .sessions.inbox import PermissionRequest
+from .sessions.results import TurnResult
+from .sessions.supervisor import Page, Supervisor
+
 __version__: str
+
+__all__ = [
+    "AgentStartFailed",
+    "AgentUnknown",
+    "BudgetSpent",
+    "Call",
+    "ConfigError",
+    "Delta",
+    "Everything",
+    "Failure",
+    "Fenced",
+    "Gap",
+    "IdempotencyConflict",
+    "Info",
+    "Input",
+    "InputRefused",
+    "InputTooLarge",
+    "InterruptReport",
+    "InvalidDecision",
+    "InvalidKey",
+    "KeyTaken",
+    "Ladder",
+    "Limits",
+    "Message",
+    "NotRunning",
+    "NotStorable",
+    "OutputTooLarge",
+    "Page",
+    "PermissionConflict",
+    "PermissionDenied",
+    "PermissionNotFound",
+    "PermissionRequest",
+    "PermissionRule",
+    "Permissions",
+    "Phase",
+    "PythonAgent",
+    "QueueFull",
+    "Receipt",
+    "Record",
+    "Restart",
+    "Session",
+    "SessionKey",
+    "SessionNotActive",
+    "SessionNotFound",
+    "Settings",
+    "SpawnRefused",
+    "StoreDegraded",
+    "StoreLocked",
+    "StoreTooNew",
+    "Supervisor",
+    "SupervisorError",
+    "ToolCall",
+    "Turn",
+    "TurnOver",
+    "TurnRecords",
+    "TurnResult",
+    "TurnScope",
+    "Usage",
+    "Watcher",
+    "agent",
+    "open",
+]
 
 
 def __getattr__(name: str) -> str:

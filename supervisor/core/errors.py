@@ -4,7 +4,8 @@
     ├── the caller named something that is not there
     │     SessionNotFound, AgentUnknown, PermissionNotFound
     ├── the caller's words cannot be meant
-    │     InvalidKey, InvalidDecision, InputTooLarge, InputRefused, ConfigError
+    │     InvalidKey, InvalidDecision, InputTooLarge, InputRefused, ConfigError,
+    │     OutputTooLarge
     ├── not now, not in this phase
     │     SessionNotActive, NotRunning, TurnOver, QueueFull, StoreDegraded
     ├── someone was there before
@@ -12,7 +13,7 @@
     ├── more than was granted
     │     SpawnRefused, BudgetSpent, PermissionDenied
     └── ours, or the agent's
-          AgentStartFailed, StoreTooNew
+          AgentStartFailed, StoreTooNew, NotStorable
 
 `str(error)` says what happened; `hint` what to do next; `code` is the same word on every
 surface (embedded, HTTP, CLI) and does not change.
@@ -66,6 +67,10 @@ class InputTooLarge(SupervisorError):
     """The text is longer than `max_text_bytes`."""
 
 
+class OutputTooLarge(SupervisorError):
+    """A turn has put out more than `max_turn_bytes`, or something that is no text."""
+
+
 class InputRefused(SupervisorError):
     """The input cannot be taken: it is blank, not text, or was to be rejected when busy."""
 
@@ -116,6 +121,10 @@ class StoreTooNew(SupervisorError):
 
 class Fenced(SupervisorError):
     """Another incarnation has claimed the session, and this one may no longer write."""
+
+
+class NotStorable(SupervisorError):
+    """Something got as far as the store that no store can keep."""
 
 
 class BudgetSpent(SupervisorError):

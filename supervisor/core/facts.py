@@ -64,7 +64,7 @@ DecidedKind: TypeAlias = Literal[
     "turn_ended",
 ]
 StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
-Kind: TypeAlias = DecidedKind | StreamedKind
+Kind: TypeAlias = Literal[DecidedKind, StreamedKind]
 
 DECIDED: Final[tuple[DecidedKind, ...]] = get_args(DecidedKind)
 STREAMED: Final[tuple[StreamedKind, ...]] = get_args(StreamedKind)

@@ -104,3 +104,8 @@ class Ladder:
     close_seconds: float = attrs.field(default=2.0, validator=number(least=0.0))
     terminate_seconds: float = attrs.field(default=2.0, validator=number(least=0.0))
     kill_seconds: float = attrs.field(default=2.0, validator=number(least=0.0))
+
+    @property
+    def total_seconds(self) -> float:
+        """How long all steps may take together."""
+        return self.ask_seconds + self.close_seconds + self.terminate_seconds + self.kill_seconds

@@ -1,0 +1,157 @@
+"""A session as people see it: one frozen picture, and one word for how it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from .ids import SessionId, TurnId
+from .limits import Limits
+from .permissions import Permissions
+from .session import ENDINGS, Failure, Kind, Phase, Session, Usage
+
+Badge: TypeAlias = Literal[
+    "failed",
+    "stopped",
+    "waiting-for-auth",
+    "waiting-for-you",
+    "hung",
+    "unhealthy",
+    "restarting",
+    "running",
+    "idle",
+    "suspended",
+    "unknown",
+]
+
+_FAILED_REASONS: Final = frozenset(
+    ending.reason for ending in ENDINGS.values() if ending.badge == "failed"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Info:
+    """One session, at one instant."""
+
+    id: SessionId
+    key: str | None
+    kind: Kind
+    name: str | None
+    title: str | None
+    tags: tuple[str, ...]
+    custom: Mapping[str, str]
+    agent: str
+    workspace: str | None
+    phase: Phase
+    archived: bool
+    badge: Badge
+    parent: SessionId | None
+    root: SessionId
+    depth: int
+    role: str | None
+    lifetime: str
+    expires_at: float | None
+    limits: Limits
+    permissions: Permissions
+    children: tuple[SessionId, ...]
+    turn_id: TurnId | None
+    turns: int
+    messages: int
+    tool_calls: int
+    queued: int
+    generation: int
+    epoch: int
+    last_seq: int
+    usage: Usage
+    stop_reason: str | None
+    stop_detail: str | None
+    last_failure: Failure | None
+    waiting_for: str | None
+    restarts: int
+    agent_session_id: str | None
+    pid: int | None
+    created_at: float
+    updated_at: float
+    last_active_at: float
+
+
+def info_of(session: Session, *, last_seq: int) -> Info:
+    """The picture of a session."""
+    agent = session.agent
+    lineage = session.lineage
+    return Info(
+        id=session.id,
+        key=None if session.key is None else str(session.key),
+        kind=session.kind,
+        name=session.name,
+        title=session.title,
+        tags=session.tags,
+        custom=session.custom,
+        agent=session.agent_name,
+        workspace=session.workspace,
+        phase=session.phase,
+        archived=session.archived,
+        badge=badge_of(session),
+        parent=lineage.parent,
+        root=lineage.root or session.id,
+        depth=lineage.depth,
+        role=lineage.role,
+        lifetime=lineage.lifetime,
+        expires_at=lineage.expires_at,
+        limits=session.limits,
+        permissions=session.permissions,
+        children=(),
+        turn_id=session.turn.id if session.turn else None,
+        turns=session.turns,
+        messages=session.messages,
+        tool_calls=session.tool_calls,
+        queued=len(session.inputs),
+        generation=session.generation,
+        epoch=session.epoch,
+        last_seq=last_seq,
+        usage=session.usage,
+        stop_reason=session.stop_reason,
+        stop_detail=session.stop_detail,
+        last_failure=session.last_failure,
+        waiting_for=waiting_for(session),
+        restarts=session.restarts,
+        agent_session_id=agent.session_id if agent else None,
+        pid=agent.pid if agent else None,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        last_active_at=session.last_active_at,
+    )
+
+
+_BADGES: Final[Mapping[Phase, Badge]] = {
+    Phase.RESTARTING: "restarting",
+    Phase.RUNNING: "running",
+    Phase.INTERRUPTING: "running",
+    Phase.IDLE: "idle",
+    Phase.SUSPENDED: "suspended",
+}
+
+
+def badge_of(session: Session) -> Badge:
+    """One word for people; the first that fits."""
+    if session.phase is Phase.STOPPED:
+        return "failed" if session.stop_reason in _FAILED_REASONS else "stopped"
+    if session.turn is not None and session.turn.requests:
+        return "waiting-for-you"
+    if session.zombie is not None:
+        return "unhealthy"
+    return _BADGES.get(session.phase, "unknown")
+
+
+def waiting_for(session: Session) -> str | None:
+    """What the running turn waits for, as far as the session knows; None when nothing runs."""
+    turn = session.turn
+    if session.zombie is not None:
+        return "a task that will not end"
+    if turn is None:
+        return None
+    if turn.requests:
+        return "person"
+    return "tool" if turn.calls else "model"

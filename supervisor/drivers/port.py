@@ -1,0 +1,135 @@
+"""Both sides of the counter: what a driver does for a session, and what it gets from it.
+
+Rule 1: a driver's methods return at once. What comes of them is reported, as events of the core.
+Rule 2: news of a turn names it, so that what comes late can be told from what is news.
+Rule 3: a turn may be ordered before the agent is up; the driver keeps it until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+
+import trio
+
+from supervisor.core.creation import Message
+from supervisor.core.effects import OfferSteering, StartTurn
+from supervisor.core.events import Event
+from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
+from supervisor.core.permissions import Permissions
+from supervisor.core.session import Decision, LadderStep
+
+TextKind: TypeAlias = Literal["agent_text", "thought"]
+
+
+class Stamp(TypedDict):
+    """What every event brings: when, and an id that nobody has used."""
+
+    at: float
+    fresh: TurnId
+
+
+class Office(Protocol):
+    """What a driver has of its session: somewhere to report to, and a log to write into."""
+
+    @property
+    def session_id(self) -> SessionId:
+        """Whose it is."""
+
+    @property
+    def workspace(self) -> str | None:
+        """Where the agent is to work."""
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the session may touch, as of now."""
+
+    def stamp(self) -> Stamp:
+        """For an event that is about to be reported."""
+
+    def new_id(self, prefix: str) -> str:
+        """An id that nobody has used."""
+
+    def report(self, event: Event) -> bool:
+        """Tell the session; False if it has no room just now, and then it was not told."""
+
+    async def report_soon(self, event: Event) -> None:
+        """Tell the session, and wait until it has room for the news."""
+
+    def report_surely(self, event: Event) -> None:
+        """Tell the session, now or as soon as it has room for the news."""
+
+    def write_text(
+        self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
+    ) -> None:
+        """Add text to the turn's output; raises `OutputTooLarge`.
+
+        It is merged with what was put out before, unless it is said not to continue that.
+        """
+
+    def said(self, turn: TurnId) -> str:
+        """All that the agent has said in the turn."""
+
+    def write(
+        self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
+    ) -> None:
+        """Add another record to the turn's output; raises `OutputTooLarge`."""
+
+    async def wait_for_room(self) -> None:
+        """Wait until the store has caught up with the output."""
+
+    async def history(self, turn: TurnId) -> Sequence[Message]:
+        """What was said in this chapter before the turn."""
+
+
+class Driver(Protocol):
+    """One agent, at work for one session."""
+
+    def start(self) -> None:
+        """Bring the agent up: AgentAttached or AgentStartFailed."""
+
+    def start_turn(self, order: StartTurn) -> None:
+        """Run the agent on an input: TurnEnded, or AgentExited."""
+
+    def offer_steering(self, offer: OfferSteering) -> None:
+        """Have this for the turn: SteeringTaken when the agent has taken it."""
+
+    def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
+        """Take a step of the ladder: TurnEnded, or nothing."""
+
+    def abandon_turn(self, turn: TurnId) -> None:
+        """The turn is over, whatever the agent does: ZombieEnded when it does no more."""
+
+    def cancel_call(self, turn: TurnId, call: CallId) -> None:
+        """Cancel one tool call: CallEnded."""
+
+    def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
+        """Hand the decision to whoever asked."""
+
+    def close(self) -> None:
+        """Let the agent go: AgentClosed when nothing of it is left, or only a zombie."""
+
+    def drop(self) -> None:
+        """Nobody listens any more: cancel what runs, and report only ZombieEnded, if at all."""
+
+
+class AgentKind(Protocol):
+    """What users give to `open()`: a name, and how to drive it."""
+
+    @property
+    def name(self) -> str:
+        """By which sessions ask for it."""
+
+    def make_driver(self, office: Office, workshop: Workshop) -> Driver:
+        """A driver for one session."""
+
+
+class Workshop:
+    """Where the work of all drivers runs, apart from the sessions it is for."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+        # Set when the supervisor leaves; work that would never end by itself may look at it.
+        self.closing = trio.Event()
+        # Turns whose work goes on though they are over, and whose they are.
+        self.zombies: dict[TurnId, str] = {}

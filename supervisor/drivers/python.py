@@ -1,0 +1,237 @@
+"""Agents that are async functions in our own process.
+
+Such an agent can only be asked to stop: its scope is cancelled, and if it will not have that, the
+turn is over without it. Its task is then a zombie, listed until it ends, and its session begins no
+other turn. Code that cannot be trusted to end belongs into a process.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from supervisor.core import events as ev
+from supervisor.core.effects import OfferSteering, StartTurn
+from supervisor.core.errors import ConfigError, OutputTooLarge
+from supervisor.core.ids import CallId, RequestId, TurnId
+from supervisor.core.session import (
+    Agent,
+    Capabilities,
+    Decision,
+    Failure,
+    LadderStep,
+    Outcome,
+)
+
+from .plain import plain_text
+from .port import Office, Workshop
+from .turn import Turn
+
+AgentFunction: TypeAlias = Callable[[Turn], Awaitable[str | None]]
+
+CAPABILITIES = Capabilities(steering="boundary", cancels_calls=True, ladder=("ask",))
+ATTACHED = Agent(CAPABILITIES)
+
+
+class AgentDied(Exception):
+    """Raised inside an agent that plays a process which dies in the middle of its turn."""
+
+
+@attrs.frozen
+class PythonAgent:
+    """An agent that is an async function; `@supervisor.agent("name")` makes one."""
+
+    name: str
+    function: AgentFunction
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ConfigError(f"the name of an agent is {self.name!r}", hint="give it some text")
+        if not _is_async(self.function):
+            raise ConfigError(
+                f"agent {self.name!r} is {self.function!r}, which is no async function",
+                hint="write `async def`, with one parameter for the turn",
+            )
+
+    def make_driver(self, office: Office, workshop: Workshop) -> PythonDriver:
+        """A driver for one session."""
+        return PythonDriver(self, office, workshop)
+
+
+def agent(name: str) -> Callable[[AgentFunction], PythonAgent]:
+    """Make an agent of an async function that takes a `Turn` and returns its final text."""
+    return lambda function: PythonAgent(name, function)
+
+
+def _is_async(function: object) -> bool:
+    if not callable(function):
+        return False
+    # An object with an `async def __call__` is as good as a function.
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+class PythonDriver:
+    """See `port.Driver`."""
+
+    __slots__ = ("_agent", "_office", "_run", "_workshop")
+
+    def __init__(self, agent: PythonAgent, office: Office, workshop: Workshop) -> None:
+        self._agent = agent
+        self._office = office
+        self._workshop = workshop
+        self._run: _Run | None = None
+
+    def start(self) -> None:
+        self._office.report_surely(ev.AgentAttached(agent=ATTACHED, **self._office.stamp()))
+
+    def start_turn(self, order: StartTurn) -> None:
+        self._run = _Run(self._agent, order, self._office, self._workshop)
+        self._workshop.nursery.start_soon(self._run.run, name=order.turn)
+
+    def offer_steering(self, offer: OfferSteering) -> None:
+        run = self._running(offer.turn)
+        if run is not None:
+            run.turn.offer(offer.input, offer.text)
+
+    def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
+        run = self._running(turn)
+        if run is not None and step == "ask":
+            run.scope.cancel(reason="the turn was interrupted")
+
+    def abandon_turn(self, turn: TurnId) -> None:
+        run = self._running(turn)
+        if run is not None:
+            run.abandon()
+
+    def cancel_call(self, turn: TurnId, call: CallId) -> None:
+        run = self._running(turn)
+        if run is not None:
+            run.turn.cancel_call(call)
+
+    def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
+        if self._run is not None:
+            self._run.turn.answer(request, decision)
+
+    def close(self) -> None:
+        self._office.report_surely(ev.AgentClosed(**self._office.stamp()))
+
+    def drop(self) -> None:
+        if self._run is not None and not self._run.ended:
+            self._run.scope.cancel(reason="its session's actor is gone")
+            self._run.abandon()
+
+    def _running(self, turn: TurnId) -> _Run | None:
+        return self._run if self._run is not None and self._run.turn.id == turn else None
+
+
+class _Run:
+    """A turn, run by a task of its own."""
+
+    __slots__ = ("_abandoned", "_agent", "_office", "_workshop", "ended", "scope", "turn")
+
+    def __init__(
+        self, agent: PythonAgent, order: StartTurn, office: Office, workshop: Workshop
+    ) -> None:
+        self._agent = agent
+        self._office = office
+        self._workshop = workshop
+        self.turn = Turn(order, office, closing=workshop.closing)
+        self.scope = trio.CancelScope()
+        self._abandoned = False
+        self.ended = False
+
+    def abandon(self) -> None:
+        """The turn is over, though its task is not."""
+        self.turn.end()
+        if not self.ended and not self._abandoned:
+            self._abandoned = True
+            self._workshop.zombies[self.turn.id] = f"{self._agent.name} in {self.turn.session_id}"
+
+    # Ctrl-C is meant for the program, and waits for its main task: it must not pass for a failure
+    # of whichever agent was running when it came.
+    @enable_ki_protection
+    async def run(self) -> None:
+        """Run the agent, and report what came of it; whatever it raises is its turn's failure."""
+        try:
+            report = await self._outcome()
+        finally:
+            self.ended = True
+            self.turn.end()
+            self._workshop.zombies.pop(self.turn.id, None)
+        if self._abandoned:
+            report = ev.ZombieEnded(turn=self.turn.id, **self._office.stamp())
+        self._office.report_surely(report)
+
+    async def _outcome(self) -> ev.TurnEnded | ev.AgentExited | ev.ZombieEnded:
+        answer: object = None
+        try:
+            with self.scope:
+                self.turn.history = await self._office.history(self.turn.id)
+                answer = await self._agent.function(self.turn)
+        except AgentDied as death:
+            return ev.AgentExited(
+                failure=Failure("process_exit", str(death)), **self._office.stamp()
+            )
+        except BaseException as error:
+            if _is_our_own_end(error):
+                raise
+            interrupted = self.scope.cancel_called
+            return self._ended("interrupted" if interrupted else "failed", error=_shown(error))
+        if self.scope.cancelled_caught:
+            return self._ended("interrupted", stop_reason="cancelled")
+        if answer is not None and not isinstance(answer, str):
+            return self._ended(
+                "failed", error=f"it returned {type(answer).__name__}, which is no text"
+            )
+        return self._completed(answer)
+
+    def _completed(self, answer: str | None) -> ev.TurnEnded:
+        """The end as it should be; what was returned and not said is said now."""
+        text = None if answer is None else plain_text(answer)
+        if text and text != self._office.said(self.turn.id):
+            try:
+                self._office.write_text(self.turn.id, "agent_text", text, continues=False)
+            except OutputTooLarge as error:
+                return self._ended("failed", error=_shown(error))
+        return self._ended("completed", stop_reason="end_turn", text=text)
+
+    def _ended(
+        self,
+        outcome: Outcome,
+        *,
+        stop_reason: str | None = None,
+        text: str | None = None,
+        error: str | None = None,
+    ) -> ev.TurnEnded:
+        return ev.TurnEnded(
+            turn=self.turn.id,
+            outcome=outcome,
+            stop_reason=stop_reason,
+            text=self._office.said(self.turn.id) if text is None else text,
+            error=error,
+            **self._office.stamp(),
+        )
+
+
+def _is_our_own_end(error: BaseException) -> bool:
+    """Whether the workshop itself is being closed: what is left after our own scope took its."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(trio.Cancelled) is not None
+    return isinstance(error, trio.Cancelled)
+
+
+def _shown(error: BaseException) -> str:
+    """What went wrong, in one line: the type, and what it says, without the rest of the story."""
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        return _shown(error.exceptions[0])
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - whatever an agent's error does when it is shown
+        said = "which cannot be shown"
+    name = type(error).__name__
+    return plain_text(f"{name}: {said}" if said else name)[:2000]

@@ -1,0 +1,332 @@
+"""What a python agent gets: the turn it is in, and all that it may do there.
+
+Rule 1: when the turn is over (ended, interrupted, abandoned) every method raises `TurnOver`, so
+        that nothing which comes late gets anywhere.
+Rule 2: every `async` method passes a checkpoint, so that an interrupt finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import trio
+
+from supervisor.core import events as ev
+from supervisor.core.creation import Message
+from supervisor.core.errors import ConfigError, OutputTooLarge, PermissionDenied, TurnOver
+from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.session import Decision, Usage
+
+from .plain import plain, plain_text
+
+if TYPE_CHECKING:
+    from supervisor.core.effects import StartTurn
+
+    from .port import Office, TextKind
+
+CallOutcome = Literal["completed", "failed", "interrupted"]
+
+
+class Turn:
+    """One run of an agent on one input.
+
+    `text` is what it was sent, `history` what was said before, `attachments` what came with it.
+    """
+
+    def __init__(self, order: StartTurn, office: Office, *, closing: trio.Event) -> None:
+        self.id: TurnId = order.turn
+        self.input_id: InputId = order.input
+        self.session_id: SessionId = office.session_id
+        self.text: str = order.text
+        self.attachments: tuple[Mapping[str, Any], ...] = order.attachments
+        self.workspace: str | None = office.workspace
+        self.history: Sequence[Message] = ()
+        self._office = office
+        self._closing = closing
+        # Invariant: set once, when the turn's end is decided by whoever decides it first.
+        self._is_over = False
+        self._offered: list[tuple[InputId, str]] = []
+        self._calls: dict[CallId, Call] = {}
+        self._asked: dict[RequestId, _Question] = {}
+        # What was used and could not be reported yet, because the session had no room.
+        self._unreported = Usage()
+
+    def __repr__(self) -> str:
+        return f"<Turn {self.id} of {self.session_id}{' (over)' if self._is_over else ''}>"
+
+    async def say(self, text: str) -> None:
+        """Put text out; whoever watches sees it at once."""
+        await self._put_out("agent_text", text)
+
+    async def think(self, text: str) -> None:
+        """Put out what is thought and not said."""
+        await self._put_out("thought", text)
+
+    async def plan(self, entries: Sequence[object]) -> None:
+        """Show what the agent is going to do."""
+        self._refuse_if_over()
+        self._office.write(self.id, "plan", {"entries": plain(entries)})
+        await self._office.wait_for_room()
+
+    def tool(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,  # noqa: A002 - its public name
+    ) -> Call:
+        """A tool call, for `async with`: it can be interrupted alone, and its end is a boundary.
+
+        If it is interrupted its block is cancelled and left, `call.interrupted` is set, and the
+        turn goes on. Raises `PermissionDenied` if the session may not use that tool.
+        """
+        self._refuse_if_over()
+        _refuse_unless_text("a tool's name", name)
+        if not self._office.permissions.allows("tools", name):
+            raise PermissionDenied(
+                f"session {self.session_id} may not use the tool {name!r}",
+                hint="add it to permissions.tools when the session is created",
+            )
+        return Call(self, CallId(self._office.new_id("call")), name, input)
+
+    def steering(self) -> list[str]:
+        """Take what was steered in so far; each text is handed out once."""
+        self._refuse_if_over()
+        if not self._offered:
+            return []
+        taken = ev.SteeringTaken(
+            turn=self.id,
+            inputs=tuple(input_id for input_id, _ in self._offered),
+            **self._office.stamp(),
+        )
+        if not self._office.report(taken):
+            return []  # the session has no room for the news, so they stay for the next time
+        texts = [text for _, text in self._offered]
+        self._offered = []
+        return texts
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        tool: str,
+        input: Mapping[str, Any] | None = None,  # noqa: A002 - its public name
+        kind: str | None = None,
+        path: str | None = None,
+    ) -> bool:
+        """Ask whether something may be done; True when it is allowed.
+
+        `kind` says what the tool does (`read`, `search`, `edit`, ...) and `path` to what: reading
+        inside the workspace needs nobody's answer unless the mode says so.
+        """
+        self._refuse_if_over()
+        _refuse_unless_text("a question", question)
+        _refuse_unless_text("a tool's name", tool)
+        request = RequestId(self._office.new_id("req"))
+        waiting = self._asked[request] = _Question()
+        try:
+            await self._office.report_soon(
+                ev.PermissionAsked(
+                    turn=self.id,
+                    request=request,
+                    tool=tool,
+                    question=plain_text(question),
+                    kind=kind,
+                    inside_workspace=_is_inside(self.workspace, path),
+                    input=None if input is None else _plain_mapping(input),
+                    **self._office.stamp(),
+                )
+            )
+            await waiting.answered.wait()
+        finally:
+            del self._asked[request]
+        return waiting.decision in ("allow_once", "allow_always")
+
+    def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: float = 0.0) -> None:
+        """Say what was spent since the last time."""
+        self._refuse_if_over()
+        self._unreported += _checked_usage(input_tokens, output_tokens, cost)
+        self._report_usage()
+
+    async def hang(self) -> None:
+        """Be deaf to every interrupt until the supervisor itself leaves; for scripts and tests."""
+        with trio.CancelScope(shield=True):
+            await self._closing.wait()
+
+    # For the driver -----------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The turn is over, from now on."""
+        if not self._is_over:
+            self._report_usage()
+            self._is_over = True
+
+    def offer(self, input_id: InputId, text: str) -> None:
+        """Have this ready for when the agent asks for steering."""
+        self._offered.append((input_id, text))
+
+    def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
+        """Wake whoever asked."""
+        waiting = self._asked.get(request)
+        if waiting is not None:
+            waiting.decision = decision
+            waiting.answered.set()
+
+    def cancel_call(self, call: CallId) -> None:
+        """Cancel one tool call, and nothing else."""
+        running = self._calls.get(call)
+        if running is not None:
+            running.cancel()
+
+    # Inside -------------------------------------------------------------------------------
+
+    def _report_usage(self) -> None:
+        if self._unreported == Usage():
+            return
+        report = ev.UsageReported(turn=self.id, usage=self._unreported, **self._office.stamp())
+        if self._office.report(report):
+            self._unreported = Usage()
+
+    async def _put_out(self, kind: TextKind, text: str) -> None:
+        self._refuse_if_over()
+        if not isinstance(text, str):
+            raise OutputTooLarge(f"{text!r} is no text", hint="say text; str() makes some")
+        if text:
+            self._office.write_text(self.id, kind, plain_text(text))
+        await self._office.wait_for_room()
+
+    def _refuse_if_over(self) -> None:
+        if self._is_over:
+            raise TurnOver(
+                f"turn {self.id} of session {self.session_id} is over",
+                hint="it ended or was interrupted; return from the agent's function",
+            )
+
+
+class Call(AbstractAsyncContextManager["Call"]):
+    """A tool call under way; `interrupted` says whether somebody stopped it."""
+
+    def __init__(
+        self, turn: Turn, call_id: CallId, name: str, given: Mapping[str, Any] | None
+    ) -> None:
+        self.id = call_id
+        self.name = name
+        self.interrupted = False
+        self._turn = turn
+        self._given = given
+        self._scope = trio.CancelScope()
+        self._result: object = None
+
+    async def __aenter__(self) -> Self:
+        turn = self._turn
+        turn._refuse_if_over()  # noqa: SLF001 - a call is a part of its turn
+        started = ev.CallStarted(
+            turn=turn.id,
+            call=self.id,
+            name=self.name,
+            input=None if self._given is None else _plain_mapping(self._given),
+            **turn._office.stamp(),  # noqa: SLF001
+        )
+        await turn._office.report_soon(started)  # noqa: SLF001
+        turn._calls[self.id] = self  # noqa: SLF001
+        self._scope.__enter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        del self._turn._calls[self.id]  # noqa: SLF001
+        swallowed = bool(self._scope.__exit__(kind, error, traceback))
+        self.interrupted = self._scope.cancelled_caught
+        outcome: CallOutcome
+        if self.interrupted:
+            outcome = "interrupted"
+        elif error is None:
+            outcome = "completed"
+        elif isinstance(error, trio.Cancelled):
+            outcome = "interrupted"  # with its turn
+        else:
+            outcome = "failed"
+        await self._report_end(outcome)
+        return swallowed
+
+    def result(self, value: object) -> None:
+        """Say what came of it."""
+        self._turn._refuse_if_over()  # noqa: SLF001
+        self._result = plain(value)
+
+    def update(self, value: object) -> None:
+        """Show how it goes."""
+        turn = self._turn
+        turn._refuse_if_over()  # noqa: SLF001
+        body = {"call_id": self.id, "name": self.name, "update": plain(value)}
+        turn._office.write(turn.id, "tool_update", body)  # noqa: SLF001
+
+    def cancel(self) -> None:
+        """Cancel what is inside the block."""
+        self._scope.cancel(reason="its tool call was interrupted")
+
+    async def _report_end(self, outcome: CallOutcome) -> None:
+        turn = self._turn
+        if turn._is_over:  # noqa: SLF001 - whoever ended it has closed its calls too
+            return
+        ended = ev.CallEnded(
+            turn=turn.id,
+            call=self.id,
+            outcome=outcome,
+            result=self._result,
+            **turn._office.stamp(),  # noqa: SLF001
+        )
+        turn._office.report_surely(ended)  # noqa: SLF001
+        await trio.lowlevel.checkpoint()
+
+
+class _Question:
+    """A permission somebody waits for."""
+
+    __slots__ = ("answered", "decision")
+
+    def __init__(self) -> None:
+        self.answered = trio.Event()
+        self.decision: Decision | Literal["cancelled"] = "cancelled"
+
+
+def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"the input of a tool is {given!r}", hint="give a mapping, or None")
+    made = plain(given)
+    assert isinstance(made, dict)
+    return made
+
+
+def _refuse_unless_text(what: str, text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f"{what} is {text!r}", hint="give some text")
+
+
+def _is_inside(workspace: str | None, path: str | None) -> bool:
+    # Real paths, with links resolved, are the business of drivers that touch files. Here the agent
+    # says what it is about to read, and only what is plainly inside goes without asking.
+    if workspace is None or not isinstance(path, str):
+        return False
+    parts = path.split("/")
+    if ".." in parts:
+        return False
+    return not path.startswith("/") or path == workspace or path.startswith(workspace + "/")
+
+
+def _checked_usage(input_tokens: int, output_tokens: int, cost: float) -> Usage:
+    for name, value, kinds in (
+        ("input_tokens", input_tokens, (int,)),
+        ("output_tokens", output_tokens, (int,)),
+        ("cost", cost, (int, float)),
+    ):
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < 2**53:
+            raise ConfigError(
+                f"{name} is {value!r}", hint="give what was spent since the last report, 0 or more"
+            )
+    return Usage(input_tokens, output_tokens, float(cost))

@@ -1,0 +1,111 @@
+"""The composition root: puts the rooms together, and takes them apart in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import trio
+
+import actors
+
+from .config import Settings
+from .core.errors import ConfigError, SessionNotActive
+from .drivers.builtin import BUILT_IN
+from .drivers.port import AgentKind, Workshop
+from .drivers.watchdog import watch_over_the_loop
+from .sessions.house import House
+from .sessions.leaving import leave, wait_for_zombies
+from .sessions.supervisor import Supervisor
+from .sessions.tree import Tree
+from .store.memory import MemoryStore
+from .store.writer import Writer
+
+WRITER_CAPACITY = 100_000
+
+
+@asynccontextmanager
+async def open(  # noqa: A001 - its public name is supervisor.open
+    path: str | os.PathLike[str] = ":memory:",
+    *,
+    agents: Iterable[AgentKind] = (),
+    settings: Settings | None = None,
+) -> AsyncIterator[Supervisor]:
+    """Open a supervisor over a store; leaving the block drains it.
+
+    Leaving refuses new work, gives running turns `exit_seconds` to end, interrupts the rest, and
+    has all sessions rest. If the block raises or is cancelled, turns are interrupted at once.
+    Whatever the block raises is raised bare.
+    """
+    if settings is None:
+        settings = Settings()
+    elif not isinstance(settings, Settings):
+        raise ConfigError(f"settings is {settings!r}", hint="give supervisor.Settings(...)")
+    if os.fspath(path) != ":memory:":
+        raise ConfigError(
+            f"{os.fspath(path)!r} cannot be opened yet", hint='only ":memory:" is there so far'
+        )
+    known = _by_name(agents)
+    failure: BaseException | None = None
+    async with actors.open_actors(stop_order="together") as system:
+        store = MemoryStore()
+        writer = await system.start(
+            lambda: Writer(store),
+            name="writer",
+            restart="permanent",
+            capacity=WRITER_CAPACITY,
+        )
+        async with trio.open_nursery() as nursery:
+            house = House(
+                settings=settings,
+                agents=known,
+                store=store,
+                writer=writer,
+                system=system,
+                nursery=nursery,
+                workshop=Workshop(nursery),
+            )
+            house.tree = Tree(house)
+            await house.tree.open()
+            nursery.start_soon(house.timers.run)
+            with watch_over_the_loop(known.values()):
+                try:
+                    yield Supervisor(house)
+                except BaseException as error:  # noqa: BLE001 - raised again, bare, below
+                    failure = error
+                await _leave(house, in_peace=failure is None)
+            nursery.cancel_scope.cancel(reason="the supervisor has left")
+    if failure is not None:
+        raise failure
+
+
+async def _leave(house: House, *, in_peace: bool) -> None:
+    """Leave, also when cancelled: every wait in here is bounded, but for zombies."""
+    settings = house.settings
+    patience = settings.exit_seconds if in_peace else 0.0
+    try:
+        with trio.CancelScope(shield=not in_peace):
+            await leave(house, patience_seconds=patience)
+    except trio.Cancelled:
+        with trio.CancelScope(shield=True):
+            await leave(house, patience_seconds=0.0)
+        raise
+    finally:
+        house.tree.close(SessionNotActive("the supervisor has left", hint="open it again"))
+        with trio.CancelScope(shield=True):
+            await wait_for_zombies(house)
+
+
+def _by_name(agents: Iterable[AgentKind]) -> dict[str, AgentKind]:
+    known: dict[str, AgentKind] = {agent.name: agent for agent in BUILT_IN}
+    for agent in agents:
+        name = getattr(agent, "name", None)
+        if not isinstance(name, str) or not hasattr(agent, "make_driver"):
+            raise ConfigError(
+                f"{agent!r} is no agent", hint='decorate it with @supervisor.agent("name")'
+            )
+        if name in known:
+            raise ConfigError(f"two agents are called {name!r}", hint="give one another name")
+        known[name] = agent
+    return known

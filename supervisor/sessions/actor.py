@@ -1,0 +1,359 @@
+"""The shell of one session: decide, commit, adopt, perform.
+
+Rule 1: nothing leaves before its commit is durable: no record, no reply, no effect.
+Rule 2: what is decided here is nothing. Any `if` about a session's life belongs into the core.
+Rule 3: if it is not known whether a commit happened, this incarnation ends, and the next one
+        claims the row and goes on from what is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, assert_never
+
+import attrs
+import trio
+
+from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
+from supervisor.core import effects as do
+from supervisor.core import events as ev
+from supervisor.core.errors import Fenced, SessionNotFound
+from supervisor.core.ids import InputId, RequestId
+from supervisor.core.session import Failure, Phase, Session
+from supervisor.core.step import Accepted, Receipt, Refused, Reply, Step
+from supervisor.core.table import decide
+from supervisor.drivers.port import Driver
+from supervisor.store.port import Kept, Write
+from supervisor.store.writer import Claim, Commit
+
+from .log import PART_SECONDS, Log
+from .office import Office, Reported
+from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
+from .seat import Seat
+from .timers import Timer
+
+_RETRY_SECONDS = 0.05
+
+
+@attrs.frozen
+class Idempotency:
+    """A request that may be repeated: under which key, and what it said."""
+
+    key: str
+    fingerprint: str
+
+
+@attrs.frozen
+class Request(Ask[Reply]):
+    """Something a caller wants of the session.
+
+    `again`: it may have been handled before, by an incarnation that ended without an answer.
+    `also`: what is to be in the same commit.
+    """
+
+    event: ev.Event
+    idempotency: Idempotency | None = None
+    again: bool = False
+    also: Write | None = None
+
+
+class SessionActor(Actor):
+    """One incarnation. What outlives it is in the seat, and in the store."""
+
+    session: Session
+    log: Log
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self._house = seat.house
+        self._epoch = 0
+        # Invariant: the agent at work, from StartAgent until it left or was told to close.
+        self._driver: Driver | None = None
+        self._office: Office | None = None
+        # Agents that were told to close and have not said that they have.
+        self._closing: list[Office] = []
+        self._timers: dict[str, Timer] = {}
+
+    async def on_start(self) -> None:
+        stored = await self._house.writer.ask(Claim(self.seat.id), timeout_seconds=math.inf)
+        if stored is None:
+            raise SessionNotFound(f"there is no session {self.seat.id}", hint="list the sessions")
+        self.session = stored.row
+        self._epoch = stored.epoch
+        self.log = Log(self.seat, stored.last_seq)
+        self.seat.log = self.log
+        turn = stored.row.turn
+        undead = turn is not None and turn.id in self._house.workshop.zombies
+        await self._take(
+            ev.Claimed(epoch=stored.epoch, undead=undead, **self._house.stamp()),
+        )
+        zombie = self.session.zombie
+        if zombie is not None and zombie not in self._house.workshop.zombies:
+            await self._take(ev.ZombieEnded(turn=zombie, **self._house.stamp()))
+
+    async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
+        reply: Reply | None = None
+        if type(message) is Request:
+            reply = await self._answer(message)
+        elif type(message) is Reported:
+            await self._hear(message)
+            self.log.release()
+            if self.log.has_output:
+                self.write_soon()
+        else:
+            await self._take(message)
+        if self._may_rest():
+            # What is still in the mailbox comes back to its senders, who call on the next
+            # incarnation; the answer to the message in hand is given all the same.
+            self.seat.is_resting = True
+            self.ref.stop_nowait()
+        return reply
+
+    async def on_stop(self, _: object) -> None:
+        """However it ended: nothing of this incarnation goes on."""
+        if self._driver is not None:
+            assert self._office is not None
+            self._office.is_closed = True
+            self._driver.drop()
+        for timer in self._timers.values():
+            timer.drop()
+        self._timers.clear()
+
+    # Decide, commit, adopt, perform -----------------------------------------------------------
+
+    async def _take(
+        self,
+        event: ev.Event,
+        *,
+        idempotency: Idempotency | None = None,
+        also: Write | None = None,
+    ) -> Reply | None:
+        step = decide(self.session, event)
+        if step.facts or also is not None:
+            last = await self._commit(step, idempotency, also)
+            self.session = step.session
+            self.seat.adopt(step.session)
+            self.log.committed(last)
+        elif self.seat.session is None:
+            self.seat.adopt(step.session)
+        for effect in step.effects:
+            self._perform(effect)
+        return step.reply
+
+    async def _commit(self, step: Step, idempotency: Idempotency | None, also: Write | None) -> int:
+        """Make the step durable; gives the number of its last record."""
+        records = self.log.add_facts(step.facts)
+        last = self.log.last_seq
+        kept: Kept | None = None
+        if idempotency is not None and isinstance(step.reply, Accepted):
+            kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
+        write = Write(self.seat.id, self._epoch, records, step.session, kept, also)
+        refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        if isinstance(refusal, Fenced):
+            # Somebody else has the session now. This incarnation ends; whoever was waiting for it
+            # calls on the one that the session has then.
+            raise StopActor from refusal
+        if refusal is not None:
+            raise refusal
+        return last
+
+    # What comes in ----------------------------------------------------------------------------
+
+    async def _answer(self, request: Request) -> Reply | None:
+        event, idempotency = request.event, request.idempotency
+        if idempotency is not None:
+            kept = await self._house.store.kept(self.seat.id, idempotency.key)
+            if kept is not None and kept.fingerprint == idempotency.fingerprint:
+                return Accepted(receipt_from(kept))
+            if kept is not None:
+                return Refused(key_conflict(idempotency.key))
+        if request.again:
+            done = await self._already_done(event)
+            if done is not None:
+                return done
+        return await self._take(event, idempotency=idempotency, also=request.also)
+
+    async def _already_done(self, event: ev.Event) -> Reply | None:
+        """The answer to a request that an earlier incarnation has handled, if it has."""
+        input_id: InputId | None
+        match event:
+            case ev.InputSubmitted() | ev.SteeringSubmitted():
+                input_id = event.input
+            case ev.InterruptRequested():
+                input_id = event.replacement
+            case _:
+                input_id = None  # doing it twice is doing it once
+        if input_id is None:
+            return None
+        records = await self._house.store.records(self.seat.id)
+        receipt: Receipt | None = find_receipt(self.session, records, input_id)
+        return None if receipt is None else Accepted(receipt)
+
+    async def _hear(self, news: Reported) -> None:
+        """What a driver reports: of the agent the session has, or of one that is on its way out."""
+        office, event = news.office, news.event
+        if type(event) is ev.AgentClosed:
+            if office in self._closing:
+                self._closing.remove(office)
+                if not self._closing:
+                    await self._take(event)
+        elif type(event) is ev.ZombieEnded:
+            await self._take(event)
+        elif not office.is_closed:
+            if type(event) is ev.AgentExited:
+                self._let_go()
+            await self._take(event)
+
+    def _may_rest(self) -> bool:
+        return (
+            self.session.phase in (Phase.SUSPENDED, Phase.STOPPED)
+            and self._driver is None
+            and not self._closing
+            and self.session.zombie is None
+        )
+
+    # Perform ----------------------------------------------------------------------------------
+
+    def _perform(self, effect: do.Effect) -> None:  # noqa: C901 - one line for each effect
+        match effect:
+            case do.StartTurn():
+                self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
+                self._with_agent(lambda driver: driver.start_turn(effect))
+            case do.StartAgent():
+                self._with_agent(lambda _: None)
+            case do.CloseAgent():
+                self._close_agent()
+            case do.OfferSteering():
+                self._to_agent(lambda driver: driver.offer_steering(effect))
+            case do.CancelTurn(turn, step):
+                self._to_agent(lambda driver: driver.cancel_turn(turn, step))
+            case do.AbandonTurn(turn):
+                self._to_agent(lambda driver: driver.abandon_turn(turn))
+            case do.CancelCall(turn, call):
+                self._to_agent(lambda driver: driver.cancel_call(turn, call))
+            case do.AnswerRequest(request, decision):
+                self._clear_timer(request)
+                self._to_agent(lambda driver: driver.answer(request, decision))
+            case do.SetTimer(name, after_seconds):
+                self._set_timer(name, after_seconds)
+            case do.SetRequestTimer(request, after_seconds):
+                self._set_timer(request, after_seconds)
+            case do.ClearTimer(name):
+                self._clear_timer(name)
+            case _:
+                assert_never(effect)
+
+    def _to_agent(self, order: Callable[[Driver], None]) -> None:
+        if self._driver is not None:
+            order(self._driver)
+
+    def _with_agent(self, order: Callable[[Driver], None]) -> None:
+        """Bring the agent up if there is none, and give it the order."""
+        if self._driver is None:
+            kind = self._house.agents.get(self.session.agent_name)
+            if kind is None:
+                failure = Failure("startup", f"no agent {self.session.agent_name!r} is known")
+                self._tell_oneself(ev.AgentStartFailed(failure=failure, **self._house.stamp()))
+                return
+            self._office = Office(self, self.ref)
+            self._driver = kind.make_driver(self._office, self._house.workshop)
+            self._driver.start()
+        order(self._driver)
+
+    def _close_agent(self) -> None:
+        driver, office = self._driver, self._office
+        if driver is not None and office is not None:
+            self._let_go()
+            self._closing.append(office)
+            driver.close()
+        elif not self._closing:
+            self._tell_oneself(ev.AgentClosed(**self._house.stamp()))
+
+    def _let_go(self) -> None:
+        assert self._office is not None
+        self._office.is_closed = True
+        self._driver = self._office = None
+
+    # Timers -----------------------------------------------------------------------------------
+
+    def _set_timer(self, name: do.TimerName | RequestId, after_seconds: float) -> None:
+        if after_seconds == math.inf:
+            return
+        timer = self._timers.get(name)
+        if timer is None:
+            timer = self._timers[name] = Timer(lambda: self._ring(name))
+        self._house.timers.set(timer, after_seconds)
+
+    def _clear_timer(self, name: str) -> None:
+        if name in ("ladder", "suspend", "backoff", "expiry"):
+            timer = self._timers.get(name)
+            if timer is not None:
+                timer.clear()
+        else:  # a request's own, which is never set again
+            timer = self._timers.pop(name, None)
+            if timer is not None:
+                timer.drop()
+
+    def _ring(self, name: str) -> None:
+        """A timer is due: tell oneself what that means now, if it still means anything."""
+        stamp = self._house.stamp()
+        turn = self.session.turn
+        event: ev.Event
+        match name:
+            case "ladder":
+                if turn is None or turn.step is None:
+                    return
+                event = ev.LadderElapsed(turn=turn.id, step=turn.step, **stamp)
+            case "suspend":
+                event = ev.IdleElapsed(**stamp)
+            case "backoff":
+                event = ev.BackoffElapsed(**stamp)
+            case "expiry":
+                event = ev.InputsExpired(**stamp)
+            case _:
+                event = ev.RequestTimedOut(request=RequestId(name), **stamp)
+        try:
+            self.ref.tell(event, urgent=True)
+        except MailboxFull:
+            self._house.timers.set(self._timers[name], _RETRY_SECONDS)
+        except ActorStopped:
+            pass
+
+    def _tell_oneself(self, event: ev.Event) -> None:
+        office = Office(self, self.ref)
+        if type(event) is ev.AgentClosed:
+            self._closing.append(office)
+        office.report_surely(event)
+
+    # Output -----------------------------------------------------------------------------------
+
+    def write_soon(self) -> None:
+        """There is output: see that it gets to the store in time."""
+        if not self.log.scribe_is_busy:
+            self.log.scribe_is_busy = True
+            self._house.nursery.start_soon(self._write_output)
+
+    async def _write_output(self) -> None:
+        """Write output as long as some comes; what is decided meanwhile takes it along.
+
+        Runs apart from the actor, which may be waiting for a commit of its own.
+        """
+        log = self.log
+        try:
+            while log.has_output:
+                log.hurry = trio.Event()
+                with trio.move_on_after(PART_SECONDS):
+                    await log.hurry.wait()
+                log.close_part()
+                records = log.take_unsent()
+                if records:
+                    write = Write(self.seat.id, self._epoch, records)
+                    refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+                    if refusal is not None:
+                        return  # the actor's own next commit is refused too, and ends it
+                    log.committed(records[-1].seq)
+        except ActorStopped:
+            pass  # the writer is gone; the actor finds out by its own next commit
+        finally:
+            log.scribe_is_busy = False

@@ -1,0 +1,45 @@
+"""What callers give, checked at the door: a typed error that says what would have been right."""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+from supervisor.core.errors import ConfigError, InputRefused
+
+MAX_NAME_BYTES = 1024
+
+
+def known_word(name: str, word: object, choices: object) -> None:
+    """One of the words of a `Literal`."""
+    words = get_args(choices)
+    if not isinstance(word, str) or word not in words:
+        raise ConfigError(f"{name} is {word!r}", hint=f"choose one of {', '.join(words)}")
+
+
+def some_text(name: str, text: object) -> str:
+    """Short text with something in it, and with whole characters."""
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f"{name} is {text!r}", hint="give some text")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{name} has half of a character in it",
+            hint="a lone surrogate cannot be stored: decode the text properly first",
+        ) from None
+    if size > MAX_NAME_BYTES:
+        raise ConfigError(
+            f"{name} has {size} bytes of {MAX_NAME_BYTES} allowed", hint="make it shorter"
+        )
+    return text
+
+
+def positive_seconds(seconds: object) -> float:
+    """A number of seconds above 0."""
+    good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not good or not 0 < seconds < math.inf:  # type: ignore[operator]
+        raise InputRefused(
+            f"ttl_seconds is {seconds!r}", hint="give a number above 0, or None for no limit"
+        )
+    return float(seconds)  # type: ignore[arg-type]

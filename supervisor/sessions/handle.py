@@ -1,0 +1,496 @@
+"""What users hold of a session: everything they may do to it, and nothing that they may not see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import attrs
+import orjson
+import trio
+
+from supervisor.core import events as ev
+from supervisor.core.creation import Message, plan_of
+from supervisor.core.errors import ConfigError, InputRefused, InputTooLarge
+from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.info import Info, info_of
+from supervisor.core.limits import Limits
+from supervisor.core.records import Record
+from supervisor.core.session import PermissionRule, WhenBusy
+from supervisor.core.session import Session as Row
+from supervisor.core.step import InterruptReport, Receipt, UnderWay
+from supervisor.drivers.plain import plain
+
+from .actor import Idempotency
+from .checks import known_word, positive_seconds, some_text
+from .feed import Watcher
+from .past import messages_of
+from .repeats import fingerprint
+from .results import Pending, Results, TurnResult, settle_from_records
+
+if TYPE_CHECKING:
+    from .house import House
+
+
+@attrs.frozen
+class TurnScope:
+    """One turn, by its id."""
+
+    id: TurnId
+
+
+@attrs.frozen
+class ToolCall:
+    """One tool call, by its id."""
+
+    id: CallId
+
+
+Scope: TypeAlias = Literal["turn", "session", "tree"] | TurnScope | ToolCall
+
+
+@attrs.frozen
+class Input:
+    """An input that is accepted and not settled."""
+
+    id: InputId
+    text: str
+    status: Literal["queued", "staged"]
+    position: int
+    accepted_at: float
+    expires_at: float | None
+
+
+@attrs.frozen
+class TurnRecords:
+    """The records of one turn, or those between two turns (`turn_id` is None)."""
+
+    turn_id: TurnId | None
+    records: tuple[Record, ...]
+
+
+class Session:
+    """A handle on a session: it can be made for any id, and is good for as long as you like.
+
+    Every method raises `SessionNotFound` if there is no such session.
+    """
+
+    __slots__ = ("_house", "id")
+
+    def __init__(self, house: House, session_id: SessionId) -> None:
+        self._house = house
+        self.id = session_id
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Session) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    # Input --------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        text: str,
+        *,
+        attachments: Sequence[Mapping[str, Any]] = (),
+        when_busy: WhenBusy = "queue",
+        idempotency_key: str | None = None,
+        ttl_seconds: float | None = None,
+        if_stopped: Literal["resume", "reject"] = "resume",
+    ) -> Receipt:
+        """Give the session an input; the receipt says that it is durable, and where it is now.
+
+        `when_busy` says what to do if a turn is running: `queue` it, `steer` the turn with it,
+        `interrupt` the turn and run it instead, or `reject` it. Cancelled while it waits, the
+        input may still be accepted; with an `idempotency_key` it can be sent again safely.
+        """
+        event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
+        return await self._send(event, idempotency_key)
+
+    async def prompt(
+        self,
+        text: str,
+        *,
+        attachments: Sequence[Mapping[str, Any]] = (),
+        when_busy: WhenBusy = "queue",
+        idempotency_key: str | None = None,
+        ttl_seconds: float | None = None,
+        if_stopped: Literal["resume", "reject"] = "resume",
+    ) -> TurnResult:
+        """`send`, and wait for the end of the turn that the input began, or was steered into.
+
+        Giving up the wait changes nothing. Raises `InputRefused` if the input was cancelled or
+        expired, and `SessionNotActive` if the session stopped and holds it.
+        """
+        event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
+        seat = self._house.tree.seat(self.id)
+        if seat.results is None:
+            seat.results = Results()
+        pending = Pending(event.input)
+        seat.results.add(pending)
+        try:
+            receipt = await self._send(event, idempotency_key)
+            if receipt.input_id != event.input:
+                seat.results.remove(pending)
+                pending = Pending(receipt.input_id)
+                seat.results.add(pending)
+                settle_from_records(pending, await self._house.store.records(self.id))
+            return await pending.wait()
+        finally:
+            seat.results.remove(pending)
+            self._house.tree.let_go(seat)
+
+    def _input(
+        self,
+        text: str,
+        attachments: Sequence[Mapping[str, Any]],
+        when_busy: WhenBusy,
+        ttl_seconds: float | None,
+        if_stopped: Literal["resume", "reject"],
+    ) -> ev.InputSubmitted:
+        self._house.tree.refuse_if_leaving()
+        known_word("when_busy", when_busy, WhenBusy)
+        known_word("if_stopped", if_stopped, Literal["resume", "reject"])
+        stamp = self._house.stamp()
+        return ev.InputSubmitted(
+            input=InputId(self._house.ids.new("in")),
+            text=text,
+            when_busy=when_busy,
+            expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
+            attachments=self._checked(attachments),
+            if_stopped=if_stopped,
+            **stamp,
+        )
+
+    def _checked(self, attachments: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+        if not attachments:
+            return ()
+        if isinstance(attachments, str) or not all(isinstance(a, Mapping) for a in attachments):
+            raise InputRefused("an attachment is a mapping", hint="give a list of mappings")
+        made = tuple(plain(attachment) for attachment in attachments)
+        size = len(orjson.dumps(made))
+        most = self._house.settings.max_text_bytes
+        if size > most:
+            raise InputTooLarge(
+                f"the attachments have {size} bytes of {most} allowed",
+                hint="put them into files, and attach where these are",
+            )
+        return made  # type: ignore[return-value] # plain() of a mapping is one
+
+    async def _send(
+        self, event: ev.InputSubmitted | ev.SteeringSubmitted, key: str | None
+    ) -> Receipt:
+        receipt = await self._house.tree.ask(self.id, event, idempotency=_idempotency(key, event))
+        assert isinstance(receipt, Receipt)
+        return receipt
+
+    async def steer(
+        self, text: str, *, idempotency_key: str | None = None, ttl_seconds: float | None = None
+    ) -> Receipt:
+        """Guidance for the turn that is running; raises `NotRunning` if none is."""
+        self._house.tree.refuse_if_leaving()
+        stamp = self._house.stamp()
+        event = ev.SteeringSubmitted(
+            input=InputId(self._house.ids.new("in")),
+            text=text,
+            expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
+            **stamp,
+        )
+        return await self._send(event, idempotency_key)
+
+    async def inputs(self) -> list[Input]:
+        """What is accepted and not settled, in the order in which it will run."""
+        return [
+            Input(
+                id=waiting.id,
+                text=waiting.text,
+                status="queued" if waiting.status == "queued" else "staged",
+                position=position,
+                accepted_at=waiting.accepted_at,
+                expires_at=waiting.expires_at,
+            )
+            for position, waiting in enumerate((await self._row()).inputs)
+        ]
+
+    async def edit_input(self, input_id: str, text: str) -> None:
+        """Another text for an input that still waits in the queue."""
+        await self._ask(ev.InputEdited(input=InputId(input_id), text=text, **self._stamp()))
+
+    async def move_input(self, input_id: str, position: int) -> None:
+        """Another place in the queue, from 0."""
+        if isinstance(position, bool) or not isinstance(position, int):
+            raise ConfigError(f"position is {position!r}", hint="give a whole number, from 0")
+        await self._ask(ev.InputMoved(input=InputId(input_id), position=position, **self._stamp()))
+
+    async def promote_input(self, input_id: str) -> Receipt:
+        """Make guidance for the running turn of what waits in the queue."""
+        receipt = await self._ask(ev.InputPromoted(input=InputId(input_id), **self._stamp()))
+        assert isinstance(receipt, Receipt)
+        return receipt
+
+    async def cancel_input(self, input_id: str) -> None:
+        """Cancel an input that still waits in the queue."""
+        await self._ask(ev.InputWithdrawn(input=InputId(input_id), **self._stamp()))
+
+    # Interrupts ---------------------------------------------------------------------------
+
+    async def interrupt(
+        self,
+        scope: Scope = "turn",
+        *,
+        reason: str | None = None,
+        replace_with: str | None = None,
+        queued: Literal["keep", "cancel"] = "keep",
+    ) -> InterruptReport:
+        """Interrupt exactly what is named, and wait until it is over or the ladder at its end.
+
+        With nothing to hit it changes nothing and says so. `replace_with` runs next, before all
+        that waits; `queued="cancel"` cancels that. Giving up the wait does not undo the interrupt.
+        """
+        known_word("queued", queued, Literal["keep", "cancel"])
+        if reason is not None:
+            some_text("reason", reason)
+        began = trio.current_time()
+        replacement = InputId(self._house.ids.new("in")) if replace_with is not None else None
+        event = ev.InterruptRequested(
+            turn=scope.id if isinstance(scope, TurnScope) else None,
+            call=scope.id if isinstance(scope, ToolCall) else None,
+            reason=reason,
+            replacement=replacement,
+            replace_with=replace_with,
+            queued=queued,
+            **self._stamp(),
+        )
+        answer = await self._house.tree.ask(self.id, event, urgent=True)
+        name = _scope_name(scope)
+        if isinstance(answer, InterruptReport):
+            return attrs.evolve(answer, scope=name, seconds=trio.current_time() - began)
+        if not isinstance(answer, UnderWay):
+            # An incarnation that ended has accepted the replacement; its turn is lost by that.
+            return InterruptReport(name, matched=1, stopped=1)
+        report = await self._report(answer, name)
+        return attrs.evolve(report, seconds=trio.current_time() - began)
+
+    async def _report(self, under_way: UnderWay, name: str) -> InterruptReport:
+        turn, call = under_way.turn, under_way.call
+        step: Any = "ask"
+
+        def is_over(session: Row) -> bool:
+            nonlocal step
+            if session.turn is None or session.turn.id != turn:
+                return True
+            step = session.turn.step
+            return call is not None and all(one.id != call for one in session.turn.calls)
+
+        if call is not None:
+            with trio.move_on_after((await self._row()).terms.ladder.ask_seconds) as patience:
+                await self._house.tree.wait_until(self.id, is_over)
+            reached = not patience.cancelled_caught
+        else:
+            session = await self._house.tree.wait_until(self.id, is_over)
+            reached = session.zombie != turn
+        return InterruptReport(
+            name,
+            matched=1,
+            stopped=int(reached),
+            unreachable=int(not reached),
+            ladder_step=None if call is not None else step,
+        )
+
+    # The session as a whole -----------------------------------------------------------------
+
+    async def info(self) -> Info:
+        """One frozen picture of all that is known of it."""
+        seat = self._house.tree.find_seat(self.id)
+        if seat is not None and seat.session is not None and seat.log is not None:
+            await trio.lowlevel.checkpoint()
+            if seat.session is not None and seat.log is not None:
+                return info_of(seat.session, last_seq=seat.log.published)
+        stored = await self._house.tree.stored(self.id)
+        return info_of(stored.row, last_seq=stored.last_seq)
+
+    async def stop(self, *, when: Literal["now", "after_turn"] = "now") -> None:
+        """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
+        known_word("when", when, Literal["now", "after_turn"])
+        await self._house.tree.stop(self.id, "user", after_turn=when == "after_turn")
+
+    async def wait_stopped(self) -> Info:
+        """Wait until it has stopped."""
+        await self._house.tree.wait_until(self.id, lambda session: session.phase == "stopped")
+        return await self.info()
+
+    async def resume(self) -> None:
+        """Start it again: same id, same history, and what was held in its queue runs."""
+        await self._house.tree.resume(self.id)
+
+    async def clear(self) -> None:
+        """Begin a new chapter: an empty conversation, with the old records still there to read."""
+        self._house.tree.refuse_if_leaving()
+        await self._ask(ev.ClearRequested(**self._stamp()))
+
+    async def append(self, role: Literal["user", "agent"], text: str) -> None:
+        """Put a message into the history without a turn."""
+        known_word("role", role, Literal["user", "agent"])
+        await self._ask(ev.MessageAppended(role=role, text=text, **self._stamp()))
+
+    async def fork(self, *, at_turn: str | None = None) -> Session:
+        """A new session with what was said here, up to the end of a turn (the last, if None)."""
+        stored = await self._house.tree.stored(self.id)
+        records = await self._house.store.records(self.id)
+        if at_turn is not None:
+            records = _up_to_turn(records, at_turn)
+        elif stored.row.turn is not None:
+            records = [record for record in records if record.turn_id != stored.row.turn.id]
+        said = messages_of(records)
+        new_id = await self._house.tree.create(plan_of(stored.row), said)
+        return Session(self._house, new_id)
+
+    async def archive(self) -> None:
+        """Make a stopped session read-only, and free its key."""
+        await self._house.tree.archive(self.id)
+
+    async def unarchive(self) -> None:
+        """Undo that; raises `KeyTaken` if another session bears its key now."""
+        await self._house.tree.unarchive(self.id)
+
+    async def set(
+        self,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] | None = None,
+        custom: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Change what is given, and leave what is None."""
+        if title is not None:
+            some_text("title", title)
+        if limits is not None and not isinstance(limits, Limits):
+            raise ConfigError(f"limits is {limits!r}", hint="give supervisor.Limits(...)")
+        await self._ask(
+            ev.DetailsChanged(
+                title=title,
+                tags=None if tags is None else checked_tags(tags),
+                custom=None if custom is None else checked_custom(custom),
+                limits=limits,
+                **self._stamp(),
+            )
+        )
+
+    async def rules(self) -> list[PermissionRule]:
+        """The answers that were given for always."""
+        return list((await self._row()).rules)
+
+    async def remove_rule(self, rule_id: str) -> None:
+        """Take such an answer back."""
+        await self._ask(ev.RuleRemoved(rule=RequestId(rule_id), **self._stamp()))
+
+    # Reading ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def watch(self, *, after: int = 0) -> AsyncIterator[Watcher]:
+        """Records after number `after`, then whatever comes; in every phase, over sleep and stops.
+
+        `async for` gives records once each and in order, deltas in between, and a `Gap` with the
+        numbers of what it was too slow for.
+        """
+        if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+            raise ConfigError(f"after is {after!r}", hint="give the number of a record, or 0")
+        seat = self._house.tree.seat(self.id)
+        watcher = Watcher(self.id, self._house.store, after=after)
+        seat.add_watcher(watcher)
+        try:
+            watcher.begin((await self._house.tree.stored(self.id)).last_seq)
+            yield watcher
+        finally:
+            seat.remove_watcher(watcher)
+            self._house.tree.let_go(seat)
+
+    async def transcript(self) -> list[Message]:
+        """What was said in the chapter that is open, as a person reads it."""
+        await self._row()
+        return messages_of(await self._house.store.records(self.id))
+
+    async def history(self) -> list[TurnRecords]:
+        """All records, grouped by turn."""
+        await self._row()
+        groups: list[tuple[TurnId | None, list[Record]]] = []
+        for record in await self._house.store.records(self.id):
+            if not groups or groups[-1][0] != record.turn_id:
+                groups.append((record.turn_id, []))
+            groups[-1][1].append(record)
+        return [TurnRecords(turn, tuple(records)) for turn, records in groups]
+
+    # Inside -------------------------------------------------------------------------------
+
+    def _stamp(self) -> Any:  # noqa: ANN401 - a Stamp
+        return self._house.stamp()
+
+    async def _ask(self, event: ev.Event) -> Receipt | InterruptReport | UnderWay | None:
+        return await self._house.tree.ask(self.id, event)
+
+    async def _row(self) -> Row:
+        seat = self._house.tree.find_seat(self.id)
+        if seat is not None and seat.session is not None:
+            await trio.lowlevel.checkpoint()
+            if seat.session is not None:
+                return seat.session
+        return (await self._house.tree.stored(self.id)).row
+
+
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Tags, or `ConfigError`."""
+    if isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags):
+        raise ConfigError(f"tags is {tags!r}", hint="give a list of names, none of them blank")
+    for tag in tags:
+        some_text("a tag", tag)
+    return tuple(tags)
+
+
+def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
+    """Custom data, or `ConfigError`."""
+    if not isinstance(custom, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
+    ):
+        raise ConfigError(f"custom is {custom!r}", hint="give a mapping of text to text")
+    made = plain(custom)
+    assert isinstance(made, dict)
+    return made
+
+
+def _idempotency(key: str | None, event: ev.InputSubmitted | ev.SteeringSubmitted) -> Any:  # noqa: ANN401
+    if key is None:
+        return None
+    some_text("idempotency_key", key)
+    said: list[object] = [type(event).__name__, plain(event.text)]
+    if isinstance(event, ev.InputSubmitted):
+        said += [event.when_busy, event.if_stopped, list(event.attachments)]
+    return Idempotency(key, fingerprint(said))
+
+
+def _scope_name(scope: Scope) -> str:
+    match scope:
+        case TurnScope():
+            return "turn"
+        case ToolCall():
+            return "tool_call"
+        case "turn" | "session" | "tree":
+            return scope
+    raise ConfigError(
+        f"scope is {scope!r}",
+        hint='give "turn", "session", "tree", TurnScope(id) or ToolCall(id)',
+    )
+
+
+def _up_to_turn(records: list[Record], at_turn: str) -> list[Record]:
+    for place, record in enumerate(records):
+        if record.kind == "turn_ended" and record.turn_id == at_turn:
+            return records[: place + 1]
+    raise InputRefused(
+        f"no turn {at_turn} has ended in this session",
+        hint="history() lists the turns; leave at_turn out to fork at the end",
+    )

@@ -1,0 +1,84 @@
+"""What all sessions share: the store and its writer, time and names, agents, and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors import Group, Ref
+from supervisor.config import Settings
+from supervisor.core.ids import TurnId
+from supervisor.core.records import Record
+from supervisor.core.session import Terms
+from supervisor.drivers.port import AgentKind, Stamp, Workshop
+from supervisor.store.port import Store
+
+from .clock import Clock
+from .feed import Everything
+from .ids import Ids
+from .inbox import Inbox
+from .timers import Timers
+
+if TYPE_CHECKING:
+    from .tree import Tree
+
+
+class House:
+    """Made once by `open()`, and passed to everyone who works in it."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        agents: Mapping[str, AgentKind],
+        store: Store,
+        writer: Ref,
+        system: Group,
+        nursery: trio.Nursery,
+        workshop: Workshop,
+    ) -> None:
+        self.settings = settings
+        self.agents = agents
+        self.store = store
+        self.writer = writer
+        self.system = system
+        self.nursery = nursery
+        self.workshop = workshop
+        self.clock = Clock()
+        self.ids = Ids()
+        self.timers = Timers()
+        self.inbox = Inbox()
+        self.readers: list[Everything] = []
+        self.tree: Tree
+        # One object for all sessions that leave the settings as they are.
+        self._usual_terms = _terms(settings)
+
+    def terms_of(self, settings: Settings) -> Terms:
+        """What a session made under these settings goes by."""
+        return self._usual_terms if settings is self.settings else _terms(settings)
+
+    def stamp(self) -> Stamp:
+        """What every event brings: when, and an id that nobody has used."""
+        return {"at": self.clock.now(), "fresh": TurnId(self.ids.new("turn"))}
+
+    def published(self, record: Record) -> None:
+        """A record of some session is durable."""
+        if record.kind in ("permission_asked", "permission_answered"):
+            self.inbox.take(record)
+        for reader in self.readers:
+            reader.rouse()
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        queue_cap=settings.queue_cap,
+        max_text_bytes=settings.max_text_bytes,
+        steer_fallback=settings.steer_fallback,
+        ladder=settings.ladder,
+        restart=settings.restart,
+        permission_timeout_seconds=settings.permission_timeout_seconds,
+        suspend_after_seconds=settings.suspend_after_seconds,
+        max_turn_bytes=settings.max_turn_bytes,
+    )

@@ -1,0 +1,86 @@
+"""How a supervisor leaves: turns may end, then they are interrupted; sessions rest; agents let go.
+
+Rule 1: every wait here is bounded, but for the last: a task that shields itself cannot be left
+        behind, so we say whose it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from actors import ActorStopped, MailboxFull
+from supervisor.core import events as ev
+from supervisor.core.session import Phase
+
+if TYPE_CHECKING:
+    from .house import House
+    from .seat import Seat
+
+logger = logging.getLogger("supervisor")
+
+# Beyond the ladder itself, for the commits on the way.
+_MARGIN_SECONDS: Final = 5.0
+
+
+async def leave(house: House, *, patience_seconds: float) -> None:
+    """Refuse new work, let turns end within a bound, interrupt the rest, and rest."""
+    house.tree.is_leaving = True
+    for seat in house.tree.live():
+        _tell(seat, ev.LeaveRequested(**house.stamp()))
+    with trio.move_on_after(patience_seconds):
+        await _wait_until_all_rest(house)
+        return
+    for seat in house.tree.live():
+        _tell(seat, ev.InterruptRequested(reason="shutdown", **house.stamp()))
+    with trio.move_on_after(_longest_ladder(house) + _MARGIN_SECONDS):
+        await _wait_until_all_rest(house)
+
+
+async def wait_for_zombies(house: House) -> None:
+    """Wait for the tasks of abandoned turns, and say whose they are when that takes long."""
+    house.workshop.closing.set()
+    with trio.move_on_after(house.settings.exit_seconds):
+        await _wait_until_no_zombies(house)
+        return
+    for turn, whose in house.workshop.zombies.items():
+        logger.error("leaving is held by agent %s: turn %s will not end", whose, turn)
+
+
+def _tell(seat: Seat, event: ev.Event) -> None:
+    assert seat.ref is not None
+    # If it is over, good; if it is too busy to hear us, it will be cut short.
+    with contextlib.suppress(ActorStopped, MailboxFull):
+        seat.ref.tell(event, urgent=True)
+
+
+async def _wait_until_all_rest(house: House) -> None:
+    for seat in house.tree.live():
+        ref = seat.ref
+        if ref is not None and not _is_held(seat):
+            await house.tree.wait_over(ref)
+
+
+def _is_held(seat: Seat) -> bool:
+    """Whether only a task that will not end keeps it awake."""
+    session = seat.session
+    return (
+        session is not None
+        and session.zombie is not None
+        and session.phase in (Phase.SUSPENDED, Phase.STOPPED)
+    )
+
+
+async def _wait_until_no_zombies(house: House) -> None:
+    while house.workshop.zombies:  # noqa: ASYNC110 - asked rarely, and only on the way out
+        await trio.sleep(0.05)
+    await trio.lowlevel.checkpoint()
+
+
+def _longest_ladder(house: House) -> float:
+    ladders = [seat.session.terms.ladder for seat in house.tree.live() if seat.session is not None]
+    return max((ladder.total_seconds for ladder in ladders), default=0.0) or math.ulp(1.0)

@@ -1,0 +1,280 @@
+"""A session's log: numbers its records, in one place, and merges streamed text into them.
+
+Rule 1: a number is given once, in the order in which things happened, and whatever was given an
+        earlier number goes to the store no later.
+Rule 2: a record is published when its commit, or that of a later one, is known.
+Rule 3: text of one kind is one record until something else happens, 4 KiB, or 250 ms.
+Rule 4: what an agent puts out after it has reported something is numbered after that, though the
+        report has a longer way: it is held until the actor has heard the report.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import trio
+
+from supervisor.core.errors import OutputTooLarge
+from supervisor.core.facts import Fact, Kind, StreamedKind
+from supervisor.core.ids import TurnId
+from supervisor.core.records import Record
+
+from .feed import Delta
+
+if TYPE_CHECKING:
+    from .seat import Seat
+
+PART_BYTES: Final = 4096
+PART_SECONDS: Final = 0.25
+# Output that the store has not taken yet; above it, the agent waits.
+MAX_BACKLOG_BYTES: Final = 65536
+# What a record costs besides its text.
+_RECORD_BYTES: Final = 200
+
+
+_Held: TypeAlias = Callable[[], None]
+
+
+class _Part:
+    """Text that is becoming a record."""
+
+    __slots__ = ("continues", "kind", "name", "pieces", "size", "turn", "width")
+
+    def __init__(self, kind: StreamedKind, name: str, turn: TurnId, *, continues: bool) -> None:
+        self.kind = kind
+        self.name = name
+        self.turn = turn
+        self.continues = continues
+        self.pieces: list[str] = []
+        self.size = 0  # in bytes
+        self.width = 0  # in characters
+
+
+class Output:
+    """What the running turn has put out."""
+
+    __slots__ = ("bytes", "last_kind", "max_bytes", "parts", "pieces", "turn")
+
+    def __init__(self, turn: TurnId, max_bytes: int) -> None:
+        self.turn = turn
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self.parts = 0
+        self.pieces: list[str] = []
+        # The kind of the record before, if it was text; more of it continues that.
+        self.last_kind: StreamedKind | None = None
+
+
+class Log:
+    """Everything that becomes a record of one session goes through here."""
+
+    __slots__ = (
+        "_backlog",
+        "_held",
+        "_output",
+        "_part",
+        "_seat",
+        "_unpublished",
+        "_unsent",
+        "_wait_for_room",
+        "hurry",
+        "last_seq",
+        "published",
+        "scribe_is_busy",
+    )
+
+    def __init__(self, seat: Seat, last_seq: int) -> None:
+        self._seat = seat
+        self.last_seq = last_seq  # the last number given
+        self.published = last_seq  # the last number that everybody may know of
+        self._unsent: list[Record] = []
+        self._unpublished: deque[Record] = deque()
+        self._output: Output | None = None
+        # Reports that the actor has not heard (None), and the output that comes after each.
+        self._held: deque[_Held | None] = deque()
+        self._part: _Part | None = None
+        self._backlog = 0
+        self._wait_for_room: trio.Event | None = None
+        self.scribe_is_busy = False
+        self.hurry: trio.Event | None = None
+
+    # Decisions ----------------------------------------------------------------------------
+
+    def add_facts(self, facts: Iterable[Fact]) -> tuple[Record, ...]:
+        """Number what was decided; give all that the store has not been sent, which now it must."""
+        self.close_part()
+        for fact in facts:
+            self._number(fact.turn, fact.kind, fact.at, fact.body)
+        return self.take_unsent()
+
+    def take_unsent(self) -> tuple[Record, ...]:
+        """What the store must be sent next, in order; the caller sends it, or the log is broken."""
+        unsent, self._unsent = self._unsent, []
+        return tuple(unsent)
+
+    def committed(self, up_to: int) -> None:
+        """Everything up to this number is durable: publish it."""
+        unpublished = self._unpublished
+        while unpublished and unpublished[0].seq <= up_to:
+            record = unpublished.popleft()
+            self.published = record.seq
+            self._seat.publish(record)
+        if not unpublished:
+            self._backlog = 0
+            if self._wait_for_room is not None:
+                self._wait_for_room.set()
+                self._wait_for_room = None
+
+    # Output -------------------------------------------------------------------------------
+
+    def begin_turn(self, turn: TurnId, *, max_bytes: int) -> None:
+        """Output is this turn's from now on."""
+        self._output = Output(turn, max_bytes)
+        self._held.clear()
+
+    def said(self, turn: TurnId) -> str:
+        """All that the agent has said in the turn."""
+        output = self._output
+        return "".join(output.pieces) if output is not None and output.turn == turn else ""
+
+    def add_text(
+        self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
+    ) -> None:
+        """Streamed text: merged into a record, and shown to whoever watches at once."""
+        size = len(text.encode())
+        output = self._grow(turn, size)
+        if output is None:
+            return
+        if kind == "agent_text":
+            output.pieces.append(text)
+        if self._held:
+            self._held.append(
+                lambda: self._merge(output, kind, text, size=size, at=at, continues=continues)
+            )
+        else:
+            self._merge(output, kind, text, size=size, at=at, continues=continues)
+
+    def _merge(
+        self,
+        output: Output,
+        kind: StreamedKind,
+        text: str,
+        *,
+        size: int,
+        at: float,
+        continues: bool,
+    ) -> None:
+        turn = output.turn
+        if self._part is not None and (self._part.kind != kind or not continues):
+            self.close_part(at)
+        if self._part is None:
+            output.parts += 1
+            continues = continues and output.last_kind == kind
+            self._part = _Part(kind, f"{turn}.{output.parts}", turn, continues=continues)
+        part = self._part
+        self._seat.show(Delta(self._seat.id, turn, kind, part.name, part.width, text))
+        part.pieces.append(text)
+        part.size += size
+        part.width += len(text)
+        if part.size >= PART_BYTES:
+            self.close_part(at)
+            self._hurry_up()
+
+    def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
+        """Another record of the turn's output."""
+        if self._grow(turn, _size_of(body)) is None:
+            return
+        if self._held:
+            self._held.append(lambda: self._add(turn, kind, body, at))
+        else:
+            self._add(turn, kind, body, at)
+
+    def _add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
+        self.close_part(at)
+        self._number(turn, kind, at, body)
+        self._hurry_up()
+
+    def hold(self) -> None:
+        """A report is on its way to the actor: what is put out now comes after it."""
+        self._held.append(None)
+
+    def release(self) -> None:
+        """The actor has heard the oldest report that it had not."""
+        held = self._held
+        if held:
+            assert held.popleft() is None
+            while held and (add := held[0]) is not None:
+                held.popleft()
+                add()
+
+    def close_part(self, at: float | None = None) -> None:
+        """Make a record of the text so far."""
+        part = self._part
+        if part is not None:
+            self._part = None
+            body = {"text": "".join(part.pieces), "part": part.name, "continues": part.continues}
+            self._number(part.turn, part.kind, self._seat.now() if at is None else at, body)
+            assert self._output is not None
+            self._output.last_kind = part.kind
+
+    def text_so_far(self) -> Delta | None:
+        """The part that is open, as one delta, for whoever joins in the middle."""
+        part = self._part
+        if part is None:
+            return None
+        text = "".join(part.pieces)
+        return Delta(self._seat.id, part.turn, part.kind, part.name, 0, text)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there is anything that the store has not been sent."""
+        return self._part is not None or bool(self._unsent)
+
+    async def wait_for_room(self) -> None:
+        """Wait until the store has caught up."""
+        while self._backlog > MAX_BACKLOG_BYTES and self._unpublished:
+            if self._wait_for_room is None:
+                self._wait_for_room = trio.Event()
+            await self._wait_for_room.wait()
+        await trio.lowlevel.checkpoint()
+
+    def _grow(self, turn: TurnId, size: int) -> Output | None:
+        output = self._output
+        if output is None or output.turn != turn:
+            return None  # of a turn that is over, and fenced
+        if output.bytes + size > output.max_bytes:
+            raise OutputTooLarge(
+                f"turn {turn} has put out {output.bytes} of {output.max_bytes} bytes already",
+                hint="write large results into files, or raise max_turn_bytes",
+            )
+        output.bytes += size
+        self._backlog += size + _RECORD_BYTES
+        return output
+
+    def _number(
+        self,
+        turn: TurnId | None,
+        kind: Kind,
+        at: float,
+        body: Mapping[str, Any],
+    ) -> None:
+        self.last_seq += 1
+        record = Record(self._seat.id, self.last_seq, at, turn, kind, body)
+        self._unsent.append(record)
+        self._unpublished.append(record)
+        if self._output is not None:
+            self._output.last_kind = None
+
+    def _hurry_up(self) -> None:
+        if self.hurry is not None:
+            self.hurry.set()
+
+
+def _size_of(body: object) -> int:
+    if isinstance(body, Mapping):
+        return sum(_size_of(key) + _size_of(value) for key, value in body.items())
+    if isinstance(body, (list, tuple)):
+        return sum(map(_size_of, body))
+    return len(body) if isinstance(body, str) else 8

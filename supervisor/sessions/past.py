@@ -1,0 +1,79 @@
+"""What was said in a session, as messages: for agents, and for people who read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import overload
+
+import attrs
+
+from supervisor.core.creation import Message
+from supervisor.core.ids import TurnId
+from supervisor.core.records import Record
+
+
+def messages_of(records: Iterable[Record]) -> list[Message]:
+    """What was said, in order; text that was split for storage is whole again."""
+    past = Past()
+    for record in records:
+        past.take(record)
+    return past.messages
+
+
+class Past:
+    """The messages of the chapter that is open, kept while its session is in memory."""
+
+    __slots__ = ("_up_to", "messages")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._up_to = 0
+
+    def take(self, record: Record) -> None:
+        """Add what a record says; one that was taken before changes nothing."""
+        if record.seq <= self._up_to:
+            return
+        self._up_to = record.seq
+        match record.kind:
+            case "user_text":
+                self._add(Message("user", record.body["text"], record.at, record.turn_id))
+            case "agent_text" if record.body.get("continues") and self.messages:
+                last = self.messages[-1]
+                self.messages[-1] = attrs.evolve(last, text=last.text + record.body["text"])
+            case "agent_text":
+                self._add(Message("agent", record.body["text"], record.at, record.turn_id))
+            case "session_cleared":
+                self.messages = []  # a new list: who looks at the old one goes on doing so
+
+    def before(self, turn: TurnId) -> Sequence[Message]:
+        """What was said before that turn, which is the last one."""
+        end = len(self.messages)
+        while end and self.messages[end - 1].turn_id == turn:
+            end -= 1
+        return _View(self.messages, end)
+
+    def _add(self, message: Message) -> None:
+        self.messages.append(message)
+
+
+class _View(Sequence[Message]):
+    """The first messages of a list that grows: nothing is copied for who never looks."""
+
+    __slots__ = ("_end", "_messages")
+
+    def __init__(self, messages: list[Message], end: int) -> None:
+        self._messages = messages
+        self._end = end
+
+    def __len__(self) -> int:
+        return self._end
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        return self._messages[: self._end][index]
+
+    def __repr__(self) -> str:
+        return repr(self._messages[: self._end])

@@ -1,0 +1,176 @@
+"""A session's seat: what outlives its actor's incarnations, and its sleep.
+
+Who watches, who waits, and the state that was adopted last. The actor publishes here; handles wait
+here. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors import Ref
+from supervisor.core.errors import SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.core.records import Record
+from supervisor.core.session import Session
+
+from .feed import Delta, Watcher
+from .past import Past
+from .results import Results
+
+if TYPE_CHECKING:
+    from .house import House
+    from .log import Log
+
+Condition = Callable[[Session], bool]
+
+
+class Wait:
+    """Somebody who waits for the session to be in some state, and the state that it was then."""
+
+    __slots__ = ("condition", "error", "happened", "session")
+
+    def __init__(self, condition: Condition) -> None:
+        self.condition = condition
+        self.happened = trio.Event()
+        self.session: Session | None = None
+        self.error: SupervisorError | None = None
+
+
+class Start:
+    """An actor being started: when that is done, and why it failed if it did."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.error: Exception | None = None
+
+
+class Seat:
+    """One for each session that has an actor, or that somebody watches or waits for."""
+
+    __slots__ = (
+        "_waits",
+        "_watchers",
+        "house",
+        "id",
+        "is_resting",
+        "log",
+        "past",
+        "ref",
+        "results",
+        "session",
+        "start",
+    )
+
+    def __init__(self, house: House, session_id: SessionId) -> None:
+        self.house = house
+        self.id = session_id
+        # The actor, from before its start until its end is known.
+        self.ref: Ref | None = None
+        # Set by the actor when it lays itself to rest: no more messages for this one.
+        self.is_resting = False
+        # The start that is under way, and that everyone who needs the actor waits for.
+        self.start: Start | None = None
+        # The state as of the last commit, while there is an actor.
+        self.session: Session | None = None
+        self.log: Log | None = None
+        self.results: Results | None = None
+        self.past: Past | None = None
+        self._watchers: list[Watcher] | None = None
+        self._waits: list[Wait] | None = None
+
+    def now(self) -> float:
+        """The stamp for what happens now."""
+        return self.house.clock.now()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is a reason to keep it."""
+        return bool(self.ref or self.start or self._watchers or self._waits or self.results)
+
+    # From the actor -----------------------------------------------------------------------
+
+    def adopt(self, session: Session) -> None:
+        """Take over the session's state as of now."""
+        self.session = session
+        if self._waits:
+            for wait in [wait for wait in self._waits if wait.condition(session)]:
+                self._waits.remove(wait)
+                wait.session = session
+                wait.happened.set()
+        if self.results is not None:
+            self.results.look_at(session)
+
+    def publish(self, record: Record) -> None:
+        """Tell everyone: the record is durable."""
+        if self._watchers:
+            for watcher in self._watchers:
+                watcher.push(record)
+        if self.results is not None:
+            self.results.take(record)
+        if self.past is not None:
+            self.past.take(record)
+        self.house.published(record)
+
+    def show(self, delta: Delta) -> None:
+        """Tell those who watch: text is on its way."""
+        if self._watchers:
+            for watcher in self._watchers:
+                watcher.push(delta)
+
+    def vacate(self, error: SupervisorError | None = None) -> None:
+        """The actor is gone; with an error, nobody will come after it."""
+        self.ref = self.session = self.log = self.past = None
+        self.is_resting = False
+        if error is not None:
+            for wait in self._waits or ():
+                wait.error = error
+                wait.happened.set()
+            self._waits = None
+            if self.results is not None:
+                self.results.fail(error)
+
+    def close(self, error: SupervisorError) -> None:
+        """There will never be anything any more."""
+        self.vacate(error)
+        for watcher in self._watchers or ():
+            watcher.end()
+        self._watchers = None
+
+    # From handles -------------------------------------------------------------------------
+
+    def add_wait(self, condition: Condition) -> Wait:
+        """Begin to wait until the session is so; that may be at once."""
+        wait = Wait(condition)
+        if self.session is not None and condition(self.session):
+            wait.session = self.session
+            wait.happened.set()
+            return wait
+        if self._waits is None:
+            self._waits = []
+        self._waits.append(wait)
+        return wait
+
+    def remove_wait(self, wait: Wait) -> None:
+        """It has happened, or is not waited for any more."""
+        if self._waits is not None and wait in self._waits:
+            self._waits.remove(wait)
+
+    def add_watcher(self, watcher: Watcher) -> None:
+        """From now on it gets what is published."""
+        if self._watchers is None:
+            self._watchers = []
+        self._watchers.append(watcher)
+        so_far = self.log.text_so_far() if self.log is not None else None
+        if so_far is not None:
+            watcher.push(so_far)
+
+    def remove_watcher(self, watcher: Watcher) -> None:
+        """It has gone."""
+        if self._watchers is not None:
+            self._watchers.remove(watcher)

@@ -1,0 +1,321 @@
+"""What `supervisor.open()` gives: make sessions, find them, and answer what they ask."""
+
+from __future__ import annotations
+
+import base64
+import os.path
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import attrs
+
+from supervisor.core import events as ev
+from supervisor.core.creation import Plan
+from supervisor.core.errors import (
+    ConfigError,
+    InvalidDecision,
+    PermissionNotFound,
+    SessionNotFound,
+)
+from supervisor.core.ids import SessionKey, as_key, session_id
+from supervisor.core.info import Badge, Info, info_of
+from supervisor.core.limits import Ladder, Limits, Restart
+from supervisor.core.permissions import Permissions
+from supervisor.core.session import Decision, Phase, Terms
+
+from .actor import Idempotency
+from .checks import some_text
+from .feed import Everything
+from .handle import Session, checked_custom, checked_tags
+from .inbox import PermissionRequest
+from .leaving import leave
+from .repeats import fingerprint
+
+if TYPE_CHECKING:
+    from .house import House
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Page(Generic[T]):
+    """Some of a list; `next` is where the rest begins, None at the end."""
+
+    items: tuple[T, ...]
+    next: str | None
+
+
+class Supervisor:
+    """Holds the reins of all sessions of one store."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def create(
+        self,
+        agent: str,
+        *,
+        key: SessionKey | str | None = None,
+        name: str | None = None,
+        title: str | None = None,
+        tags: Sequence[str] = (),
+        custom: Mapping[str, str] | None = None,
+        workspace: str | None = None,
+        limits: Limits | None = None,
+        permissions: Permissions | None = None,
+        restart: Restart | None = None,
+        ladder: Ladder | None = None,
+        queue_cap: int | None = None,
+        max_text_bytes: int | None = None,
+        max_turn_bytes: int | None = None,
+        steer_fallback: Literal["queue", "interrupt"] | None = None,
+        permission_timeout_seconds: float | None = None,
+        suspend_after_seconds: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Session:
+        """Make a session; answers when its agent is up and it is idle.
+
+        What is None is as the settings have it. Raises `AgentUnknown`, `AgentStartFailed`,
+        `KeyTaken`. Giving up the wait does not undo it.
+        """
+        plan = self._plan(
+            agent,
+            key=None if key is None else as_key(key),
+            name=name,
+            title=title,
+            tags=tags,
+            custom=custom or {},
+            workspace=workspace,
+            limits=limits,
+            permissions=permissions,
+            restart=restart,
+            ladder=ladder,
+            queue_cap=queue_cap,
+            max_text_bytes=max_text_bytes,
+            max_turn_bytes=max_turn_bytes,
+            steer_fallback=steer_fallback,
+            permission_timeout_seconds=permission_timeout_seconds,
+            suspend_after_seconds=suspend_after_seconds,
+        )
+        idempotency: Idempotency | None = None
+        if idempotency_key is not None:
+            some_text("idempotency_key", idempotency_key)
+            idempotency = Idempotency(idempotency_key, fingerprint(plan))
+        made = await self._house.tree.create(plan, idempotency=idempotency)
+        return Session(self._house, made)
+
+    async def get_or_create(
+        self,
+        key: SessionKey | str,
+        *,
+        agent: str | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> Session:
+        """The session that bears the key, in any phase; made if there is none.
+
+        `agent` is the key's own unless you name another, and further options are those of `create`.
+        """
+        key = as_key(key)
+        plan = self._plan(agent or key.agent, key=key, **options)
+        return Session(self._house, await self._house.tree.get_or_create(key, plan))
+
+    async def new(
+        self,
+        key: SessionKey | str,
+        *,
+        agent: str | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> Session:
+        """Archive the session that bears the key, and begin another one that does."""
+        key = as_key(key)
+        made = await self._house.tree.replace(
+            key, lambda old: self._plan(agent or old or key.agent, key=key, **options)
+        )
+        return Session(self._house, made)
+
+    async def reset(self, key: SessionKey | str) -> Session:
+        """Begin a new chapter in the session that bears the key."""
+        bearer = self._house.tree.bearer(as_key(key))
+        if bearer is None:
+            raise SessionNotFound(f"no session bears the key {key}", hint="use get_or_create()")
+        session = Session(self._house, bearer)
+        await session.clear()
+        return session
+
+    def session(self, id: str) -> Session:  # noqa: A002 - its public name
+        """A handle, without looking whether there is such a session."""
+        return Session(self._house, session_id(id))
+
+    async def get(self, id: str) -> Session:  # noqa: A002 - its public name
+        """A handle on a session that exists, or `SessionNotFound`."""
+        session = self.session(id)
+        await self._house.tree.stored(session.id)
+        return session
+
+    async def exists(self, id: str) -> bool:  # noqa: A002 - its public name
+        """Whether there is such a session."""
+        try:
+            await self.get(id)
+        except SessionNotFound:
+            return False
+        return True
+
+    async def delete(self, id: str) -> None:  # noqa: A002 - its public name
+        """Stop the session, and leave nothing of it."""
+        await self._house.tree.delete(session_id(id))
+
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        phase: Phase | str | None = None,
+        badge: Badge | None = None,
+        tag: str | None = None,
+        workspace: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        archived: bool | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Info]:
+        """Sessions in the order of their making, those that fit all that is given.
+
+        `cursor` is the `next` of the page before; what is made or deleted meanwhile shifts nothing.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ConfigError(f"limit is {limit!r}", hint="give a whole number of at least 1")
+        after = _decoded(cursor)
+        items: list[Info] = []
+        last = after
+        async for stored in self._house.store.rows(after=after):
+            if len(items) == limit:
+                return Page(tuple(items), _encoded(last))
+            last = stored.number
+            info = info_of(stored.row, last_seq=stored.last_seq)
+            row_key = stored.row.key
+            if (
+                (agent is None or info.agent == agent)
+                and (phase is None or info.phase == phase)
+                and (badge is None or info.badge == badge)
+                and (tag is None or tag in info.tags)
+                and (workspace is None or info.workspace == workspace)
+                and (channel is None or (row_key is not None and row_key.channel == channel))
+                and (peer is None or (row_key is not None and row_key.peer == peer))
+                and (archived is None or info.archived == archived)
+            ):
+                items.append(info)
+        return Page(tuple(items), None)
+
+    # Permissions --------------------------------------------------------------------------
+
+    async def permissions(self) -> tuple[PermissionRequest, ...]:
+        """What waits for a decision, over all sessions, the oldest first."""
+        return self._house.inbox.waiting()
+
+    async def answer(self, request_id: str, decision: Decision) -> None:
+        """Decide; raises `PermissionNotFound`, `PermissionConflict` or `InvalidDecision`."""
+        request = self._house.inbox.find(request_id)
+        if decision not in request.options:
+            raise InvalidDecision(
+                f"request {request.id} does not offer {decision!r}",
+                hint=f"choose one of {', '.join(request.options)}",
+            )
+        event = ev.RequestAnswered(request=request.id, decision=decision, **self._house.stamp())
+        try:
+            await self._house.tree.ask(request.session_id, event, urgent=True)
+        except PermissionNotFound:
+            self._house.inbox.find(request_id)  # says who was faster, if somebody was
+            raise
+
+    # Everything ---------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def watch(self, *, after: int = 0) -> AsyncIterator[Everything]:
+        """The records of all sessions, in the order of their commits, from a position on."""
+        if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+            raise ConfigError(f"after is {after!r}", hint="give a position, or 0")
+        reader = Everything(self._house.store, after=after)
+        self._house.readers.append(reader)
+        try:
+            yield reader
+        finally:
+            self._house.readers.remove(reader)
+
+    async def drain(self) -> None:
+        """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""
+        await leave(self._house, patience_seconds=self._house.settings.exit_seconds)
+
+    # Inside -------------------------------------------------------------------------------
+
+    def _plan(
+        self,
+        agent: str,
+        *,
+        key: SessionKey | None = None,
+        name: str | None = None,
+        title: str | None = None,
+        tags: Sequence[str] = (),
+        custom: Mapping[str, str] | None = None,
+        workspace: str | None = None,
+        limits: Limits | None = None,
+        permissions: Permissions | None = None,
+        **terms: Any,  # noqa: ANN401 - the fields of Terms
+    ) -> Plan:
+        for field, text in (("agent", agent), ("name", name), ("title", title)):
+            if text is not None or field == "agent":
+                some_text(field, text)
+        settings = self._house.settings
+        return Plan(
+            agent=agent,
+            key=key,
+            name=name,
+            title=title,
+            tags=checked_tags(tags),
+            custom=checked_custom(custom or {}),
+            workspace=None if workspace is None else _checked_workspace(workspace),
+            limits=_of_kind("limits", limits, Limits) or settings.limits,
+            permissions=_of_kind("permissions", permissions, Permissions) or Permissions(),
+            terms=self._terms(terms),
+        )
+
+    def _terms(self, given: Mapping[str, Any]) -> Terms:
+        chosen = {name: value for name, value in given.items() if value is not None}
+        unknown = chosen.keys() - {field.name for field in attrs.fields(Terms)}
+        if unknown:
+            names = ", ".join(sorted(field.name for field in attrs.fields(Terms)))
+            raise ConfigError(
+                f"a session has no {', '.join(sorted(unknown))}", hint=f"it has: {names}"
+            )
+        # Checked as settings are, so that the same number is refused with the same words.
+        settings = attrs.evolve(self._house.settings, **chosen) if chosen else self._house.settings
+        return self._house.terms_of(settings)
+
+
+def _of_kind(name: str, value: T | None, kind: type[T]) -> T | None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{name} is {value!r}", hint=f"give supervisor.{kind.__name__}(...)")
+    return value
+
+
+def _checked_workspace(workspace: object) -> str:
+    given = os.fspath(workspace) if isinstance(workspace, os.PathLike) else workspace
+    path = some_text("workspace", given)
+    if "\0" in path:
+        raise ConfigError("workspace has a NUL in it", hint="give the path of a folder")
+    return os.path.abspath(path)  # noqa: PTH100 - normalised, not resolved: it may not exist yet
+
+
+def _encoded(number: int) -> str:
+    return base64.urlsafe_b64encode(str(number).encode()).decode()
+
+
+def _decoded(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    try:
+        return int(base64.urlsafe_b64decode(cursor, validate=True))  # type: ignore[call-arg]
+    except (ValueError, TypeError):
+        raise ConfigError(
+            f"{cursor!r} is no cursor", hint="give the `next` of a page, or None for the first"
+        ) from None

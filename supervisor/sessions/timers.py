@@ -1,0 +1,83 @@
+"""All timers of all sessions, kept by one task.
+
+A task or a cancel scope for each would cost more than the sessions. A timer is in the heap at most
+once: setting it again only changes when it is due, and the heap is told when its turn comes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from itertools import count
+
+import trio
+
+
+class Timer:
+    """Something that is to happen later, unless it is set anew or cleared."""
+
+    __slots__ = ("_ring", "due", "scheduled")
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring: Callable[[], None] | None = ring
+        self.due = math.inf
+        # When the heap will look at it; inf while it is not in there.
+        self.scheduled = math.inf
+
+    def clear(self) -> None:
+        """Not any more."""
+        self.due = math.inf
+
+    def drop(self) -> None:
+        """Never again; lets go of whoever made it."""
+        self.due = math.inf
+        self._ring = None
+
+    def ring(self) -> None:
+        """Its time has come."""
+        if self._ring is not None:
+            self._ring()
+
+
+class Timers:
+    """Sets timers, and runs them."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._numbers = count()
+        self._nap = trio.CancelScope()
+
+    def set(self, timer: Timer, after_seconds: float) -> None:
+        """Let it ring after so many seconds, and not when it was going to."""
+        timer.due = trio.current_time() + after_seconds
+        if timer.due < timer.scheduled:
+            self._schedule(timer)
+
+    def _schedule(self, timer: Timer) -> None:
+        timer.scheduled = timer.due
+        heapq.heappush(self._heap, (timer.due, next(self._numbers), timer))
+        if timer.due < self._nap.deadline:  # noqa: PLR1730 - setting it has a price
+            self._nap.deadline = timer.due
+
+    async def run(self) -> None:
+        """Ring what is due, for ever; runs until cancelled."""
+        while True:
+            self._nap = trio.CancelScope()
+            self._nap.deadline = self._heap[0][0] if self._heap else math.inf
+            with self._nap:
+                await trio.sleep_forever()
+            self._ring_what_is_due()
+
+    def _ring_what_is_due(self) -> None:
+        now = trio.current_time()
+        while self._heap and self._heap[0][0] <= now:
+            at, _, timer = heapq.heappop(self._heap)
+            if at != timer.scheduled:
+                continue  # it was moved forward, and this is where it was before
+            timer.scheduled = math.inf
+            if timer.due <= now:
+                timer.due = math.inf
+                timer.ring()
+            elif timer.due < math.inf:
+                self._schedule(timer)

@@ -1,0 +1,103 @@
+"""Bytes and back: the one place that encodes and decodes what is kept.
+
+Rule 1: decoding is strict. What was not written by `encode` is refused, never bent into shape.
+Rule 2: what many sessions share (terms, limits, permissions) is encoded once.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+from typing import Any, Final, TypeVar, get_origin
+
+import attrs
+import orjson
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn
+
+from supervisor.core.limits import Limits
+from supervisor.core.permissions import Permissions
+from supervisor.core.session import Capabilities, Lineage, Phase, Session, Terms
+
+T = TypeVar("T")
+
+
+def encode(thing: object) -> bytes:
+    """A row or a record, as JSON."""
+    # A session has no slots (see its docstring), so that its fields are at hand as a dict.
+    return orjson.dumps(thing.__dict__ if type(thing) is Session else thing, default=_plain)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """What `encode` made of a `kind`; raises `ValueError` for anything else."""
+    try:
+        return _converter.structure(orjson.loads(data), kind)
+    except Exception as error:
+        raise ValueError(f"these bytes are no {kind.__name__}: {error}") from error
+
+
+def _plain(thing: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
+    kind = type(thing)
+    if kind in _SHARED:
+        return _encoded_once(thing)
+    if attrs.has(kind):
+        return {name: getattr(thing, name) for name in _names(kind)}
+    if kind is frozenset:
+        return sorted(thing)
+    raise TypeError(f"{kind.__name__} cannot be stored")
+
+
+# Frozen, hashable, and the same for nearly every session.
+_SHARED: Final = frozenset({Terms, Limits, Permissions, Capabilities, Lineage})
+
+
+@functools.lru_cache(maxsize=1024)
+def _encoded_once(thing: object) -> orjson.Fragment:
+    kind: Any = type(thing)
+    fields = {name: getattr(thing, name) for name in _names(kind)}
+    return orjson.Fragment(orjson.dumps(fields, default=_plain))
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - any attrs class
+    return tuple(field.name for field in attrs.fields(kind))
+
+
+def _exactly(*kinds: type) -> Any:  # noqa: ANN401 - what cattrs takes as a hook
+    def check(value: object, wanted: type) -> object:
+        if type(value) not in kinds:
+            raise TypeError(f"{value!r} is no {wanted.__name__}")
+        return value
+
+    return check
+
+
+def _any_mapping(value: object, _: object) -> object:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is no mapping")
+    return value
+
+
+def _is_mapping(kind: object) -> bool:
+    return get_origin(kind) is collections.abc.Mapping
+
+
+def _make_converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True, detailed_validation=False)
+    converter.register_structure_hook(int, _exactly(int))
+    converter.register_structure_hook(float, _exactly(float, int))
+    converter.register_structure_hook(str, _exactly(str))
+    converter.register_structure_hook(bool, _exactly(bool))
+    converter.register_structure_hook_func(_is_mapping, _any_mapping)
+    # A word that is an enum's is also a str, and would pass for one.
+    converter.register_structure_hook(Phase, lambda value, _: Phase(value))
+    converter.register_structure_hook_factory(
+        attrs.has,
+        lambda kind: make_dict_structure_fn(
+            kind, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
+        ),
+    )
+    return converter
+
+
+_converter: Final = _make_converter()

@@ -1,0 +1,96 @@
+"""The persistence actor: the only one who writes, many writes in one commit.
+
+Rule 1: whoever asks is answered after the commit, never before.
+Rule 2: what is asked is written in the order of asking; a claim has its place in that order, so
+        the old incarnation's writes are before it, or refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from actors import Actor, Ask, Later, MailboxFull
+from supervisor.core.errors import SupervisorError
+from supervisor.core.ids import SessionId
+
+from .port import Store, Stored, Write
+
+MAX_BATCH: Final = 1_000
+
+
+@attrs.frozen
+class Commit(Ask[SupervisorError | None]):
+    """Make this durable; the answer is None, or why it was refused."""
+
+    write: Write
+
+
+@attrs.frozen
+class Claim(Ask[Stored | None]):
+    """Make the session the asker's own, and say what is there."""
+
+    session_id: SessionId
+
+
+@attrs.frozen
+class Delete(Ask[None]):
+    """Leave nothing of the session."""
+
+    session_id: SessionId
+
+
+class _Flush:
+    """Told to oneself: everything that was in the mailbox before is in the batch by now."""
+
+
+_FLUSH: Final = _Flush()
+
+
+class Writer(Actor):
+    """One for each store, started before and stopped after everyone who writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._batch: list[tuple[Write, Later[SupervisorError | None]]] = []
+        # Whether a _FLUSH is in the mailbox, behind everything that is in the batch. One that comes
+        # when the batch has gone already finds nothing, or the beginning of the next.
+        self._flush_is_due = False
+
+    async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
+        if type(message) is Commit:
+            later: Later[SupervisorError | None] = Later()
+            self._batch.append((message.write, later))
+            if len(self._batch) >= MAX_BATCH:
+                await self._flush()
+            elif not self._flush_is_due:
+                self._flush_soon()
+            return later
+        await self._flush()
+        match message:
+            case Claim(session_id):
+                return await self._store.claim(session_id)
+            case Delete(session_id):
+                return await self._store.delete(session_id)
+            case _:
+                return None
+
+    async def on_stop(self, _: object) -> None:
+        """Whatever was taken in is written, however we end."""
+        await self._flush()
+
+    def _flush_soon(self) -> None:
+        try:
+            self.ref.tell(_FLUSH)
+        except MailboxFull:
+            return  # so there is another message, and with it another chance
+        self._flush_is_due = True
+
+    async def _flush(self) -> None:
+        batch, self._batch = self._batch, []
+        self._flush_is_due = False
+        if batch:
+            answers = await self._store.commit([write for write, _ in batch])
+            for (_, later), answer in zip(batch, answers, strict=True):
+                later.answer(answer)
