@@ -303,7 +303,7 @@ class Session:
     def changed(self, **changes: Any) -> Session:  # noqa: ANN401 - the fields' own types
         """A copy with these fields changed."""
         copy = object.__new__(Session)
-        copy.__dict__.update(self.__dict__, **changes)
+        object.__setattr__(copy, "__dict__", {**self.__dict__, **changes})
         return copy
 
     def find_input(self, input_id: InputId) -> Waiting | None:

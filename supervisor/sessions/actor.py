@@ -98,9 +98,10 @@ class SessionActor(Actor):
             reply = await self._answer(message)
         elif type(message) is Reported:
             await self._hear(message)
-            self.log.release()
-            if self.log.has_output:
-                self.write_soon()
+            if message.office.reports_to(self):
+                self.log.release()
+                if self.log.has_output:
+                    self.write_soon()
         else:
             await self._take(message)
         if self._may_rest():

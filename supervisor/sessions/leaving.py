@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from actors import ActorStopped, MailboxFull
+from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import events as ev
 from supervisor.core.session import Phase
 
@@ -30,15 +30,13 @@ _MARGIN_SECONDS: Final = 5.0
 async def leave(house: House, *, patience_seconds: float) -> None:
     """Refuse new work, let turns end within a bound, interrupt the rest, and rest."""
     house.tree.is_leaving = True
-    for seat in house.tree.live():
-        _tell(seat, ev.LeaveRequested(**house.stamp()))
     with trio.move_on_after(patience_seconds):
-        await _wait_until_all_rest(house)
+        await _have_all_rest(house)
         return
     for seat in house.tree.live():
         _tell(seat, ev.InterruptRequested(reason="shutdown", **house.stamp()))
     with trio.move_on_after(_longest_ladder(house) + _MARGIN_SECONDS):
-        await _wait_until_all_rest(house)
+        await _have_all_rest(house)
 
 
 async def wait_for_zombies(house: House) -> None:
@@ -58,11 +56,16 @@ def _tell(seat: Seat, event: ev.Event) -> None:
         seat.ref.tell(event, urgent=True)
 
 
-async def _wait_until_all_rest(house: House) -> None:
-    for seat in house.tree.live():
-        ref = seat.ref
-        if ref is not None and not _is_held(seat):
-            await house.tree.wait_over(ref)
+async def _have_all_rest(house: House) -> None:
+    """Tell all to rest, also those who come up meanwhile, and wait until they do."""
+    told: set[Ref] = set()
+    await trio.lowlevel.checkpoint()
+    while awake := [seat for seat in house.tree.awake() if not _is_held(seat)]:
+        for seat in awake:
+            if seat.ref is not None and seat.ref not in told:
+                told.add(seat.ref)
+                _tell(seat, ev.LeaveRequested(**house.stamp()))
+        await house.tree.wait_for_rest(awake[0])
 
 
 def _is_held(seat: Seat) -> bool:

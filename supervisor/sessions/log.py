@@ -10,7 +10,6 @@ Rule 4: what an agent puts out after it has reported something is numbered after
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -90,10 +89,12 @@ class Log:
         self.last_seq = last_seq  # the last number given
         self.published = last_seq  # the last number that everybody may know of
         self._unsent: list[Record] = []
-        self._unpublished: deque[Record] = deque()
+        # Numbered, and not known to be durable. Lists, for an empty deque takes 700 bytes, and
+        # most sessions are idle.
+        self._unpublished: list[Record] = []
         self._output: Output | None = None
         # Reports that the actor has not heard (None), and the output that comes after each.
-        self._held: deque[_Held | None] = deque()
+        self._held: list[_Held | None] = []
         self._part: _Part | None = None
         self._backlog = 0
         self._wait_for_room: trio.Event | None = None
@@ -107,6 +108,8 @@ class Log:
         self.close_part()
         for fact in facts:
             self._number(fact.turn, fact.kind, fact.at, fact.body)
+            if fact.kind == "turn_ended":
+                self._output = None  # whatever it still says comes too late, from this line on
         return self.take_unsent()
 
     def take_unsent(self) -> tuple[Record, ...]:
@@ -116,12 +119,13 @@ class Log:
 
     def committed(self, up_to: int) -> None:
         """Everything up to this number is durable: publish it."""
-        unpublished = self._unpublished
-        while unpublished and unpublished[0].seq <= up_to:
-            record = unpublished.popleft()
+        pending = self._unpublished
+        count = up_to - self.published
+        self._unpublished = pending[count:]
+        for record in pending[:count]:
             self.published = record.seq
             self._seat.publish(record)
-        if not unpublished:
+        if not self._unpublished:
             self._backlog = 0
             if self._wait_for_room is not None:
                 self._wait_for_room.set()
@@ -132,7 +136,6 @@ class Log:
     def begin_turn(self, turn: TurnId, *, max_bytes: int) -> None:
         """Output is this turn's from now on."""
         self._output = Output(turn, max_bytes)
-        self._held.clear()
 
     def said(self, turn: TurnId) -> str:
         """All that the agent has said in the turn."""
@@ -166,6 +169,8 @@ class Log:
         at: float,
         continues: bool,
     ) -> None:
+        if self._output is not output:
+            return  # held until its turn was over
         turn = output.turn
         if self._part is not None and (self._part.kind != kind or not continues):
             self.close_part(at)
@@ -192,9 +197,10 @@ class Log:
             self._add(turn, kind, body, at)
 
     def _add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
-        self.close_part(at)
-        self._number(turn, kind, at, body)
-        self._hurry_up()
+        if self._output is not None and self._output.turn == turn:
+            self.close_part(at)
+            self._number(turn, kind, at, body)
+            self._hurry_up()
 
     def hold(self) -> None:
         """A report is on its way to the actor: what is put out now comes after it."""
@@ -203,11 +209,13 @@ class Log:
     def release(self) -> None:
         """The actor has heard the oldest report that it had not."""
         held = self._held
-        if held:
-            assert held.popleft() is None
-            while held and (add := held[0]) is not None:
-                held.popleft()
-                add()
+        assert held
+        assert held[0] is None
+        end = held.index(None, 1) if None in held[1:] else len(held)
+        free, self._held = held[1:end], held[end:]
+        for add in free:
+            assert add is not None
+            add()
 
     def close_part(self, at: float | None = None) -> None:
         """Make a record of the text so far."""
@@ -216,8 +224,8 @@ class Log:
             self._part = None
             body = {"text": "".join(part.pieces), "part": part.name, "continues": part.continues}
             self._number(part.turn, part.kind, self._seat.now() if at is None else at, body)
-            assert self._output is not None
-            self._output.last_kind = part.kind
+            if self._output is not None:
+                self._output.last_kind = part.kind
 
     def text_so_far(self) -> Delta | None:
         """The part that is open, as one delta, for whoever joins in the middle."""

@@ -44,6 +44,10 @@ class Office:
         # Set when the session has let this agent go; of what comes later only ends are news.
         self.is_closed = False
 
+    def reports_to(self, actor: SessionActor) -> bool:
+        """Whether it is of this incarnation, and not of one before."""
+        return self._actor is actor
+
     @property
     def session_id(self) -> SessionId:
         return self._actor.seat.id

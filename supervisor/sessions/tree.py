@@ -6,7 +6,6 @@ Rule 2: what has several steps is carried through, even if whoever asked for it 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
@@ -31,7 +30,8 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Cause, Phase, Session
-from supervisor.core.step import InterruptReport, Receipt, Refused, UnderWay
+from supervisor.core.step import InterruptReport, Receipt, Refused, Reply, UnderWay
+from supervisor.core.table import decide
 from supervisor.store.port import Kept, Stored, Write
 from supervisor.store.writer import Commit, Delete
 
@@ -121,6 +121,17 @@ class Tree:
         """The seats of all sessions that have an actor."""
         return [seat for seat in self._seats.values() if seat.ref is not None]
 
+    def awake(self) -> list[Seat]:
+        """The seats of all sessions that have an actor, or will in a moment."""
+        return [seat for seat in self._seats.values() if seat.ref is not None or seat.start]
+
+    async def wait_for_rest(self, seat: Seat) -> None:
+        """Wait until the session's actor has ended, or, if it is only starting, is up."""
+        if seat.start is not None:
+            await seat.start.done.wait()
+        elif seat.ref is not None:
+            await self.wait_over(seat.ref)
+
     async def reach(self, session_id: SessionId, *, not_this: Ref | None = None) -> Ref:
         """The session's actor, started from its row if it has none; raises `SessionNotFound`.
 
@@ -145,7 +156,6 @@ class Tree:
         try:
             if seat.ref is not None:
                 await self.wait_over(seat.ref)
-                seat.vacate()
             ref = await self._house.system.start(
                 lambda: SessionActor(seat),
                 name=seat.id,
@@ -409,6 +419,11 @@ class Tree:
         """
         ref: Ref | None = None
         problem: Exception | None = None
+        if idempotency is None and also is None and self._sleeps(session_id):
+            # What changes nothing need not wake it: the row decides that as well as the actor.
+            step = decide((await self.stored(session_id)).row, event)
+            if self._sleeps(session_id) and not step.facts and not step.effects:
+                return _value(step.reply)
         for _ in range(_TRIES):
             ref = await self.reach(session_id, not_this=ref)
             request = Request(event, idempotency, again=problem is not None, also=also)
@@ -423,14 +438,15 @@ class Tree:
             except Exception as error:  # noqa: BLE001 - it ended before it answered
                 problem = error
                 continue
-            if isinstance(reply, Refused):
-                raise reply.error
-            assert reply is not None
-            return reply.value
+            return _value(reply)
         raise SessionNotActive(
             f"session {session_id} did not answer: {problem}",
             hint="what was accepted is kept; look at the log, then try again",
         ) from problem
+
+    def _sleeps(self, session_id: SessionId) -> bool:
+        seat = self._seats.get(session_id)
+        return seat is None or (seat.ref is None and seat.start is None)
 
     async def wait_until(self, session_id: SessionId, condition: Condition) -> Session:
         """Wait until the session is so, whether it is awake, sleeps or wakes meanwhile."""
@@ -462,11 +478,14 @@ class Tree:
         if refusal is not None:
             raise refusal
 
-    @staticmethod
-    async def wait_over(ref: Ref) -> None:
-        """Wait until that actor has ended, however it ended."""
-        with contextlib.suppress(GaveUp):
-            await ref.wait_stopped()
+    async def wait_over(self, ref: Ref) -> None:
+        """Wait until that actor has ended, and forget it, sooner than the undertaker would."""
+        reason: object
+        try:
+            reason = await ref.wait_stopped()
+        except GaveUp as gave_up:
+            reason = gave_up
+        self.bury(ref, reason)
 
     async def carry_through(self, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
         """Do the work in a task of its own and wait for it: giving up the wait does not undo it."""
@@ -484,6 +503,13 @@ class Tree:
         self._house.nursery.start_soon(do)
         await done.wait()
         return result[0].unwrap()
+
+
+def _value(reply: Reply | None) -> Receipt | InterruptReport | UnderWay | None:
+    assert reply is not None
+    if isinstance(reply, Refused):
+        raise reply.error
+    return reply.value
 
 
 def _not_found(session_id: SessionId) -> SessionNotFound:

@@ -7,7 +7,6 @@ Rule 2: what many sessions share (terms, limits, permissions) is encoded once.
 from __future__ import annotations
 
 import collections.abc
-import functools
 from typing import Any, Final, TypeVar, get_origin
 
 import attrs
@@ -17,15 +16,30 @@ from cattrs.gen import make_dict_structure_fn
 
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Capabilities, Lineage, Phase, Session, Terms
+from supervisor.core.records import Record
+from supervisor.core.session import Agent, Lineage, Phase, Session, Terms
 
 T = TypeVar("T")
 
 
 def encode(thing: object) -> bytes:
     """A row or a record, as JSON."""
-    # A session has no slots (see its docstring), so that its fields are at hand as a dict.
-    return orjson.dumps(thing.__dict__ if type(thing) is Session else thing, default=_plain)
+    # A session has no slots (see its docstring), so that its fields are at hand as a dict; and
+    # these two are written several times a turn.
+    if type(thing) is Session:
+        return orjson.dumps(thing.__dict__, default=_plain)
+    if type(thing) is Record:
+        return orjson.dumps(
+            {
+                "session_id": thing.session_id,
+                "seq": thing.seq,
+                "at": thing.at,
+                "turn_id": thing.turn_id,
+                "kind": thing.kind,
+                "body": thing.body,
+            }
+        )
+    return orjson.dumps(thing, default=_plain)
 
 
 def decode(data: bytes, kind: type[T]) -> T:
@@ -39,28 +53,35 @@ def decode(data: bytes, kind: type[T]) -> T:
 def _plain(thing: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
     kind = type(thing)
     if kind in _SHARED:
-        return _encoded_once(thing)
+        known = _encoded.get(id(thing))
+        return known[1] if known is not None and known[0] is thing else _encode_shared(thing)
     if attrs.has(kind):
-        return {name: getattr(thing, name) for name in _names(kind)}
+        return _fields(thing)
     if kind is frozenset:
         return sorted(thing)
     raise TypeError(f"{kind.__name__} cannot be stored")
 
 
-# Frozen, hashable, and the same for nearly every session.
-_SHARED: Final = frozenset({Terms, Limits, Permissions, Capabilities, Lineage})
+# Frozen, and one object for nearly every session.
+_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage})
 
 
-@functools.lru_cache(maxsize=1024)
-def _encoded_once(thing: object) -> orjson.Fragment:
-    kind: Any = type(thing)
-    fields = {name: getattr(thing, name) for name in _names(kind)}
-    return orjson.Fragment(orjson.dumps(fields, default=_plain))
+# By identity, which is quicker to look at than they are to compare; the object is kept with its
+# bytes, so that no other can come to have its id.
+_encoded: Final[dict[int, tuple[object, orjson.Fragment]]] = {}
+_MAX_ENCODED: Final = 1024
 
 
-@functools.cache
-def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - any attrs class
-    return tuple(field.name for field in attrs.fields(kind))
+def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHARED
+    fragment = orjson.Fragment(orjson.dumps(_fields(thing), default=_plain))
+    if len(_encoded) >= _MAX_ENCODED:
+        _encoded.clear()
+    _encoded[id(thing)] = (thing, fragment)
+    return fragment
+
+
+def _fields(thing: Any) -> dict[str, Any]:  # noqa: ANN401 - of any attrs class
+    return {field.name: getattr(thing, field.name) for field in attrs.fields(type(thing))}
 
 
 def _exactly(*kinds: type) -> Any:  # noqa: ANN401 - what cattrs takes as a hook
