@@ -10,6 +10,7 @@ Rule 4: what an agent puts out in mid-turn (text, thoughts, updates) changes no 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -180,10 +181,15 @@ def _stopped(session: Session, body: Body, _: Fact) -> Changes:
 
 
 def _agent_attached(_: Session, body: Body, __: Fact) -> Changes:
-    able = dict(body["capabilities"])
-    able["ladder"] = tuple(able["ladder"])
-    agent = Agent(Capabilities(**able), session_id=body["agent_session_id"], pid=body["pid"])
-    return {"agent": agent}
+    able = body["capabilities"]
+    capabilities = _capabilities(
+        able["steering"], able["cancels_calls"], able["loads_sessions"], tuple(able["ladder"])
+    )
+    return {"agent": Agent(capabilities, session_id=body["agent_session_id"], pid=body["pid"])}
+
+
+# There are as many as there are kinds of agents, and as many agents as there are sessions.
+_capabilities: Final = functools.lru_cache(maxsize=256)(Capabilities)
 
 
 def _accepted(session: Session, body: Body, fact: Fact) -> Changes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, assert_never, get_args
 
 import attrs
 import trio
@@ -72,8 +72,9 @@ class SessionActor(Actor):
         self._driver: Driver | None = None
         self._office: Office | None = None
         # Agents that were told to close and have not said that they have.
-        self._closing: list[Office] = []
-        self._timers: dict[str, Timer] = {}
+        self._closing: tuple[Office, ...] = ()
+        # A list: there are few, and a dict for each session would be dearer than looking.
+        self._timers: list[Timer] = []
 
     async def on_start(self) -> None:
         stored = await self._house.writer.ask(Claim(self.seat.id), timeout_seconds=math.inf)
@@ -117,7 +118,7 @@ class SessionActor(Actor):
             assert self._office is not None
             self._office.is_closed = True
             self._driver.drop()
-        for timer in self._timers.values():
+        for timer in self._timers:
             timer.drop()
         self._timers.clear()
 
@@ -196,7 +197,7 @@ class SessionActor(Actor):
         office, event = news.office, news.event
         if type(event) is ev.AgentClosed:
             if office in self._closing:
-                self._closing.remove(office)
+                self._closing = tuple(one for one in self._closing if one is not office)
                 if not self._closing:
                     await self._take(event)
         elif type(event) is ev.ZombieEnded:
@@ -266,7 +267,7 @@ class SessionActor(Actor):
         driver, office = self._driver, self._office
         if driver is not None and office is not None:
             self._let_go()
-            self._closing.append(office)
+            self._closing += (office,)
             driver.close()
         elif not self._closing:
             self._tell_oneself(ev.AgentClosed(**self._house.stamp()))
@@ -278,23 +279,28 @@ class SessionActor(Actor):
 
     # Timers -----------------------------------------------------------------------------------
 
-    def _set_timer(self, name: do.TimerName | RequestId, after_seconds: float) -> None:
+    def _set_timer(self, name: str, after_seconds: float) -> None:
         if after_seconds == math.inf:
             return
-        timer = self._timers.get(name)
+        timer = self._find_timer(name)
         if timer is None:
-            timer = self._timers[name] = Timer(lambda: self._ring(name))
+            timer = Timer(name, self._ring)
+            self._timers.append(timer)
         self._house.timers.set(timer, after_seconds)
 
     def _clear_timer(self, name: str) -> None:
-        if name in ("ladder", "suspend", "backoff", "expiry"):
-            timer = self._timers.get(name)
-            if timer is not None:
-                timer.clear()
-        else:  # a request's own, which is never set again
-            timer = self._timers.pop(name, None)
-            if timer is not None:
+        timer = self._find_timer(name)
+        if timer is not None:
+            timer.clear()
+            if name not in get_args(do.TimerName):  # a request's own, which is never set again
                 timer.drop()
+                self._timers.remove(timer)
+
+    def _find_timer(self, name: str) -> Timer | None:
+        for timer in self._timers:
+            if timer.name == name:
+                return timer
+        return None
 
     def _ring(self, name: str) -> None:
         """A timer is due: tell oneself what that means now, if it still means anything."""
@@ -317,14 +323,14 @@ class SessionActor(Actor):
         try:
             self.ref.tell(event, urgent=True)
         except MailboxFull:
-            self._house.timers.set(self._timers[name], _RETRY_SECONDS)
+            self._set_timer(name, _RETRY_SECONDS)
         except ActorStopped:
             pass
 
     def _tell_oneself(self, event: ev.Event) -> None:
         office = Office(self, self.ref)
         if type(event) is ev.AgentClosed:
-            self._closing.append(office)
+            self._closing += (office,)
         office.report_surely(event)
 
     # Output -----------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class Log:
         self._unpublished: list[Record] = []
         self._output: Output | None = None
         # Reports that the actor has not heard (None), and the output that comes after each.
-        self._held: list[_Held | None] = []
+        self._held: list[_Held | None] | None = None
         self._part: _Part | None = None
         self._backlog = 0
         self._wait_for_room: trio.Event | None = None
@@ -204,6 +204,8 @@ class Log:
 
     def hold(self) -> None:
         """A report is on its way to the actor: what is put out now comes after it."""
+        if self._held is None:
+            self._held = []
         self._held.append(None)
 
     def release(self) -> None:
@@ -212,7 +214,7 @@ class Log:
         assert held
         assert held[0] is None
         end = held.index(None, 1) if None in held[1:] else len(held)
-        free, self._held = held[1:end], held[end:]
+        free, self._held = held[1:end], held[end:] or None
         for add in free:
             assert add is not None
             add()

@@ -15,12 +15,16 @@ import trio
 
 
 class Timer:
-    """Something that is to happen later, unless it is set anew or cleared."""
+    """Something that is to happen later, unless it is set anew or cleared.
 
-    __slots__ = ("_ring", "due", "scheduled")
+    Then `ring` is called with the timer's name.
+    """
 
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self._ring: Callable[[], None] | None = ring
+    __slots__ = ("_ring", "due", "name", "scheduled")
+
+    def __init__(self, name: str, ring: Callable[[str], None]) -> None:
+        self.name = name
+        self._ring: Callable[[str], None] | None = ring
         self.due = math.inf
         # When the heap will look at it; inf while it is not in there.
         self.scheduled = math.inf
@@ -37,7 +41,7 @@ class Timer:
     def ring(self) -> None:
         """Its time has come."""
         if self._ring is not None:
-            self._ring()
+            self._ring(self.name)
 
 
 class Timers:

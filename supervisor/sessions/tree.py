@@ -6,6 +6,7 @@ Rule 2: what has several steps is carried through, even if whoever asked for it 
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
@@ -157,7 +158,7 @@ class Tree:
             if seat.ref is not None:
                 await self.wait_over(seat.ref)
             ref = await self._house.system.start(
-                lambda: SessionActor(seat),
+                functools.partial(SessionActor, seat),
                 name=seat.id,
                 restart=RESTART,
                 shutdown_seconds=SHUTDOWN_SECONDS,

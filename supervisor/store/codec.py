@@ -17,7 +17,7 @@ from cattrs.gen import make_dict_structure_fn
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
-from supervisor.core.session import Agent, Lineage, Phase, Session, Terms
+from supervisor.core.session import Capabilities, Lineage, Phase, Session, Terms
 
 T = TypeVar("T")
 
@@ -27,7 +27,10 @@ def encode(thing: object) -> bytes:
     # A session has no slots (see its docstring), so that its fields are at hand as a dict; and
     # these two are written several times a turn.
     if type(thing) is Session:
-        return orjson.dumps(thing.__dict__, default=_plain)
+        # What is empty (None, 0, no items) is left out: reading gives the field's default, and for
+        # every field that can be empty, empty is the default. A test holds us to that.
+        there = {name: value for name, value in thing.__dict__.items() if value}
+        return orjson.dumps(there, default=_plain)
     if type(thing) is Record:
         return orjson.dumps(
             {
@@ -63,7 +66,7 @@ def _plain(thing: Any) -> object:  # noqa: ANN401 - whatever orjson does not kno
 
 
 # Frozen, and one object for nearly every session.
-_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage})
+_SHARED: Final = frozenset({Terms, Limits, Permissions, Capabilities, Lineage})
 
 
 # By identity, which is quicker to look at than they are to compare; the object is kept with its
@@ -78,6 +81,16 @@ def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHA
         _encoded.clear()
     _encoded[id(thing)] = (thing, fragment)
     return fragment
+
+
+_known: Final[dict[object, object]] = {}
+
+
+def _the_same(thing: object) -> object:
+    """One object for all that are equal to it, so that sessions which were read share it again."""
+    if len(_known) >= _MAX_ENCODED:
+        _known.clear()
+    return _known.setdefault(thing, thing)
 
 
 def _fields(thing: Any) -> dict[str, Any]:  # noqa: ANN401 - of any attrs class
@@ -112,12 +125,16 @@ def _make_converter() -> Converter:
     converter.register_structure_hook_func(_is_mapping, _any_mapping)
     # A word that is an enum's is also a str, and would pass for one.
     converter.register_structure_hook(Phase, lambda value, _: Phase(value))
-    converter.register_structure_hook_factory(
-        attrs.has,
-        lambda kind: make_dict_structure_fn(
+
+    def hook_for(kind: Any) -> Any:  # noqa: ANN401 - what cattrs takes and gives
+        structure = make_dict_structure_fn(
             kind, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
-        ),
-    )
+        )
+        if kind not in _SHARED:
+            return structure
+        return lambda value, wanted: _the_same(structure(value, wanted))
+
+    converter.register_structure_hook_factory(attrs.has, hook_for)
     return converter
 
 
