@@ -48,7 +48,8 @@ async def open(  # noqa: A001 - its public name is supervisor.open
         )
     known = _by_name(agents)
     failure: BaseException | None = None
-    async with actors.open_actors(stop_order="together") as system:
+    # Last started, first stopped: the writer outlives everyone who writes.
+    async with actors.open_actors() as system:
         store = MemoryStore()
         writer = await system.start(
             lambda: Writer(store),

@@ -35,6 +35,14 @@ class Happened:
     fresh: TurnId
 
 
+@attrs.frozen
+class Said:
+    """What the agent has said in the open turn, for ends at which nobody else tells."""
+
+    text: str = ""
+    messages: int = 0
+
+
 # From callers, who wait for a reply ------------------------------------------------------
 
 
@@ -46,6 +54,8 @@ class InputSubmitted(Happened):
     source: Source = "user"
     expires_at: float | None = None
     attachments: tuple[Mapping[str, Any], ...] = ()
+    attachment_bytes: int = 0
+    queued: Literal["keep", "cancel"] = "keep"  # for when_busy="interrupt"
     if_stopped: Literal["resume", "reject"] = "resume"
 
 
@@ -171,6 +181,7 @@ class AgentExited(Happened):
 
     failure: Failure | None = None
     jitter: float = 0.0
+    said: Said = Said()
 
 
 @attrs.frozen(kw_only=True)
@@ -179,6 +190,7 @@ class TurnEnded(Happened):
     outcome: Outcome
     stop_reason: str | None = None
     text: str = ""
+    messages: int = 0
     error: str | None = None
 
 
@@ -235,6 +247,7 @@ class UsageReported(Happened):
 class LadderElapsed(Happened):
     turn: TurnId
     step: LadderStep
+    said: Said = Said()
 
 
 @attrs.frozen(kw_only=True)
@@ -269,6 +282,7 @@ class Claimed(Happened):
 
     epoch: int
     undead: bool = False
+    said: Said = Said()
 
 
 @attrs.frozen(kw_only=True)
@@ -276,6 +290,7 @@ class SupervisorRestarted(Happened):
     """The whole supervisor died and is back; of the agents nothing is left."""
 
     epoch: int
+    said: Said = Said()
 
 
 @attrs.frozen(kw_only=True)

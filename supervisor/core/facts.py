@@ -346,7 +346,7 @@ def _turn_ended(session: Session, body: Body, fact: Fact) -> Changes:
         "turn": None,
         "phase": Phase.IDLE if busy else session.phase,
         "zombie": TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
-        "messages": session.messages + bool(body["text"]),
+        "messages": session.messages + body["messages"],
         "last_active_at": fact.at,
     }
 

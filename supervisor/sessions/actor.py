@@ -29,6 +29,7 @@ from supervisor.store.writer import Claim, Commit
 
 from .log import PART_SECONDS, Log
 from .office import Office, Reported
+from .past import said_in
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .seat import Seat
 from .timers import Timer
@@ -85,9 +86,12 @@ class SessionActor(Actor):
         self.log = Log(self.seat, stored.last_seq)
         self.seat.log = self.log
         turn = stored.row.turn
+        said = ev.Said()
+        if turn is not None:
+            said = said_in(await self._house.store.records(self.seat.id), turn.id)
         undead = turn is not None and turn.id in self._house.workshop.zombies
         await self._take(
-            ev.Claimed(epoch=stored.epoch, undead=undead, **self._house.stamp()),
+            ev.Claimed(epoch=stored.epoch, undead=undead, said=said, **self._house.stamp())
         )
         zombie = self.session.zombie
         if zombie is not None and zombie not in self._house.workshop.zombies:
@@ -205,6 +209,10 @@ class SessionActor(Actor):
         elif not office.is_closed:
             if type(event) is ev.AgentExited:
                 self._let_go()
+                turn = self.session.turn
+                event = attrs.evolve(event, said=self.log.said(turn.id) if turn else ev.Said())
+            elif type(event) is ev.TurnEnded:
+                event = attrs.evolve(event, messages=self.log.said(event.turn).messages)
             await self._take(event)
 
     def _may_rest(self) -> bool:
@@ -311,7 +319,8 @@ class SessionActor(Actor):
             case "ladder":
                 if turn is None or turn.step is None:
                     return
-                event = ev.LadderElapsed(turn=turn.id, step=turn.step, **stamp)
+                said = self.log.said(turn.id)
+                event = ev.LadderElapsed(turn=turn.id, step=turn.step, said=said, **stamp)
             case "suspend":
                 event = ev.IdleElapsed(**stamp)
             case "backoff":

@@ -8,6 +8,7 @@ Rule 2: a watcher sees each record at most once, in order.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -146,9 +147,10 @@ class Everything:
     `position` is that of the last record it gave: begin after it to go on from there.
     """
 
-    def __init__(self, store: Store, *, after: int) -> None:
+    def __init__(self, store: Store, *, after: int, is_published: Callable[[Record], bool]) -> None:
         self.position = after
         self._store = store
+        self._is_published = is_published
         self._page: deque[tuple[int, Record]] = deque()
         self._ended = False
         self._news = False
@@ -172,7 +174,11 @@ class Everything:
     async def __anext__(self) -> Record:
         while not self._page:
             self._news = False
-            self._page.extend(await self._store.all_records(after=self.position, limit=_PAGE))
+            for position, record in await self._store.all_records(after=self.position, limit=_PAGE):
+                # Committed, but its session has not adopted it: we are told when it has.
+                if not self._is_published(record):
+                    break
+                self._page.append((position, record))
             if self._page or self._news:
                 continue
             if self._ended:

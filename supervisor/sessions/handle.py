@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
@@ -12,7 +12,7 @@ import trio
 
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, plan_of
-from supervisor.core.errors import ConfigError, InputRefused, InputTooLarge
+from supervisor.core.errors import ConfigError, InputRefused
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info, info_of
 from supervisor.core.limits import Limits
@@ -102,14 +102,19 @@ class Session:
         idempotency_key: str | None = None,
         ttl_seconds: float | None = None,
         if_stopped: Literal["resume", "reject"] = "resume",
+        queued: Literal["keep", "cancel"] = "keep",
     ) -> Receipt:
         """Give the session an input; the receipt says that it is durable, and where it is now.
 
         `when_busy` says what to do if a turn is running: `queue` it, `steer` the turn with it,
-        `interrupt` the turn and run it instead, or `reject` it. Cancelled while it waits, the
-        input may still be accepted; with an `idempotency_key` it can be sent again safely.
+        `interrupt` the turn and run it instead (with `queued="cancel"`, instead of all that waits
+        too), or `reject` it. Cancelled while it waits, the input may still be accepted; with an
+        `idempotency_key` it can be sent again safely.
         """
+        known_word("queued", queued, Literal["keep", "cancel"])
         event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
+        if queued == "cancel":
+            event = attrs.evolve(event, queued=queued)
         return await self._send(event, idempotency_key)
 
     async def prompt(
@@ -128,21 +133,47 @@ class Session:
         expired, and `SessionNotActive` if the session stopped and holds it.
         """
         event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
+        with self._waiting_for(event.input) as pending:
+            receipt = await self._send(event, idempotency_key)
+            if receipt.input_id == event.input:
+                return await pending.wait()
+        return await self.result(receipt.input_id)
+
+    async def result(self, input_id: str) -> TurnResult:
+        """Wait for the end of the turn that an input began, or was steered into.
+
+        For an input that is over the answer comes at once. Raises as `prompt` does, and
+        `InputRefused` if no such input was ever accepted.
+        """
+        with self._waiting_for(InputId(input_id)) as pending:
+            row = await self._row()
+            records = await self._house.store.records(self.id)
+            if not any(
+                record.kind == "input_accepted" and record.body["input_id"] == input_id
+                for record in records
+            ):
+                raise InputRefused(
+                    f"session {self.id} has accepted no input {input_id!r}",
+                    hint="the receipt of send() has the id",
+                )
+            settle_from_records(pending, records)
+            if row.phase == "stopped":
+                pending.held_by(row)
+            return await pending.wait()
+
+    @contextmanager
+    def _waiting_for(self, input_id: InputId) -> Iterator[Pending]:
+        """Be told what becomes of the input, from now on."""
         seat = self._house.tree.seat(self.id)
         if seat.results is None:
             seat.results = Results()
-        pending = Pending(event.input)
-        seat.results.add(pending)
+        results = seat.results
+        pending = Pending(input_id)
+        results.add(pending)
         try:
-            receipt = await self._send(event, idempotency_key)
-            if receipt.input_id != event.input:
-                seat.results.remove(pending)
-                pending = Pending(receipt.input_id)
-                seat.results.add(pending)
-                settle_from_records(pending, await self._house.store.records(self.id))
-            return await pending.wait()
+            yield pending
         finally:
-            seat.results.remove(pending)
+            results.remove(pending)
             self._house.tree.let_go(seat)
 
     def _input(
@@ -156,31 +187,18 @@ class Session:
         self._house.tree.refuse_if_leaving()
         known_word("when_busy", when_busy, WhenBusy)
         known_word("if_stopped", if_stopped, Literal["resume", "reject"])
+        attached = checked_attachments(attachments)
         stamp = self._house.stamp()
         return ev.InputSubmitted(
             input=InputId(self._house.ids.new("in")),
             text=text,
             when_busy=when_busy,
             expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
-            attachments=self._checked(attachments),
+            attachments=attached,
+            attachment_bytes=len(orjson.dumps(attached)) if attached else 0,
             if_stopped=if_stopped,
             **stamp,
         )
-
-    def _checked(self, attachments: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-        if not attachments:
-            return ()
-        if isinstance(attachments, str) or not all(isinstance(a, Mapping) for a in attachments):
-            raise InputRefused("an attachment is a mapping", hint="give a list of mappings")
-        made = tuple(plain(attachment) for attachment in attachments)
-        size = len(orjson.dumps(made))
-        most = self._house.settings.max_text_bytes
-        if size > most:
-            raise InputTooLarge(
-                f"the attachments have {size} bytes of {most} allowed",
-                hint="put them into files, and attach where these are",
-            )
-        return made  # type: ignore[return-value] # plain() of a mapping is one
 
     async def _send(
         self, event: ev.InputSubmitted | ev.SteeringSubmitted, key: str | None
@@ -255,6 +273,11 @@ class Session:
         known_word("queued", queued, Literal["keep", "cancel"])
         if reason is not None:
             some_text("reason", reason)
+        if isinstance(scope, ToolCall) and (replace_with is not None or queued == "cancel"):
+            raise ConfigError(
+                "a tool call is interrupted alone: nothing replaces it, and the queue stays",
+                hint="interrupt the turn, or send() the text",
+            )
         began = trio.current_time()
         replacement = InputId(self._house.ids.new("in")) if replace_with is not None else None
         event = ev.InterruptRequested(
@@ -442,6 +465,15 @@ class Session:
         return (await self._house.tree.stored(self.id)).row
 
 
+def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Attachments as plain data, or `InputRefused`."""
+    if not given:
+        return ()
+    if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
+        raise InputRefused(f"attachments is {given!r}", hint="give a list of mappings")
+    return tuple(plain(attachment) for attachment in given)  # type: ignore[misc]
+
+
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Tags, or `ConfigError`."""
     if isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags):
@@ -468,7 +500,7 @@ def _idempotency(key: str | None, event: ev.InputSubmitted | ev.SteeringSubmitte
     some_text("idempotency_key", key)
     said: list[object] = [type(event).__name__, plain(event.text)]
     if isinstance(event, ev.InputSubmitted):
-        said += [event.when_busy, event.if_stopped, list(event.attachments)]
+        said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
     return Idempotency(key, fingerprint(said))
 
 

@@ -63,6 +63,11 @@ class House:
         """What every event brings: when, and an id that nobody has used."""
         return {"at": self.clock.now(), "fresh": TurnId(self.ids.new("turn"))}
 
+    def is_published(self, record: Record) -> bool:
+        """Whether everybody may know of a record that is in the store."""
+        seat = self.tree.find_seat(record.session_id)
+        return seat is None or seat.log is None or record.seq <= seat.log.published
+
     def published(self, record: Record) -> None:
         """A record of some session is durable."""
         if record.kind in ("permission_asked", "permission_answered"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import trio
 
 from supervisor.core.errors import OutputTooLarge
+from supervisor.core.events import Said
 from supervisor.core.facts import Fact, Kind, StreamedKind
 from supervisor.core.ids import TurnId
 from supervisor.core.records import Record
@@ -54,13 +55,14 @@ class _Part:
 class Output:
     """What the running turn has put out."""
 
-    __slots__ = ("bytes", "last_kind", "max_bytes", "parts", "pieces", "turn")
+    __slots__ = ("bytes", "last_kind", "max_bytes", "messages", "parts", "pieces", "turn")
 
     def __init__(self, turn: TurnId, max_bytes: int) -> None:
         self.turn = turn
         self.max_bytes = max_bytes
         self.bytes = 0
         self.parts = 0
+        self.messages = 0
         self.pieces: list[str] = []
         # The kind of the record before, if it was text; more of it continues that.
         self.last_kind: StreamedKind | None = None
@@ -137,10 +139,12 @@ class Log:
         """Output is this turn's from now on."""
         self._output = Output(turn, max_bytes)
 
-    def said(self, turn: TurnId) -> str:
+    def said(self, turn: TurnId) -> Said:
         """All that the agent has said in the turn."""
         output = self._output
-        return "".join(output.pieces) if output is not None and output.turn == turn else ""
+        if output is None or output.turn != turn:
+            return Said()
+        return Said("".join(output.pieces), output.messages)
 
     def add_text(
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
@@ -177,6 +181,8 @@ class Log:
         if self._part is None:
             output.parts += 1
             continues = continues and output.last_kind == kind
+            if kind == "agent_text" and not continues:
+                output.messages += 1
             self._part = _Part(kind, f"{turn}.{output.parts}", turn, continues=continues)
         part = self._part
         self._seat.show(Delta(self._seat.id, turn, kind, part.name, part.width, text))

@@ -101,7 +101,7 @@ class Office:
         self._actor.write_soon()
 
     def said(self, turn: TurnId) -> str:
-        return self._actor.log.said(turn)
+        return self._actor.log.said(turn).text
 
     async def wait_for_room(self) -> None:
         await self._actor.log.wait_for_room()

@@ -55,6 +55,17 @@ class Pending:
             self._result = result
             self.happened.set()
 
+    def held_by(self, session: Session) -> None:
+        """The session has stopped; if it holds the input, that will not run by itself."""
+        if session.find_input(self.input_id) is not None:
+            self.settle(
+                SessionNotActive(
+                    f"session {session.id} stopped ({session.stop_reason})"
+                    f" and holds input {self.input_id}",
+                    hint="resume the session, and the input runs",
+                )
+            )
+
     async def wait(self) -> TurnResult:
         """The result of its turn, or why there is none."""
         await self.happened.wait()
@@ -103,15 +114,8 @@ class Results:
     def look_at(self, session: Session) -> None:
         """What a stopped session holds will not run unless somebody resumes it."""
         if self._pending and session.phase is Phase.STOPPED:
-            for waiting in session.inputs:
-                for pending in self._pending.get(waiting.id, ()):
-                    pending.settle(
-                        SessionNotActive(
-                            f"session {session.id} stopped ({session.stop_reason})"
-                            f" and holds input {waiting.id}",
-                            hint="resume the session, and the input runs",
-                        )
-                    )
+            for pending in self._all():
+                pending.held_by(session)
 
     def fail(self, error: SupervisorError) -> None:
         """Nothing will become of any of them."""

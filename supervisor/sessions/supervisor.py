@@ -25,7 +25,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Phase, Terms
 
 from .actor import Idempotency
-from .checks import some_text
+from .checks import known_word, some_text
 from .feed import Everything
 from .handle import Session, checked_custom, checked_tags
 from .inbox import PermissionRequest
@@ -185,6 +185,10 @@ class Supervisor:
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ConfigError(f"limit is {limit!r}", hint="give a whole number of at least 1")
+        if phase is not None:
+            known_word("phase", phase, Literal[tuple(Phase)])
+        if badge is not None:
+            known_word("badge", badge, Badge)
         after = _decoded(cursor)
         items: list[Info] = []
         last = after
@@ -235,7 +239,8 @@ class Supervisor:
         """The records of all sessions, in the order of their commits, from a position on."""
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {after!r}", hint="give a position, or 0")
-        reader = Everything(self._house.store, after=after)
+        house = self._house
+        reader = Everything(house.store, after=after, is_published=house.is_published)
         self._house.readers.append(reader)
         try:
             yield reader

@@ -117,6 +117,7 @@ class Chance:
             "when_busy": self.one_of("queue", "steer", "interrupt", "reject"),
             "expires_at": self._expiry(),
             "if_stopped": self.one_of("resume", "resume", "reject"),
+            "queued": self.one_of("keep", "keep", "cancel"),
         }
 
     def _SteeringSubmitted(self, _: Session) -> dict[str, Any]:
@@ -194,7 +195,7 @@ class Chance:
 
     def _TurnEnded(self, session: Session) -> dict[str, Any]:
         outcome = self.one_of("completed", "failed", "interrupted", "timed_out")
-        return {"turn": self._turn(session), "outcome": outcome, "text": "done"}
+        return {"turn": self._turn(session), "outcome": outcome, "text": "done", "messages": 1}
 
     def _ZombieEnded(self, session: Session) -> dict[str, Any]:
         return {"turn": self._turn(session)}

@@ -170,8 +170,8 @@ def test_counts_equal_what_the_records_say(seed: int) -> None:
     assert last is not None
     assert last.turns == seen["turn_started"]
     assert last.tool_calls == seen["tool_call"]
-    texts = [f for f in facts_of(seed) if f.kind == "turn_ended" and f.body["text"]]
-    assert last.messages == seen["user_text"] + seen["agent_text"] + len(texts)
+    in_turns = sum(f.body["messages"] for f in facts_of(seed) if f.kind == "turn_ended")
+    assert last.messages == seen["user_text"] + seen["agent_text"] + in_turns
     assert last.restarts == seen["agent_restarting"]
     assert last.usage.input_tokens == 10 * seen["usage"]
 

@@ -331,7 +331,7 @@ def test_an_interrupt_that_names_a_turn_which_is_over_never_hits_the_next() -> N
 
     step = play.tell(ev.InterruptRequested, turn="turn_2", replace_with="x", replacement="r")
 
-    assert step.reply == Accepted(InterruptReport("turn", already_over=1))
+    assert step.reply == Accepted(InterruptReport("turn", already_over=1, stale=1))
     assert step.facts == ()
     assert play.session.phase is Phase.RUNNING
 

@@ -18,6 +18,7 @@ from supervisor.core.session import Failure, Phase
 from supervisor.core.step import Draft
 
 from .flow import (
+    NOTHING_SAID,
     begin_stopping,
     end_turn,
     expire_inputs,
@@ -86,24 +87,25 @@ def gone_while_running(draft: Draft, event: AgentExited) -> None:
     if draft.session.agent is None:
         return  # one that had been let go before; if this turn's does not come up, that is said
     failure = event.failure or Failure("process_exit", "it left in the middle of a turn")
-    end_turn(draft, "failed", error=failure.detail)
+    end_turn(draft, "failed", said=event.said, error=failure.detail)
     if draft.session.stopping is not None:
         stop_at_once(draft, "process_exited", failure)
     else:
         _restart_or_stop(draft, failure, jitter=event.jitter)
 
 
-def gone_while_interrupting(draft: Draft, _: AgentExited) -> None:
+def gone_while_interrupting(draft: Draft, event: AgentExited) -> None:
     """The ladder ended it, which is no crash; the next turn starts another one."""
     draft.note("session_changed", agent_gone=True)
-    end_turn(draft, "interrupted", stop_reason="cancelled")
+    end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said)
     go_on(draft)
 
 
-def gone_while_stopping(draft: Draft, _: AgentExited | AgentStartFailed) -> None:
+def gone_while_stopping(draft: Draft, event: AgentExited | AgentStartFailed) -> None:
     """It would have been closed anyway; its turn is over now."""
     if draft.session.turn is not None:
-        end_turn(draft, "interrupted", stop_reason="cancelled")
+        said = event.said if isinstance(event, AgentExited) else NOTHING_SAID
+        end_turn(draft, "interrupted", stop_reason="cancelled", said=said)
         go_on(draft)
 
 
@@ -148,7 +150,7 @@ def claim(draft: Draft, event: Claimed) -> None:
     draft.note("session_changed", epoch=event.epoch)
     _forget_agent(draft)
     if draft.session.turn is not None:
-        end_turn(draft, "lost", zombie=event.undead)
+        end_turn(draft, "lost", said=event.said, zombie=event.undead)
     match draft.session.phase:
         case Phase.IDLE:
             go_on(draft)
@@ -166,7 +168,7 @@ def recover(draft: Draft, event: SupervisorRestarted) -> None:
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)
     if session.turn is not None:
-        end_turn(draft, "lost")
+        end_turn(draft, "lost", said=event.said)
     match session.phase:
         case Phase.STARTING:
             stop_at_once(draft, "start_failed", Failure("startup", _DIED))

@@ -7,8 +7,8 @@ from supervisor.core.session import Session
 from supervisor.core.step import Draft
 
 
-def text_problem(session: Session, text: str) -> SupervisorError | None:
-    """Why this text cannot be taken, or None."""
+def text_problem(session: Session, text: str, *, attached: int = 0) -> SupervisorError | None:
+    """Why this text, with so many bytes of attachments, cannot be taken, or None."""
     if not isinstance(text, str) or not text.strip():
         return InputRefused("the text is blank", hint="send some text")
     try:
@@ -23,6 +23,11 @@ def text_problem(session: Session, text: str) -> SupervisorError | None:
         return InputTooLarge(
             f"the text has {size} bytes of {most} allowed",
             hint="shorten it, put it into a file, or raise max_text_bytes",
+        )
+    if attached > most:
+        return InputTooLarge(
+            f"the attachments have {attached} bytes of {most} allowed",
+            hint="put them into files and attach where these are, or raise max_text_bytes",
         )
     return None
 

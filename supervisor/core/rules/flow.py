@@ -7,11 +7,12 @@ Rule 2: whoever ends a turn closes all that was open in it, in the same step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from supervisor.core.effects import AnswerRequest, ClearTimer, CloseAgent, SetTimer, StartTurn
+from supervisor.core.events import Said
 from supervisor.core.ids import InputId
 from supervisor.core.session import (
     ENDINGS,
@@ -25,6 +26,8 @@ from supervisor.core.session import (
     WhenBusy,
 )
 from supervisor.core.step import Draft
+
+NOTHING_SAID: Final = Said()
 
 
 def accept_input(
@@ -102,7 +105,7 @@ def end_turn(
     outcome: Outcome,
     *,
     stop_reason: str | None = None,
-    text: str = "",
+    said: Said = NOTHING_SAID,
     error: str | None = None,
     zombie: bool = False,
 ) -> None:
@@ -120,7 +123,8 @@ def end_turn(
         turn_id=turn.id,
         outcome=outcome,
         stop_reason=stop_reason,
-        text=text,
+        text=said.text,
+        messages=said.messages,
         error=error,
         zombie=zombie,
         ladder_step=turn.step,

@@ -22,7 +22,7 @@ from supervisor.core.step import Draft, Receipt
 
 from .door import expiry_problem, queue_problem, refused, text_problem
 from .flow import accept_input, expire_inputs, settle, start_next
-from .interrupts import begin_interrupt
+from .interrupts import begin_interrupt, cancel_queue
 
 # New input -------------------------------------------------------------------------------
 
@@ -58,12 +58,15 @@ def submit_while_busy(draft: Draft, event: InputSubmitted) -> None:
         return
     wish = event.when_busy
     previous = session.turn.id if session.turn else None
+    cancelled: tuple[InputId, ...] = ()
+    if wish == "interrupt" and event.queued == "cancel":
+        cancelled = cancel_queue(draft)
     _accept(draft, event, replacement=wish == "interrupt")
     if wish == "steer":
         _steer_with(draft, event.input)
     elif wish == "interrupt":
         begin_interrupt(draft, reason="replaced by new input")
-    give_receipt(draft, event.input, previous=previous)
+    give_receipt(draft, event.input, previous=previous, cancelled=cancelled)
 
 
 def submit_while_interrupting(draft: Draft, event: InputSubmitted) -> None:
@@ -77,8 +80,11 @@ def submit_while_interrupting(draft: Draft, event: InputSubmitted) -> None:
     if _not_taken(draft, event):
         return
     previous = session.turn.id if session.turn else None
+    cancelled: tuple[InputId, ...] = ()
+    if event.when_busy == "interrupt" and event.queued == "cancel":
+        cancelled = cancel_queue(draft)
     _accept(draft, event, replacement=event.when_busy == "interrupt")
-    give_receipt(draft, event.input, previous=previous)
+    give_receipt(draft, event.input, previous=previous, cancelled=cancelled)
 
 
 def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
@@ -122,11 +128,18 @@ def _accept(draft: Draft, event: InputSubmitted, *, replacement: bool = False) -
 
 
 def _not_taken(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
+    attached = event.attachment_bytes if isinstance(event, InputSubmitted) else 0
+    replaces_all = (
+        isinstance(event, InputSubmitted)
+        and event.when_busy == "interrupt"
+        and event.queued == "cancel"
+        and draft.session.turn is not None
+    )
     return refused(
         draft,
-        text_problem(draft.session, event.text),
+        text_problem(draft.session, event.text, attached=attached),
         expiry_problem(event.at, event.expires_at),
-        queue_problem(draft.session),
+        None if replaces_all else queue_problem(draft.session),
     )
 
 
@@ -135,6 +148,7 @@ def give_receipt(
     input_id: InputId,
     *,
     previous: TurnId | None = None,
+    cancelled: tuple[InputId, ...] = (),
 ) -> None:
     """Tell the sender what became of an input that was just accepted."""
     session = draft.session
@@ -148,6 +162,7 @@ def give_receipt(
             turn_id=_turn_of(session, waiting),
             previous_turn_id=previous,
             generation=session.generation,
+            cancelled=cancelled,
         )
     )
 

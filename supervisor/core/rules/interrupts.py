@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from supervisor.core.effects import AbandonTurn, CancelCall, CancelTurn, SetTimer
 from supervisor.core.events import InterruptRequested, LadderElapsed
+from supervisor.core.ids import InputId
 from supervisor.core.session import LadderStep, Session
 from supervisor.core.step import Draft, InterruptReport, UnderWay
 
@@ -43,7 +44,8 @@ def miss(draft: Draft, event: InterruptRequested) -> None:
     """Nothing of that name is running."""
     named = event.turn is not None or event.call is not None
     scope = "tool_call" if event.call is not None else "turn"
-    draft.accept(InterruptReport(scope, already_over=int(named)))
+    another_runs = draft.session.turn is not None and event.turn is not None
+    draft.accept(InterruptReport(scope, already_over=int(named), stale=int(another_runs)))
 
 
 def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
@@ -84,12 +86,13 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
         )
 
 
-def cancel_queue(draft: Draft) -> None:
+def cancel_queue(draft: Draft) -> tuple[InputId, ...]:
     """Cancel all that waits, and fence it: nothing of an older generation runs any more."""
     older = draft.session.inputs
     draft.note("generation_raised", generation=draft.session.generation + 1)
     for waiting in older:
         settle(draft, waiting, "cancelled", "interrupted")
+    return tuple(waiting.id for waiting in older)
 
 
 def begin_interrupt(draft: Draft, *, reason: str | None) -> None:
@@ -113,7 +116,7 @@ def climb(draft: Draft, event: LadderElapsed) -> None:
         _step(draft, steps[place], None)
         return
     draft.do(AbandonTurn(turn.id))
-    end_turn(draft, "interrupted", stop_reason="cancelled", zombie=True)
+    end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said, zombie=True)
     go_on(draft)
 
 

@@ -16,8 +16,8 @@ def ask(draft: Draft, event: PermissionAsked) -> None:
     turn = draft.session.turn
     if turn is None or turn.id != event.turn:
         return
-    _note_question(draft, event)
     answered = _answer_without_people(draft.session, event)
+    _note_question(draft, event, by="person" if answered is None else answered[1])
     if answered is None:
         seconds = draft.session.terms.permission_timeout_seconds
         draft.do(SetRequestTimer(event.request, seconds))
@@ -31,7 +31,7 @@ def ask_too_late(draft: Draft, event: PermissionAsked) -> None:
     draft.do(AnswerRequest(event.request, "cancelled"))
 
 
-def _note_question(draft: Draft, event: PermissionAsked) -> None:
+def _note_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
     draft.note(
         "permission_asked",
         request_id=event.request,
@@ -39,6 +39,7 @@ def _note_question(draft: Draft, event: PermissionAsked) -> None:
         question=event.question,
         input=event.input,
         options=list(event.options),
+        asks=by,
     )
 
 

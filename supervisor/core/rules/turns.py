@@ -5,6 +5,7 @@ from __future__ import annotations
 from supervisor.core.events import (
     CallEnded,
     CallStarted,
+    Said,
     SteeringTaken,
     TurnEnded,
     UsageReported,
@@ -68,7 +69,7 @@ def finish(draft: Draft, event: TurnEnded) -> None:
         draft,
         event.outcome,
         stop_reason=event.stop_reason,
-        text=event.text,
+        said=Said(event.text, event.messages),
         error=event.error,
     )
     go_on(draft)
