@@ -15,6 +15,7 @@ import trio
 from trio.lowlevel import Abort, reschedule
 
 from ._errors import ActorStopped, MailboxFull
+from ._message import Question
 
 
 class Nothing:
@@ -112,7 +113,9 @@ class Mailbox:
     def refusal(self, message: object) -> ActorStopped | MailboxFull:
         if self.limit == _CLOSED:
             return ActorStopped(self.owner)
-        return MailboxFull(self.owner, message, capacity=self.capacity)
+        # Who asked gets the message back, not the envelope it was sent in.
+        given = message.message if isinstance(message, Question) else message
+        return MailboxFull(self.owner, given, capacity=self.capacity)
 
     def _leave(self, _: object) -> Abort:
         self.reader = None

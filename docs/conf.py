@@ -35,6 +35,8 @@ nitpick_ignore_regex = [
     # Sphinx knows classes; these are type aliases and variables, said in words where they stand.
     (
         "py:class",
-        r"([\w.]+\.)?(Answer|Args|MakeActor|Message|RestartKind|State|StopOrder|Strategy|T)",
+        r"([\w.]+\.)?(Answer|Args|MakeActor|Message|RestartKind|State|StopOrder|Strategy|T|Value)",
     ),
+    # Ids are plain text to whoever uses them.
+    ("py:class", r"supervisor\.core\.ids\.(Session|Turn|Input|Call|Request)Id"),
 ]

@@ -42,14 +42,12 @@ async def open(  # noqa: A001 - its public name is supervisor.open
         settings = Settings()
     elif not isinstance(settings, Settings):
         raise ConfigError(f"settings is {settings!r}", hint="give supervisor.Settings(...)")
-    if os.fspath(path) != ":memory:":
-        raise ConfigError(
-            f"{os.fspath(path)!r} cannot be opened yet", hint='only ":memory:" is there so far'
-        )
+    if path != ":memory:":
+        raise ConfigError(f"{path!r} cannot be opened yet", hint='only ":memory:" is there so far')
     known = _by_name(agents)
     failure: BaseException | None = None
     # Last started, first stopped: the writer outlives everyone who writes.
-    async with actors.open_actors() as system:
+    async with actors.open_actors() as system, trio.open_nursery() as outer:
         store = MemoryStore()
         writer = await system.start(
             lambda: Writer(store),
@@ -57,28 +55,40 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             restart="permanent",
             capacity=WRITER_CAPACITY,
         )
-        async with trio.open_nursery() as nursery:
+        workshop = Workshop(await outer.start(_shelter))
+        try:
             house = House(
                 settings=settings,
                 agents=known,
                 store=store,
                 writer=writer,
                 system=system,
-                nursery=nursery,
-                workshop=Workshop(nursery),
+                workshop=workshop,
             )
             house.tree = Tree(house)
             await house.tree.open()
-            nursery.start_soon(house.timers.run)
+            workshop.start_soon(house.timers.run)
             with watch_over_the_loop(known.values()):
                 try:
                     yield Supervisor(house)
                 except BaseException as error:  # noqa: BLE001 - raised again, bare, below
                     failure = error
                 await _leave(house, in_peace=failure is None)
-            nursery.cancel_scope.cancel(reason="the supervisor has left")
+        finally:
+            workshop.close()
     if failure is not None:
         raise failure
+
+
+async def _shelter(task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    """A nursery that whoever cancels the block does not cancel: leaving needs an order.
+
+    Whoever opened it cancels it when all is over, and for certain.
+    """
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as nursery:
+            task_status.started(nursery)
+            await trio.sleep_forever()
 
 
 async def _leave(house: House, *, in_peace: bool) -> None:
@@ -100,6 +110,8 @@ async def _leave(house: House, *, in_peace: bool) -> None:
 
 def _by_name(agents: Iterable[AgentKind]) -> dict[str, AgentKind]:
     known: dict[str, AgentKind] = {agent.name: agent for agent in BUILT_IN}
+    if not isinstance(agents, Iterable):
+        raise ConfigError(f"agents is {agents!r}", hint="give a list of agents")
     for agent in agents:
         name = getattr(agent, "name", None)
         if not isinstance(name, str) or not hasattr(agent, "make_driver"):

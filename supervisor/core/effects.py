@@ -65,6 +65,14 @@ class OfferSteering:
 
 
 @attrs.frozen
+class WithdrawSteering:
+    """Do not give the text to the turn any more, if it has not been given."""
+
+    turn: TurnId
+    input: InputId
+
+
+@attrs.frozen
 class AnswerRequest:
     request: RequestId
     decision: Decision | Literal["cancelled"]
@@ -97,6 +105,7 @@ Effect: TypeAlias = (
     | AbandonTurn
     | CancelCall
     | OfferSteering
+    | WithdrawSteering
     | AnswerRequest
     | SetTimer
     | SetRequestTimer

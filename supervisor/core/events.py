@@ -43,11 +43,20 @@ class Said:
     messages: int = 0
 
 
+@attrs.frozen(kw_only=True)
+class Asked(Happened):
+    """What a caller asks for.
+
+    `fresh` names the request too: the first record it leaves bears it, so that whoever got no
+    answer can find out whether it was done.
+    """
+
+
 # From callers, who wait for a reply ------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
-class InputSubmitted(Happened):
+class InputSubmitted(Asked):
     input: InputId
     text: str
     when_busy: WhenBusy = "queue"
@@ -60,7 +69,7 @@ class InputSubmitted(Happened):
 
 
 @attrs.frozen(kw_only=True)
-class SteeringSubmitted(Happened):
+class SteeringSubmitted(Asked):
     """Guidance for the turn that is running, and for nothing else."""
 
     input: InputId
@@ -70,7 +79,7 @@ class SteeringSubmitted(Happened):
 
 
 @attrs.frozen(kw_only=True)
-class InterruptRequested(Happened):
+class InterruptRequested(Asked):
     """`turn` or `call` name the target; neither means whatever runs now."""
 
     turn: TurnId | None = None
@@ -82,62 +91,62 @@ class InterruptRequested(Happened):
 
 
 @attrs.frozen(kw_only=True)
-class InputEdited(Happened):
+class InputEdited(Asked):
     input: InputId
     text: str
 
 
 @attrs.frozen(kw_only=True)
-class InputMoved(Happened):
+class InputMoved(Asked):
     input: InputId
     position: int
 
 
 @attrs.frozen(kw_only=True)
-class InputPromoted(Happened):
+class InputPromoted(Asked):
     input: InputId
 
 
 @attrs.frozen(kw_only=True)
-class InputWithdrawn(Happened):
+class InputWithdrawn(Asked):
     input: InputId
 
 
 @attrs.frozen(kw_only=True)
-class StopRequested(Happened):
+class StopRequested(Asked):
     cause: Cause = "user"
     detail: str | None = None
     after_turn: bool = False
 
 
 @attrs.frozen(kw_only=True)
-class ResumeRequested(Happened):
+class ResumeRequested(Asked):
     pass
 
 
 @attrs.frozen(kw_only=True)
-class ClearRequested(Happened):
+class ClearRequested(Asked):
     pass
 
 
 @attrs.frozen(kw_only=True)
-class ArchiveRequested(Happened):
+class ArchiveRequested(Asked):
     pass
 
 
 @attrs.frozen(kw_only=True)
-class UnarchiveRequested(Happened):
+class UnarchiveRequested(Asked):
     pass
 
 
 @attrs.frozen(kw_only=True)
-class MessageAppended(Happened):
+class MessageAppended(Asked):
     role: Literal["user", "agent"]
     text: str
 
 
 @attrs.frozen(kw_only=True)
-class DetailsChanged(Happened):
+class DetailsChanged(Asked):
     """What is None stays as it is."""
 
     title: str | None = None
@@ -147,13 +156,13 @@ class DetailsChanged(Happened):
 
 
 @attrs.frozen(kw_only=True)
-class RequestAnswered(Happened):
+class RequestAnswered(Asked):
     request: RequestId
     decision: Decision
 
 
 @attrs.frozen(kw_only=True)
-class RuleRemoved(Happened):
+class RuleRemoved(Asked):
     rule: RequestId
 
 
@@ -189,7 +198,7 @@ class TurnEnded(Happened):
     turn: TurnId
     outcome: Outcome
     stop_reason: str | None = None
-    text: str = ""
+    text: str | None = None  # None: all that was said
     messages: int = 0
     error: str | None = None
 

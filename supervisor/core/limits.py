@@ -15,6 +15,9 @@ import attrs
 
 from .errors import ConfigError
 
+# What every store can keep.
+LARGEST: Final = 2**63 - 1
+
 RestartKind: TypeAlias = Literal["never", "on_crash", "always"]
 
 Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
@@ -27,7 +30,7 @@ def whole(*, least: int, most: int | None = None, optional: bool = False) -> Che
         if value is None and optional:
             return
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or not least <= value or (most is not None and value > most):  # type: ignore[operator]
+        if not is_whole or not least <= value <= (LARGEST if most is None else most):  # type: ignore[operator]
             bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
             raise _refusal(owner, field, value, f"a whole number {bounds}", optional=optional)
 

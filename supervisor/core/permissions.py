@@ -37,7 +37,10 @@ def _as_set(names: Iterable[str] | None) -> frozenset[str] | None:
     # A lone text is a list of letters to Python, and never what was meant.
     if names is None or isinstance(names, str) or not isinstance(names, Iterable):
         return names  # type: ignore[return-value]  # refused below, where the field is known
-    return frozenset(names)
+    try:
+        return frozenset(names)
+    except TypeError:  # something in it cannot be hashed, and so is no name
+        return tuple(names)  # type: ignore[return-value]
 
 
 @attrs.frozen(kw_only=True)

@@ -99,7 +99,7 @@ class Terms:
     ladder: Ladder = attrs.field(factory=Ladder)
     restart: Restart = attrs.field(factory=Restart)
     permission_timeout_seconds: float = 300.0
-    suspend_after_seconds: float = 900.0
+    suspend_after_seconds: float | None = 900.0  # None: never
     max_turn_bytes: int = 67108864
 
 

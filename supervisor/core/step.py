@@ -13,7 +13,7 @@ import attrs
 
 from .effects import Effect
 from .errors import SupervisorError
-from .events import Event
+from .events import Asked, Event
 from .facts import DecidedKind, Fact, fold
 from .ids import CallId, InputId, SessionId, TurnId
 from .session import LadderStep, Session
@@ -89,12 +89,15 @@ class Draft:
         self.session = session
         self.at = event.at
         self.fresh = event.fresh
+        self._request = event.fresh if isinstance(event, Asked) else None
         self._facts: list[Fact] = []
         self._effects: list[Effect] = []
         self._reply: Reply | None = None
 
     def note(self, kind: DecidedKind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see facts
         """Say what is now so."""
+        if self._request is not None and not self._facts:
+            body["request"] = self._request
         if kind == "turn_started":
             turn = body["turn_id"]
         else:

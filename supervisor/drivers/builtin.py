@@ -62,7 +62,7 @@ async def _crash(_: Turn, __: str) -> None:
 
 async def _flood(turn: Turn, count: str) -> None:
     chunk = "flood " * (FLOOD_BYTES // 6) + "over"
-    for _ in range(int(_number("flood", count))):
+    for _ in range(_whole("flood", count)):
         await turn.say(chunk)
 
 
@@ -71,7 +71,7 @@ async def _fail(_: Turn, text: str) -> None:
 
 
 async def _use(turn: Turn, tokens: str) -> None:
-    turn.usage(output_tokens=int(_number("use", tokens)))
+    turn.usage(output_tokens=_whole("use", tokens))
     await trio.lowlevel.checkpoint()
 
 
@@ -114,6 +114,13 @@ async def _scripted(turn: Turn) -> None:
 
 scripted: Final = PythonAgent("scripted", _scripted)
 BUILT_IN: Final = (echo, scripted)
+
+
+def _whole(step: str, text: str) -> int:
+    number = _number(step, text)
+    if not number.is_integer():
+        raise ConfigError(f"{step} {text!r} is no whole number", hint="there are no halves of it")
+    return int(number)
 
 
 def _number(step: str, text: str) -> float:

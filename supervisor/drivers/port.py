@@ -7,18 +7,19 @@ Rule 3: a turn may be ordered before the agent is up; the driver keeps it until 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple
 
 import trio
 
 from supervisor.core.creation import Message
 from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.events import Event
-from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
+from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, LadderStep
 
+Args = TypeVarTuple("Args")
 TextKind: TypeAlias = Literal["agent_text", "thought"]
 
 
@@ -75,6 +76,9 @@ class Office(Protocol):
     ) -> None:
         """Add another record to the turn's output; raises `OutputTooLarge`."""
 
+    def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
+        """Count what goes into a report as output too; raises `OutputTooLarge`."""
+
     async def wait_for_room(self) -> None:
         """Wait until the store has caught up with the output."""
 
@@ -93,6 +97,9 @@ class Driver(Protocol):
 
     def offer_steering(self, offer: OfferSteering) -> None:
         """Have this for the turn: SteeringTaken when the agent has taken it."""
+
+    def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:
+        """Do not give that text to the turn any more, if it has not been given."""
 
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
         """Take a step of the ladder: TurnEnded, or nothing."""
@@ -128,8 +135,21 @@ class Workshop:
     """Where the work of all drivers runs, apart from the sessions it is for."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
-        self.nursery = nursery
+        self._nursery = nursery
+        self._is_closed = False
         # Set when the supervisor leaves; work that would never end by itself may look at it.
         self.closing = trio.Event()
         # Turns whose work goes on though they are over, and whose they are.
         self.zombies: dict[TurnId, str] = {}
+
+    def start_soon(
+        self, work: Callable[[*Args], Awaitable[object]], *args: *Args, name: str | None = None
+    ) -> None:
+        """Run it in a task of its own; when all has been closed, nothing runs any more."""
+        if not self._is_closed:
+            self._nursery.start_soon(work, *args, name=name)
+
+    def close(self) -> None:
+        """Cancel whatever still runs, and let nothing begin."""
+        self._is_closed = True
+        self._nursery.cancel_scope.cancel(reason="the supervisor has left")

@@ -18,7 +18,7 @@ from trio.lowlevel import enable_ki_protection
 from supervisor.core import events as ev
 from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, OutputTooLarge
-from supervisor.core.ids import CallId, RequestId, TurnId
+from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.session import (
     Agent,
     Capabilities,
@@ -91,12 +91,17 @@ class PythonDriver:
 
     def start_turn(self, order: StartTurn) -> None:
         self._run = _Run(self._agent, order, self._office, self._workshop)
-        self._workshop.nursery.start_soon(self._run.run, name=order.turn)
+        self._workshop.start_soon(self._run.run, name=order.turn)
 
     def offer_steering(self, offer: OfferSteering) -> None:
         run = self._running(offer.turn)
         if run is not None:
             run.turn.offer(offer.input, offer.text)
+
+    def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:
+        run = self._running(turn)
+        if run is not None:
+            run.turn.withdraw(input_id)
 
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
         run = self._running(turn)
@@ -146,9 +151,11 @@ class _Run:
         self.ended = False
 
     def abandon(self) -> None:
-        """The turn is over, though its task is not."""
+        """The turn is over, though its task is not; or was not, when that was decided."""
         self.turn.end()
-        if not self.ended and not self._abandoned:
+        if self.ended:
+            self._report_end_of_zombie()
+        elif not self._abandoned:
             self._abandoned = True
             self._workshop.zombies[self.turn.id] = f"{self._agent.name} in {self.turn.session_id}"
 
@@ -164,10 +171,14 @@ class _Run:
             self.turn.end()
             self._workshop.zombies.pop(self.turn.id, None)
         if self._abandoned:
-            report = ev.ZombieEnded(turn=self.turn.id, **self._office.stamp())
-        self._office.report_surely(report)
+            self._report_end_of_zombie()
+        else:
+            self._office.report_surely(report)
 
-    async def _outcome(self) -> ev.TurnEnded | ev.AgentExited | ev.ZombieEnded:
+    def _report_end_of_zombie(self) -> None:
+        self._office.report_surely(ev.ZombieEnded(turn=self.turn.id, **self._office.stamp()))
+
+    async def _outcome(self) -> ev.TurnEnded | ev.AgentExited:
         answer: object = None
         try:
             with self.scope:
@@ -177,9 +188,7 @@ class _Run:
             return ev.AgentExited(
                 failure=Failure("process_exit", str(death)), **self._office.stamp()
             )
-        except BaseException as error:
-            if _is_our_own_end(error):
-                raise
+        except BaseException as error:  # noqa: BLE001 - also a Cancelled: of ours, or from anywhere
             interrupted = self.scope.cancel_called
             return self._ended("interrupted" if interrupted else "failed", error=_shown(error))
         if self.scope.cancelled_caught:
@@ -212,26 +221,19 @@ class _Run:
             turn=self.turn.id,
             outcome=outcome,
             stop_reason=stop_reason,
-            text=self._office.said(self.turn.id) if text is None else text,
+            text=text,
             error=error,
             **self._office.stamp(),
         )
 
 
-def _is_our_own_end(error: BaseException) -> bool:
-    """Whether the workshop itself is being closed: what is left after our own scope took its."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(trio.Cancelled) is not None
-    return isinstance(error, trio.Cancelled)
-
-
 def _shown(error: BaseException) -> str:
     """What went wrong, in one line: the type, and what it says, without the rest of the story."""
-    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        return _shown(error.exceptions[0])
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     try:
         said = str(error)
-    except Exception:  # noqa: BLE001 - whatever an agent's error does when it is shown
+    except BaseException:  # noqa: BLE001 - whatever an agent's error does when it is shown
         said = "which cannot be shown"
     name = type(error).__name__
     return plain_text(f"{name}: {said}" if said else name)[:2000]

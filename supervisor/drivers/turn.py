@@ -82,7 +82,7 @@ class Turn:
         turn goes on. Raises `PermissionDenied` if the session may not use that tool.
         """
         self._refuse_if_over()
-        _refuse_unless_text("a tool's name", name)
+        name = _some_text("a tool's name", name)
         if not self._office.permissions.allows("tools", name):
             raise PermissionDenied(
                 f"session {self.session_id} may not use the tool {name!r}",
@@ -121,8 +121,10 @@ class Turn:
         inside the workspace needs nobody's answer unless the mode says so.
         """
         self._refuse_if_over()
-        _refuse_unless_text("a question", question)
-        _refuse_unless_text("a tool's name", tool)
+        question = _some_text("a question", question)
+        tool = _some_text("a tool's name", tool)
+        given = None if input is None else _plain_mapping(input)
+        self._office.charge(self.id, {"tool": tool, "question": question, "input": given})
         request = RequestId(self._office.new_id("req"))
         waiting = self._asked[request] = _Question()
         try:
@@ -131,14 +133,16 @@ class Turn:
                     turn=self.id,
                     request=request,
                     tool=tool,
-                    question=plain_text(question),
+                    question=question,
                     kind=kind,
                     inside_workspace=_is_inside(self.workspace, path),
-                    input=None if input is None else _plain_mapping(input),
+                    input=given,
                     **self._office.stamp(),
                 )
             )
             await waiting.answered.wait()
+            # If the turn is interrupted its requests are cancelled too, and that is no answer.
+            await trio.lowlevel.checkpoint_if_cancelled()
         finally:
             del self._asked[request]
         return waiting.decision in ("allow_once", "allow_always")
@@ -151,6 +155,7 @@ class Turn:
 
     async def hang(self) -> None:
         """Be deaf to every interrupt until the supervisor itself leaves; for scripts and tests."""
+        self._refuse_if_over()
         with trio.CancelScope(shield=True):
             await self._closing.wait()
 
@@ -159,12 +164,17 @@ class Turn:
     def end(self) -> None:
         """The turn is over, from now on."""
         if not self._is_over:
-            self._report_usage()
             self._is_over = True
+            if self._unreported != Usage():
+                self._office.report_surely(self._usage_report())
 
     def offer(self, input_id: InputId, text: str) -> None:
         """Have this ready for when the agent asks for steering."""
         self._offered.append((input_id, text))
+
+    def withdraw(self, input_id: InputId) -> None:
+        """Forget what was offered and not taken."""
+        self._offered = [offer for offer in self._offered if offer[0] != input_id]
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         """Wake whoever asked."""
@@ -182,11 +192,11 @@ class Turn:
     # Inside -------------------------------------------------------------------------------
 
     def _report_usage(self) -> None:
-        if self._unreported == Usage():
-            return
-        report = ev.UsageReported(turn=self.id, usage=self._unreported, **self._office.stamp())
-        if self._office.report(report):
+        if self._unreported != Usage() and self._office.report(self._usage_report()):
             self._unreported = Usage()
+
+    def _usage_report(self) -> ev.UsageReported:
+        return ev.UsageReported(turn=self.id, usage=self._unreported, **self._office.stamp())
 
     async def _put_out(self, kind: TextKind, text: str) -> None:
         self._refuse_if_over()
@@ -216,20 +226,32 @@ class Call(AbstractAsyncContextManager["Call"]):
         self._turn = turn
         self._given = given
         self._scope = trio.CancelScope()
+        self._was_entered = False
         self._result: object = None
 
     async def __aenter__(self) -> Self:
         turn = self._turn
         turn._refuse_if_over()  # noqa: SLF001 - a call is a part of its turn
+        if self._was_entered:
+            raise ConfigError(f"call {self.id} was made already", hint="turn.tool() makes another")
+        given = None if self._given is None else _plain_mapping(self._given)
+        turn._office.charge(turn.id, {"name": self.name, "input": given})  # noqa: SLF001
+        self._was_entered = True
         started = ev.CallStarted(
             turn=turn.id,
             call=self.id,
             name=self.name,
-            input=None if self._given is None else _plain_mapping(self._given),
+            input=given,
             **turn._office.stamp(),  # noqa: SLF001
         )
-        await turn._office.report_soon(started)  # noqa: SLF001
+        # Before anybody can know of it, or an interrupt might come and find nothing.
         turn._calls[self.id] = self  # noqa: SLF001
+        try:
+            await turn._office.report_soon(started)  # noqa: SLF001
+        except BaseException:
+            del turn._calls[self.id]  # noqa: SLF001
+            self._report_end("interrupted")
+            raise
         self._scope.__enter__()
         return self
 
@@ -247,17 +269,20 @@ class Call(AbstractAsyncContextManager["Call"]):
             outcome = "interrupted"
         elif error is None:
             outcome = "completed"
-        elif isinstance(error, trio.Cancelled):
+        elif _is_cancellation(error):
             outcome = "interrupted"  # with its turn
         else:
             outcome = "failed"
-        await self._report_end(outcome)
+        self._report_end(outcome)
         return swallowed
 
     def result(self, value: object) -> None:
         """Say what came of it."""
-        self._turn._refuse_if_over()  # noqa: SLF001
-        self._result = plain(value)
+        turn = self._turn
+        turn._refuse_if_over()  # noqa: SLF001
+        result = plain(value)
+        turn._office.charge(turn.id, {"result": result})  # noqa: SLF001
+        self._result = result
 
     def update(self, value: object) -> None:
         """Show how it goes."""
@@ -270,7 +295,7 @@ class Call(AbstractAsyncContextManager["Call"]):
         """Cancel what is inside the block."""
         self._scope.cancel(reason="its tool call was interrupted")
 
-    async def _report_end(self, outcome: CallOutcome) -> None:
+    def _report_end(self, outcome: CallOutcome) -> None:
         turn = self._turn
         if turn._is_over:  # noqa: SLF001 - whoever ended it has closed its calls too
             return
@@ -282,7 +307,6 @@ class Call(AbstractAsyncContextManager["Call"]):
             **turn._office.stamp(),  # noqa: SLF001
         )
         turn._office.report_surely(ended)  # noqa: SLF001
-        await trio.lowlevel.checkpoint()
 
 
 class _Question:
@@ -303,20 +327,28 @@ def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _refuse_unless_text(what: str, text: object) -> None:
+def _some_text(what: str, text: object) -> str:
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"{what} is {text!r}", hint="give some text")
+    return plain_text(text)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether it is nothing but trio's own Cancelled, also where nurseries have grouped it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
 
 
 def _is_inside(workspace: str | None, path: str | None) -> bool:
     # Real paths, with links resolved, are the business of drivers that touch files. Here the agent
     # says what it is about to read, and only what is plainly inside goes without asking.
-    if workspace is None or not isinstance(path, str):
+    if workspace is None or not isinstance(path, str) or not path or path.startswith("~"):
         return False
     parts = path.split("/")
     if ".." in parts:
         return False
-    return not path.startswith("/") or path == workspace or path.startswith(workspace + "/")
+    return not path.startswith("/") or f"{path}/".startswith(f"{workspace.rstrip('/')}/")
 
 
 def _checked_usage(input_tokens: int, output_tokens: int, cost: float) -> Usage:

@@ -6,6 +6,7 @@ so while it happens, and where.
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
@@ -48,15 +49,23 @@ def watch_over_the_loop(
         watchdog.stop()
 
 
+def _code_of(function: object) -> CodeType | None:
+    """The code that runs when it is called, to be recognised in a stack."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
 class _Watchdog:
     def __init__(
         self, agents: Iterable[AgentKind], look_every_seconds: float, stuck_after_seconds: float
     ) -> None:
-        self._names: dict[CodeType, str] = {
-            agent.function.__code__: agent.name
-            for agent in agents
-            if isinstance(agent, PythonAgent) and hasattr(agent.function, "__code__")
-        }
+        self._names: dict[CodeType, str] = {}
+        for agent in agents:
+            code = _code_of(agent.function) if isinstance(agent, PythonAgent) else None
+            if code is not None:
+                self._names[code] = agent.name
         self._look_every_seconds = look_every_seconds
         self._stuck_after_seconds = stuck_after_seconds
         self._loop = trio.lowlevel.current_trio_token()

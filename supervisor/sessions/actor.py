@@ -8,9 +8,10 @@ Rule 3: if it is not known whether a commit happened, this incarnation ends, and
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
-from typing import Any, assert_never, get_args
+from typing import Any, Final, assert_never, get_args
 
 import attrs
 import trio
@@ -19,9 +20,9 @@ from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
 from supervisor.core.errors import Fenced, SessionNotFound
-from supervisor.core.ids import InputId, RequestId
+from supervisor.core.ids import RequestId
 from supervisor.core.session import Failure, Phase, Session
-from supervisor.core.step import Accepted, Receipt, Refused, Reply, Step
+from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.drivers.port import Driver
 from supervisor.store.port import Kept, Write
@@ -33,6 +34,8 @@ from .past import said_in
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .seat import Seat
 from .timers import Timer
+
+logger = logging.getLogger("supervisor")
 
 _RETRY_SECONDS = 0.05
 
@@ -57,6 +60,13 @@ class Request(Ask[Reply]):
     idempotency: Idempotency | None = None
     again: bool = False
     also: Write | None = None
+
+
+class _Rest:
+    """Told to oneself: look whether there is anything left to do."""
+
+
+REST: Final = _Rest()
 
 
 class SessionActor(Actor):
@@ -84,7 +94,11 @@ class SessionActor(Actor):
         self.session = stored.row
         self._epoch = stored.epoch
         self.log = Log(self.seat, stored.last_seq)
+        await self._publish_what_is_left(stored.last_seq)
         self.seat.log = self.log
+        if self._house.tree.is_leaving:
+            # Said first: what it would begin now could not end.
+            await self._take(ev.LeaveRequested(**self._house.stamp()))
         turn = stored.row.turn
         said = ev.Said()
         if turn is not None:
@@ -96,6 +110,16 @@ class SessionActor(Actor):
         zombie = self.session.zombie
         if zombie is not None and zombie not in self._house.workshop.zombies:
             await self._take(ev.ZombieEnded(turn=zombie, **self._house.stamp()))
+        if self.seat.ref is not None and self._may_rest():
+            self.ref.tell(REST)  # after a crash nobody may ever ask for anything
+
+    async def _publish_what_is_left(self, last_seq: int) -> None:
+        """What an incarnation before this one has written, and ended before it could say so."""
+        before = self.seat.published
+        if before is not None and before < last_seq:
+            for record in await self._house.store.records(self.seat.id, after=before):
+                self.seat.publish(record)
+        self.seat.published = last_seq
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         reply: Reply | None = None
@@ -107,7 +131,9 @@ class SessionActor(Actor):
                 self.log.release()
                 if self.log.has_output:
                     self.write_soon()
-        else:
+        elif type(message) is ev.LadderElapsed:
+            await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
+        elif message is not REST:
             await self._take(message)
         if self._may_rest():
             # What is still in the mailbox comes back to its senders, who call on the next
@@ -135,7 +161,11 @@ class SessionActor(Actor):
         idempotency: Idempotency | None = None,
         also: Write | None = None,
     ) -> Reply | None:
+        if event.at < self.session.updated_at:  # it waited, and others were faster
+            event = attrs.evolve(event, at=self._house.clock.now())
         step = decide(self.session, event)
+        if isinstance(step.reply, Refused):
+            also = None
         if step.facts or also is not None:
             last = await self._commit(step, idempotency, also)
             self.session = step.session
@@ -157,6 +187,7 @@ class SessionActor(Actor):
         write = Write(self.seat.id, self._epoch, records, step.session, kept, also)
         refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
         if isinstance(refusal, Fenced):
+            self.seat.fenced = refusal
             # Somebody else has the session now. This incarnation ends; whoever was waiting for it
             # calls on the one that the session has then.
             raise StopActor from refusal
@@ -182,19 +213,16 @@ class SessionActor(Actor):
 
     async def _already_done(self, event: ev.Event) -> Reply | None:
         """The answer to a request that an earlier incarnation has handled, if it has."""
-        input_id: InputId | None
-        match event:
-            case ev.InputSubmitted() | ev.SteeringSubmitted():
-                input_id = event.input
-            case ev.InterruptRequested():
-                input_id = event.replacement
-            case _:
-                input_id = None  # doing it twice is doing it once
-        if input_id is None:
-            return None
         records = await self._house.store.records(self.seat.id)
-        receipt: Receipt | None = find_receipt(self.session, records, input_id)
-        return None if receipt is None else Accepted(receipt)
+        if any(record.body.get("request") == event.fresh for record in records):
+            match event:
+                case ev.InputSubmitted() | ev.SteeringSubmitted() | ev.InputPromoted():
+                    return Accepted(find_receipt(self.session, records, event.input))
+                case _:
+                    return Accepted()
+        if isinstance(event, ev.InterruptRequested) and event.replace_with is None:
+            return Accepted()  # what ran when it was sent was lost with the one who was asked
+        return None
 
     async def _hear(self, news: Reported) -> None:
         """What a driver reports: of the agent the session has, or of one that is on its way out."""
@@ -211,8 +239,12 @@ class SessionActor(Actor):
                 self._let_go()
                 turn = self.session.turn
                 event = attrs.evolve(event, said=self.log.said(turn.id) if turn else ev.Said())
+            elif type(event) is ev.AgentStartFailed:
+                self._let_go()
             elif type(event) is ev.TurnEnded:
-                event = attrs.evolve(event, messages=self.log.said(event.turn).messages)
+                said = self.log.said(event.turn)
+                text = said.text if event.text is None else event.text
+                event = attrs.evolve(event, text=text, messages=said.messages)
             await self._take(event)
 
     def _may_rest(self) -> bool:
@@ -225,7 +257,7 @@ class SessionActor(Actor):
 
     # Perform ----------------------------------------------------------------------------------
 
-    def _perform(self, effect: do.Effect) -> None:  # noqa: C901 - one line for each effect
+    def _perform(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - one case for each effect
         match effect:
             case do.StartTurn():
                 self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
@@ -236,6 +268,8 @@ class SessionActor(Actor):
                 self._close_agent()
             case do.OfferSteering():
                 self._to_agent(lambda driver: driver.offer_steering(effect))
+            case do.WithdrawSteering(turn, input_id):
+                self._to_agent(lambda driver: driver.withdraw_steering(turn, input_id))
             case do.CancelTurn(turn, step):
                 self._to_agent(lambda driver: driver.cancel_turn(turn, step))
             case do.AbandonTurn(turn):
@@ -319,8 +353,7 @@ class SessionActor(Actor):
             case "ladder":
                 if turn is None or turn.step is None:
                     return
-                said = self.log.said(turn.id)
-                event = ev.LadderElapsed(turn=turn.id, step=turn.step, said=said, **stamp)
+                event = ev.LadderElapsed(turn=turn.id, step=turn.step, **stamp)
             case "suspend":
                 event = ev.IdleElapsed(**stamp)
             case "backoff":
@@ -348,7 +381,7 @@ class SessionActor(Actor):
         """There is output: see that it gets to the store in time."""
         if not self.log.scribe_is_busy:
             self.log.scribe_is_busy = True
-            self._house.nursery.start_soon(self._write_output)
+            self._house.workshop.start_soon(self._write_output)
 
     async def _write_output(self) -> None:
         """Write output as long as some comes; what is decided meanwhile takes it along.
@@ -358,10 +391,11 @@ class SessionActor(Actor):
         log = self.log
         try:
             while log.has_output:
-                log.hurry = trio.Event()
-                with trio.move_on_after(PART_SECONDS):
-                    await log.hurry.wait()
-                log.close_part()
+                if not log.has_unsent:
+                    log.hurry = trio.Event()
+                    with trio.move_on_after(PART_SECONDS):
+                        await log.hurry.wait()
+                    log.close_part()
                 records = log.take_unsent()
                 if records:
                     write = Write(self.seat.id, self._epoch, records)
@@ -369,7 +403,7 @@ class SessionActor(Actor):
                     if refusal is not None:
                         return  # the actor's own next commit is refused too, and ends it
                     log.committed(records[-1].seq)
-        except ActorStopped:
-            pass  # the writer is gone; the actor finds out by its own next commit
+        except Exception as error:  # noqa: BLE001 - the actor finds out by its own next commit
+            logger.warning("output of session %s was not written: %s", self.seat.id, error)
         finally:
             log.scribe_is_busy = False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import get_args
 
 from supervisor.core.errors import ConfigError, InputRefused
 
 MAX_NAME_BYTES = 1024
+MAX_SECONDS = 1e10  # some three hundred years
 
 
 def known_word(name: str, word: object, choices: object) -> None:
@@ -35,11 +35,18 @@ def some_text(name: str, text: object) -> str:
     return text
 
 
+def text_or_none(name: str, text: object) -> None:
+    """Text, or nothing."""
+    if text is not None and not isinstance(text, str):
+        raise ConfigError(f"{name} is {text!r}", hint="give some text, or None")
+
+
 def positive_seconds(seconds: object) -> float:
     """A number of seconds above 0."""
     good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not good or not 0 < seconds < math.inf:  # type: ignore[operator]
+    if not good or not 0 < seconds <= MAX_SECONDS:  # type: ignore[operator]
         raise InputRefused(
-            f"ttl_seconds is {seconds!r}", hint="give a number above 0, or None for no limit"
+            f"ttl_seconds is {seconds!r}",
+            hint=f"give a number above 0 and up to {MAX_SECONDS:g}, or None for no limit",
         )
     return float(seconds)  # type: ignore[arg-type]

@@ -68,15 +68,24 @@ class Watcher:
         # Invariant: at most MAX_UNREAD of them.
         self._new: deque[Record | Delta] = deque()
         self._missed: Gap | None = None
+        self._has_begun = False
         self._ended = False
         self._wake: trio.Event | None = None
 
-    def begin(self, published: int) -> None:
-        """Everything up to this number is in the store."""
+    def begin(self, published: int, so_far: Delta | None) -> None:
+        """Everything up to this number is in the store, and this much is on its way into a record.
+
+        Before, deltas are not for this watcher: their records may be among those in the store.
+        """
         self._published = max(self._published, published)
+        self._has_begun = True
+        if so_far is not None:
+            self.push(so_far)
 
     def push(self, item: Record | Delta) -> None:
         """Have this for the reader, and forget the oldest if that is too much."""
+        if not self._has_begun and type(item) is Delta:
+            return
         if len(self._new) >= MAX_UNREAD:
             self._forget(self._new.popleft())
         self._new.append(item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -145,6 +145,7 @@ class Session:
         For an input that is over the answer comes at once. Raises as `prompt` does, and
         `InputRefused` if no such input was ever accepted.
         """
+        some_text("input_id", input_id)
         with self._waiting_for(InputId(input_id)) as pending:
             row = await self._row()
             records = await self._house.store.records(self.id)
@@ -241,7 +242,7 @@ class Session:
 
     async def move_input(self, input_id: str, position: int) -> None:
         """Another place in the queue, from 0."""
-        if isinstance(position, bool) or not isinstance(position, int):
+        if isinstance(position, bool) or not isinstance(position, int) or position < 0:
             raise ConfigError(f"position is {position!r}", hint="give a whole number, from 0")
         await self._ask(ev.InputMoved(input=InputId(input_id), position=position, **self._stamp()))
 
@@ -270,6 +271,7 @@ class Session:
         With nothing to hit it changes nothing and says so. `replace_with` runs next, before all
         that waits; `queued="cancel"` cancels that. Giving up the wait does not undo the interrupt.
         """
+        name = _scope_name(scope)
         known_word("queued", queued, Literal["keep", "cancel"])
         if reason is not None:
             some_text("reason", reason)
@@ -290,7 +292,6 @@ class Session:
             **self._stamp(),
         )
         answer = await self._house.tree.ask(self.id, event, urgent=True)
-        name = _scope_name(scope)
         if isinstance(answer, InterruptReport):
             return attrs.evolve(answer, scope=name, seconds=trio.current_time() - began)
         if not isinstance(answer, UnderWay):
@@ -329,6 +330,7 @@ class Session:
 
     async def info(self) -> Info:
         """One frozen picture of all that is known of it."""
+        self._house.tree.refuse_if_closed()
         seat = self._house.tree.find_seat(self.id)
         if seat is not None and seat.session is not None and seat.log is not None:
             await trio.lowlevel.checkpoint()
@@ -423,11 +425,13 @@ class Session:
         """
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {after!r}", hint="give the number of a record, or 0")
+        self._house.tree.refuse_if_closed()
         seat = self._house.tree.seat(self.id)
         watcher = Watcher(self.id, self._house.store, after=after)
         seat.add_watcher(watcher)
         try:
-            watcher.begin((await self._house.tree.stored(self.id)).last_seq)
+            stored = await self._house.tree.stored(self.id)
+            watcher.begin(stored.last_seq, seat.text_so_far())
             yield watcher
         finally:
             seat.remove_watcher(watcher)
@@ -457,6 +461,7 @@ class Session:
         return await self._house.tree.ask(self.id, event)
 
     async def _row(self) -> Row:
+        self._house.tree.refuse_if_closed()
         seat = self._house.tree.find_seat(self.id)
         if seat is not None and seat.session is not None:
             await trio.lowlevel.checkpoint()
@@ -476,11 +481,9 @@ def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Tags, or `ConfigError`."""
-    if isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags):
-        raise ConfigError(f"tags is {tags!r}", hint="give a list of names, none of them blank")
-    for tag in tags:
-        some_text("a tag", tag)
-    return tuple(tags)
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise ConfigError(f"tags is {tags!r}", hint="give a list of names")
+    return tuple(some_text("a tag", tag) for tag in tags)
 
 
 def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
@@ -506,9 +509,9 @@ def _idempotency(key: str | None, event: ev.InputSubmitted | ev.SteeringSubmitte
 
 def _scope_name(scope: Scope) -> str:
     match scope:
-        case TurnScope():
+        case TurnScope(str()):
             return "turn"
-        case ToolCall():
+        case ToolCall(str()):
             return "tool_call"
         case "turn" | "session" | "tree":
             return scope

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-import trio
 
 from actors import Group, Ref
 from supervisor.config import Settings
@@ -36,7 +35,6 @@ class House:
         store: Store,
         writer: Ref,
         system: Group,
-        nursery: trio.Nursery,
         workshop: Workshop,
     ) -> None:
         self.settings = settings
@@ -44,7 +42,6 @@ class House:
         self.store = store
         self.writer = writer
         self.system = system
-        self.nursery = nursery
         self.workshop = workshop
         self.clock = Clock()
         self.ids = Ids()
@@ -76,6 +73,11 @@ class House:
             reader.rouse()
 
 
+def _or_never(seconds: float) -> float | None:
+    # JSON has no infinity, and what is stored must come back as it was.
+    return None if seconds == math.inf else seconds
+
+
 def _terms(settings: Settings) -> Terms:
     return Terms(
         queue_cap=settings.queue_cap,
@@ -84,6 +86,6 @@ def _terms(settings: Settings) -> Terms:
         ladder=settings.ladder,
         restart=settings.restart,
         permission_timeout_seconds=settings.permission_timeout_seconds,
-        suspend_after_seconds=settings.suspend_after_seconds,
+        suspend_after_seconds=_or_never(settings.suspend_after_seconds),
         max_turn_bytes=settings.max_turn_bytes,
     )

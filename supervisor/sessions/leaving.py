@@ -25,6 +25,7 @@ logger = logging.getLogger("supervisor")
 
 # Beyond the ladder itself, for the commits on the way.
 _MARGIN_SECONDS: Final = 5.0
+_LOOK_AGAIN_SECONDS: Final = 0.05
 
 
 async def leave(house: House, *, patience_seconds: float) -> None:
@@ -60,12 +61,20 @@ async def _have_all_rest(house: House) -> None:
     """Tell all to rest, also those who come up meanwhile, and wait until they do."""
     told: set[Ref] = set()
     await trio.lowlevel.checkpoint()
-    while awake := [seat for seat in house.tree.awake() if not _is_held(seat)]:
+    while house.tree.works or _awake(house):
+        awake = _awake(house)
+        if not awake:
+            await trio.sleep(_LOOK_AGAIN_SECONDS)
+            continue
         for seat in awake:
             if seat.ref is not None and seat.ref not in told:
                 told.add(seat.ref)
                 _tell(seat, ev.LeaveRequested(**house.stamp()))
         await house.tree.wait_for_rest(awake[0])
+
+
+def _awake(house: House) -> list[Seat]:
+    return [seat for seat in house.tree.awake() if not _is_held(seat)]
 
 
 def _is_held(seat: Seat) -> bool:
@@ -80,7 +89,7 @@ def _is_held(seat: Seat) -> bool:
 
 async def _wait_until_no_zombies(house: House) -> None:
     while house.workshop.zombies:  # noqa: ASYNC110 - asked rarely, and only on the way out
-        await trio.sleep(0.05)
+        await trio.sleep(_LOOK_AGAIN_SECONDS)
     await trio.lowlevel.checkpoint()
 
 

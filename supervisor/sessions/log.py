@@ -34,6 +34,12 @@ MAX_BACKLOG_BYTES: Final = 65536
 _RECORD_BYTES: Final = 200
 
 
+# What comes between two texts so that the second does not go on with the first. That somebody else
+# sends an input in the middle of a sentence does not.
+_BREAKS: Final = frozenset(
+    {"user_text", "agent_text", "thought", "tool_call", "tool_ended", "plan"}
+)
+
 _Held: TypeAlias = Callable[[], None]
 
 
@@ -55,7 +61,16 @@ class _Part:
 class Output:
     """What the running turn has put out."""
 
-    __slots__ = ("bytes", "last_kind", "max_bytes", "messages", "parts", "pieces", "turn")
+    __slots__ = (
+        "added",
+        "bytes",
+        "last_kind",
+        "max_bytes",
+        "merged",
+        "messages",
+        "parts",
+        "turn",
+    )
 
     def __init__(self, turn: TurnId, max_bytes: int) -> None:
         self.turn = turn
@@ -63,8 +78,10 @@ class Output:
         self.bytes = 0
         self.parts = 0
         self.messages = 0
-        self.pieces: list[str] = []
-        # The kind of the record before, if it was text; more of it continues that.
+        # What the agent has said; of what is held, nobody knows whether it will count.
+        self.added: list[str] = []
+        self.merged: list[str] = []
+        # The kind of the text before, if nothing has come between; more of it continues that.
         self.last_kind: StreamedKind | None = None
 
 
@@ -122,7 +139,9 @@ class Log:
     def committed(self, up_to: int) -> None:
         """Everything up to this number is durable: publish it."""
         pending = self._unpublished
-        count = up_to - self.published
+        # What was decided and what was put out go to the store in order, but those who sent them
+        # may hear of it in another one: then the later number comes first, and this is no news.
+        count = max(0, up_to - self.published)
         self._unpublished = pending[count:]
         for record in pending[:count]:
             self.published = record.seq
@@ -140,11 +159,16 @@ class Log:
         self._output = Output(turn, max_bytes)
 
     def said(self, turn: TurnId) -> Said:
-        """All that the agent has said in the turn."""
+        """All that the agent has said in the turn, as far as it is in the log."""
         output = self._output
         if output is None or output.turn != turn:
             return Said()
-        return Said("".join(output.pieces), output.messages)
+        return Said("".join(output.merged), output.messages)
+
+    def said_so_far(self, turn: TurnId) -> str:
+        """All that the agent has said in the turn, what is held included."""
+        output = self._output
+        return "".join(output.added) if output is not None and output.turn == turn else ""
 
     def add_text(
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
@@ -155,7 +179,7 @@ class Log:
         if output is None:
             return
         if kind == "agent_text":
-            output.pieces.append(text)
+            output.added.append(text)
         if self._held:
             self._held.append(
                 lambda: self._merge(output, kind, text, size=size, at=at, continues=continues)
@@ -175,6 +199,8 @@ class Log:
     ) -> None:
         if self._output is not output:
             return  # held until its turn was over
+        if kind == "agent_text":
+            output.merged.append(text)
         turn = output.turn
         if self._part is not None and (self._part.kind != kind or not continues):
             self.close_part(at)
@@ -225,6 +251,10 @@ class Log:
             assert add is not None
             add()
 
+    def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
+        """Count something that becomes a record by another way."""
+        self._grow(turn, _size_of(body))
+
     def close_part(self, at: float | None = None) -> None:
         """Make a record of the text so far."""
         part = self._part
@@ -247,6 +277,11 @@ class Log:
     def has_output(self) -> bool:
         """Whether there is anything that the store has not been sent."""
         return self._part is not None or bool(self._unsent)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there are records that the store has not been sent."""
+        return bool(self._unsent)
 
     async def wait_for_room(self) -> None:
         """Wait until the store has caught up."""
@@ -280,7 +315,7 @@ class Log:
         record = Record(self._seat.id, self.last_seq, at, turn, kind, body)
         self._unsent.append(record)
         self._unpublished.append(record)
-        if self._output is not None:
+        if self._output is not None and kind in _BREAKS:
             self._output.last_kind = None
 
     def _hurry_up(self) -> None:

@@ -36,11 +36,13 @@ class Reported:
 class Office:
     """One for each agent that a session brings up."""
 
-    __slots__ = ("_actor", "_ref", "is_closed")
+    __slots__ = ("_actor", "_backlog", "_ref", "is_closed")
 
     def __init__(self, actor: SessionActor, ref: Ref) -> None:
         self._actor = actor
         self._ref = ref
+        # What the session had no room for, in order; a task is at it exactly while there is some.
+        self._backlog: list[ev.Event] | None = None
         # Set when the session has let this agent go; of what comes later only ends are news.
         self.is_closed = False
 
@@ -67,6 +69,9 @@ class Office:
         return self._actor.seat.house.ids.new(prefix)
 
     def report(self, event: ev.Event) -> bool:
+        return self._backlog is None and self._tell(event)
+
+    def _tell(self, event: ev.Event) -> bool:
         if type(event) is ev.AgentExited:
             event = attrs.evolve(event, jitter=random.random())  # noqa: S311 - to spread restarts
         try:
@@ -76,7 +81,10 @@ class Office:
         except MailboxFull:
             return False
         except ActorStopped:
-            pass  # nobody wants to know any more
+            # Nobody wants to know any more; but that a task has ended at last, the next one does.
+            if type(event) is ev.ZombieEnded:
+                seat = self._actor.seat
+                seat.house.tree.tell_next(seat.id, event)
         return True
 
     async def report_soon(self, event: ev.Event) -> None:
@@ -85,8 +93,19 @@ class Office:
         await trio.lowlevel.checkpoint()
 
     def report_surely(self, event: ev.Event) -> None:
-        if not self.report(event):
-            self._actor.seat.house.nursery.start_soon(self.report_soon, event)
+        if self._backlog is not None:
+            self._backlog.append(event)
+        elif not self._tell(event):
+            self._backlog = [event]
+            self._actor.seat.house.workshop.start_soon(self._work_off)
+
+    async def _work_off(self) -> None:
+        while self._backlog:
+            if self._tell(self._backlog[0]):
+                del self._backlog[0]
+            else:
+                await trio.sleep(_RETRY_SECONDS)
+        self._backlog = None
 
     def write_text(
         self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
@@ -101,7 +120,10 @@ class Office:
         self._actor.write_soon()
 
     def said(self, turn: TurnId) -> str:
-        return self._actor.log.said(turn).text
+        return self._actor.log.said_so_far(turn)
+
+    def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
+        self._actor.log.charge(turn, body)
 
     async def wait_for_room(self) -> None:
         await self._actor.log.wait_for_room()

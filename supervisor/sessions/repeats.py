@@ -37,7 +37,12 @@ def kept_receipt(session_id: SessionId, idempotency: Idempotency, receipt: objec
     """A receipt as it is kept; other answers are not."""
     if not isinstance(receipt, Receipt):
         return None
-    return Kept(session_id, idempotency.key, idempotency.fingerprint, attrs.asdict(receipt))
+    return Kept(
+        session_id,
+        idempotency.key,
+        idempotency.fingerprint,
+        attrs.asdict(receipt) | {"cancelled": list(receipt.cancelled)},
+    )
 
 
 def receipt_from(kept: Kept) -> Receipt:

@@ -56,11 +56,13 @@ class Seat:
     __slots__ = (
         "_waits",
         "_watchers",
+        "fenced",
         "house",
         "id",
         "is_resting",
         "log",
         "past",
+        "published",
         "ref",
         "results",
         "session",
@@ -72,6 +74,8 @@ class Seat:
         self.id = session_id
         # The actor, from before its start until its end is known.
         self.ref: Ref | None = None
+        # Why the actor has ended without having been asked to: somebody else has the session.
+        self.fenced: SupervisorError | None = None
         # Set by the actor when it lays itself to rest: no more messages for this one.
         self.is_resting = False
         # The start that is under way, and that everyone who needs the actor waits for.
@@ -79,6 +83,8 @@ class Seat:
         # The state as of the last commit, while there is an actor.
         self.session: Session | None = None
         self.log: Log | None = None
+        # The last record that was published, by whichever incarnation; None before the first.
+        self.published: int | None = None
         self.results: Results | None = None
         self.past: Past | None = None
         self._watchers: list[Watcher] | None = None
@@ -108,6 +114,7 @@ class Seat:
 
     def publish(self, record: Record) -> None:
         """Tell everyone: the record is durable."""
+        self.published = record.seq
         if self._watchers:
             for watcher in self._watchers:
                 watcher.push(record)
@@ -127,6 +134,7 @@ class Seat:
         """The actor is gone; with an error, nobody will come after it."""
         self.ref = self.session = self.log = self.past = None
         self.is_resting = False
+        self.fenced = None
         if error is not None:
             for wait in self._waits or ():
                 wait.error = error
@@ -166,9 +174,10 @@ class Seat:
         if self._watchers is None:
             self._watchers = []
         self._watchers.append(watcher)
-        so_far = self.log.text_so_far() if self.log is not None else None
-        if so_far is not None:
-            watcher.push(so_far)
+
+    def text_so_far(self) -> Delta | None:
+        """What is on its way into a record."""
+        return self.log.text_so_far() if self.log is not None else None
 
     def remove_watcher(self, watcher: Watcher) -> None:
         """It has gone."""

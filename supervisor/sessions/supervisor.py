@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import os.path
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import attrs
+import trio
 
 from supervisor.core import events as ev
 from supervisor.core.creation import Plan
@@ -25,7 +26,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Phase, Terms
 
 from .actor import Idempotency
-from .checks import known_word, some_text
+from .checks import known_word, some_text, text_or_none
 from .feed import Everything
 from .handle import Session, checked_custom, checked_tags
 from .inbox import PermissionRequest
@@ -185,6 +186,17 @@ class Supervisor:
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ConfigError(f"limit is {limit!r}", hint="give a whole number of at least 1")
+        for name, text in (
+            ("agent", agent),
+            ("tag", tag),
+            ("workspace", workspace),
+            ("channel", channel),
+            ("peer", peer),
+            ("cursor", cursor),
+        ):
+            text_or_none(name, text)
+        if archived is not None and not isinstance(archived, bool):
+            raise ConfigError(f"archived is {archived!r}", hint="give True, False or None")
         if phase is not None:
             known_word("phase", phase, Literal[tuple(Phase)])
         if badge is not None:
@@ -192,33 +204,45 @@ class Supervisor:
         after = _decoded(cursor)
         items: list[Info] = []
         last = after
-        async for stored in self._house.store.rows(after=after):
-            if len(items) == limit:
-                return Page(tuple(items), _encoded(last))
-            last = stored.number
-            info = info_of(stored.row, last_seq=stored.last_seq)
-            row_key = stored.row.key
-            if (
-                (agent is None or info.agent == agent)
-                and (phase is None or info.phase == phase)
-                and (badge is None or info.badge == badge)
-                and (tag is None or tag in info.tags)
-                and (workspace is None or info.workspace == workspace)
-                and (channel is None or (row_key is not None and row_key.channel == channel))
-                and (peer is None or (row_key is not None and row_key.peer == peer))
-                and (archived is None or info.archived == archived)
-            ):
-                items.append(info)
+        wanted = {
+            "agent": agent,
+            "phase": phase,
+            "badge": badge,
+            "workspace": workspace,
+            "archived": archived,
+        }
+        async with aclosing(self._house.store.rows(after=after)) as rows:
+            async for stored in rows:
+                if len(items) == limit:
+                    return Page(tuple(items), _encoded(last))
+                last = stored.number
+                info = info_of(stored.row, last_seq=stored.last_seq)
+                key = stored.row.key
+                if (
+                    all(
+                        getattr(info, name) == one
+                        for name, one in wanted.items()
+                        if one is not None
+                    )
+                    and (tag is None or tag in info.tags)
+                    and (channel is None or (key is not None and key.channel == channel))
+                    and (peer is None or (key is not None and key.peer == peer))
+                ):
+                    items.append(info)
         return Page(tuple(items), None)
 
     # Permissions --------------------------------------------------------------------------
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
         """What waits for a decision, over all sessions, the oldest first."""
+        self._house.tree.refuse_if_closed()
+        await trio.lowlevel.checkpoint()
         return self._house.inbox.waiting()
 
     async def answer(self, request_id: str, decision: Decision) -> None:
         """Decide; raises `PermissionNotFound`, `PermissionConflict` or `InvalidDecision`."""
+        some_text("request_id", request_id)
+        self._house.tree.refuse_if_closed()
         request = self._house.inbox.find(request_id)
         if decision not in request.options:
             raise InvalidDecision(
@@ -240,6 +264,7 @@ class Supervisor:
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {after!r}", hint="give a position, or 0")
         house = self._house
+        house.tree.refuse_if_closed()
         reader = Everything(house.store, after=after, is_published=house.is_published)
         self._house.readers.append(reader)
         try:
@@ -319,8 +344,11 @@ def _decoded(cursor: str | None) -> int:
     if cursor is None:
         return 0
     try:
-        return int(base64.urlsafe_b64decode(cursor, validate=True))  # type: ignore[call-arg]
+        number = int(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError):
+        number = -1
+    if number < 0:
         raise ConfigError(
             f"{cursor!r} is no cursor", hint="give the `next` of a page, or None for the first"
-        ) from None
+        )
+    return number

@@ -6,6 +6,7 @@ Rule 2: what has several steps is carried through, even if whoever asked for it 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
@@ -16,13 +17,14 @@ import attrs
 import outcome
 import trio
 
-from actors import Actor, Ended, GaveUp, MailboxFull, Ref, RestartPolicy
+from actors import Actor, ActorStopped, Ended, GaveUp, MailboxFull, Ref, RestartPolicy
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, Plan, create
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
     KeyTaken,
+    NotStorable,
     QueueFull,
     SessionNotActive,
     SessionNotFound,
@@ -56,6 +58,8 @@ SHUTDOWN_SECONDS: Final = 5.0
 _TRIES: Final = 5
 # Where answers to `create` are kept; no session has an id like that.
 CREATING: Final = "-"
+# What brings a stopped session back.
+_REVIVING: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
 
 class Undertaker(Actor):
@@ -82,10 +86,14 @@ class Tree:
         self._keys: dict[SessionKey, SessionId] = {}
         # Keys, and idempotency keys, whose bearer is being made, and when that is done.
         self._changing: dict[str, trio.Event] = {}
+        # Sessions that are about to be replaced or deleted: nothing brings them back.
+        self._ending: set[SessionId] = set()
         self._undertaker: Ref | None = None
         # Once set, nothing new begins; and once nobody is left, nothing is answered either.
         self.is_leaving = False
         self.is_closed = False
+        # How many things are being carried through.
+        self.works = 0
 
     async def open(self) -> None:
         """Start to look after ends."""
@@ -101,6 +109,11 @@ class Tree:
             raise SessionNotActive(
                 "the supervisor is leaving", hint="open it again; what was accepted is kept"
             )
+
+    def refuse_if_closed(self) -> None:
+        """Raise if the supervisor has left."""
+        if self.is_closed:
+            raise _has_left()
 
     def seat(self, session_id: SessionId) -> Seat:
         """The session's seat, made if there is none; somebody must need it, or it is forgotten."""
@@ -127,9 +140,11 @@ class Tree:
         return [seat for seat in self._seats.values() if seat.ref is not None or seat.start]
 
     async def wait_for_rest(self, seat: Seat) -> None:
-        """Wait until the session's actor has ended, or, if it is only starting, is up."""
+        """Wait for the next step of the session's way to its rest: up, at rest, gone."""
         if seat.start is not None:
             await seat.start.done.wait()
+        elif seat.session is not None and not _is_at_rest(seat.session):
+            await self.wait_until(seat.id, _is_at_rest)
         elif seat.ref is not None:
             await self.wait_over(seat.ref)
 
@@ -139,14 +154,13 @@ class Tree:
         `not_this` is one that was reached before and turned out to be over.
         """
         while True:
-            if self.is_closed:
-                raise SessionNotActive("the supervisor has left", hint="open it again")
+            self.refuse_if_closed()
             seat = self.seat(session_id)
             if seat.ref is not None and not seat.is_resting and seat.ref is not not_this:
                 return seat.ref
             if seat.start is None:
                 seat.start = Start()
-                self._house.nursery.start_soon(self._start, seat, seat.start)
+                self._house.workshop.start_soon(self._start, seat, seat.start)
             start = seat.start
             await start.done.wait()
             if start.error is not None:
@@ -169,6 +183,8 @@ class Tree:
         except Exception as error:  # noqa: BLE001 - handed to all who wait for it
             start.error = error
         finally:
+            if seat.ref is None and start.error is None:
+                start.error = _has_left()  # the house is being closed around us
             seat.start = None
             start.done.set()
             self.let_go(seat)
@@ -178,7 +194,7 @@ class Tree:
         seat = self._seats.get(SessionId(ref.name))
         if seat is None or seat.ref is not ref:
             return
-        error: SupervisorError | None = None
+        error: SupervisorError | None = seat.fenced
         if isinstance(reason, GaveUp):
             logger.error("session %s was given up", seat.id, exc_info=reason)
             error = SessionNotActive(
@@ -208,8 +224,15 @@ class Tree:
         """Make a session and bring it up; answers when its agent is up, or raises why not."""
         self.refuse_if_leaving()
         self._refuse_unknown_agent(plan.agent)
+        if idempotency is None and plan.key is None:
+            return await self.carry_through(self._create, plan, tuple(said), None)
         if idempotency is None:
-            return await self.carry_through(self._create, plan, tuple(said))
+            name = str(plan.key)
+            await self._wait_for_change(name)
+            done = self._changing[name] = trio.Event()
+            return await self.carry_through(
+                self._change, name, done, self._create, plan, tuple(said), None
+            )
         name = f"create {idempotency.key}"
         await self._wait_for_change(name)
         done = self._changing[name] = trio.Event()
@@ -250,7 +273,7 @@ class Tree:
         return session_id
 
     async def _bring_up(self, session_id: SessionId) -> None:
-        await self.reach(session_id)
+        await self._start_for_certain(session_id)
         session = await self.wait_until(
             session_id, lambda session: session.phase is not Phase.STARTING
         )
@@ -259,6 +282,20 @@ class Tree:
                 f"the agent of session {session_id} did not start: {session.stop_detail}",
                 hint="mend what is missing, then resume the session",
             )
+
+    async def _start_for_certain(self, session_id: SessionId) -> None:
+        """`reach`, and again if the start was cut short by the store's trouble."""
+        problem: Exception | None = None
+        for _ in range(_TRIES):
+            try:
+                await self.reach(session_id)
+            except (SessionNotFound, SessionNotActive):
+                raise
+            except Exception as error:  # noqa: BLE001 - it ended while it was starting
+                problem = error
+            else:
+                return
+        raise _did_not_answer(session_id, problem)
 
     def creation(self, session_id: SessionId, plan: Plan, said: Iterable[Message] = ()) -> Write:
         """The write that makes the session."""
@@ -303,19 +340,36 @@ class Tree:
         plan = make_plan(stored.row.agent_name if stored is not None else None)
         self._refuse_unknown_agent(plan.agent)
         session_id = SessionId(self._house.ids.new("s"))
-        await self.stop(old, "replaced")
-        await self.ask(
-            old,
-            ev.ArchiveRequested(**self._house.stamp()),
-            also=self.creation(session_id, attrs.evolve(plan, key=key)),
-        )
+        self._ending.add(old)
+        try:
+            await self._stop_and_archive(
+                old, also=self.creation(session_id, attrs.evolve(plan, key=key))
+            )
+        finally:
+            self._ending.discard(old)
         self._keys[key] = session_id
         await self._bring_up(session_id)
         return session_id
 
+    async def _stop_and_archive(self, old: SessionId, *, also: Write) -> None:
+        """Until it is done: whoever was already on the way may wake it in between, but once."""
+        for _ in range(_TRIES):
+            await self.stop(old, "replaced")
+            if await self._house.store.read(also.session_id) is not None:
+                return  # done by an incarnation that could not say so
+            try:
+                await self.ask(old, ev.ArchiveRequested(**self._house.stamp()), also=also)
+            except (SessionNotActive, NotStorable):
+                continue
+            return
+        raise _did_not_answer(old, None)
+
     async def resume(self, session_id: SessionId) -> None:
         """Bring a stopped session back; answers when its agent is up, or raises why not."""
         self.refuse_if_leaving()
+        key = (await self.stored(session_id)).row.key
+        if key is not None and self._keys.get(key, session_id) != session_id:
+            raise self._taken(key)
         await self.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
         await self._bring_up(session_id)
 
@@ -334,12 +388,14 @@ class Tree:
             done.set()
 
     def _reserve(self, key: SessionKey, session_id: SessionId) -> None:
-        bearer = self._keys.setdefault(key, session_id)
-        if bearer != session_id:
-            raise KeyTaken(
-                f"session {bearer} bears the key {key}",
-                hint="use get_or_create() to get that one, or new() to begin another",
-            )
+        if self._keys.setdefault(key, session_id) != session_id:
+            raise self._taken(key)
+
+    def _taken(self, key: SessionKey) -> KeyTaken:
+        return KeyTaken(
+            f"session {self._keys[key]} bears the key {key}",
+            hint="use get_or_create() to get that one, or new() to begin another",
+        )
 
     def _free(self, key: SessionKey | None, session_id: SessionId) -> None:
         if key is not None and self._keys.get(key) == session_id:
@@ -366,9 +422,10 @@ class Tree:
         await self.carry_through(self._unarchive, session_id)
 
     async def _unarchive(self, session_id: SessionId) -> None:
-        key = (await self.stored(session_id)).row.key
-        if key is not None:
-            self._reserve(key, session_id)
+        row = (await self.stored(session_id)).row
+        if row.key is not None and row.archived:
+            await self._wait_for_change(str(row.key))
+            self._reserve(row.key, session_id)
         await self.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
 
     async def delete(self, session_id: SessionId) -> None:
@@ -377,8 +434,12 @@ class Tree:
 
     async def _delete(self, session_id: SessionId) -> None:
         key = (await self.stored(session_id)).row.key
-        await self.stop(session_id, "deleted")
-        await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+        self._ending.add(session_id)
+        try:
+            await self.stop(session_id, "deleted")
+            await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+        finally:
+            self._ending.discard(session_id)
         self._free(key, session_id)
         seat = self._seats.get(session_id)
         if seat is not None:
@@ -402,7 +463,7 @@ class Tree:
             cause=cause, detail=detail, after_turn=after_turn, **self._house.stamp()
         )
         await self.ask(session_id, stop, urgent=True)
-        await self.wait_until(session_id, lambda session: session.phase is Phase.STOPPED)
+        await self.wait_until(session_id, _has_stopped)
 
     async def ask(
         self,
@@ -418,7 +479,7 @@ class Tree:
         Cancelled after it was sent, it may still be done. A second incarnation is told that
         it may have been done before, and finds out.
         """
-        ref: Ref | None = None
+        dead: Ref | None = None
         problem: Exception | None = None
         if idempotency is None and also is None and self._sleeps(session_id):
             # What changes nothing need not wake it: the row decides that as well as the actor.
@@ -426,7 +487,21 @@ class Tree:
             if self._sleeps(session_id) and not step.facts and not step.effects:
                 return _value(step.reply)
         for _ in range(_TRIES):
-            ref = await self.reach(session_id, not_this=ref)
+            if problem is None and session_id in self._ending and isinstance(event, _REVIVING):
+                raise SessionNotActive(
+                    f"session {session_id} is being replaced or deleted",
+                    hint="send it to the one that comes after it",
+                )
+            try:
+                ref = await self.reach(session_id, not_this=dead)
+            except (SessionNotFound, SessionNotActive) as refusal:
+                if problem is None:
+                    raise
+                problem = refusal
+                break
+            except Exception as error:  # noqa: BLE001 - it ended while it was starting
+                problem = error
+                continue
             request = Request(event, idempotency, again=problem is not None, also=also)
             try:
                 # Without a time-out of its own: commits have none, and every death is an answer.
@@ -438,12 +513,11 @@ class Tree:
                 ) from None
             except Exception as error:  # noqa: BLE001 - it ended before it answered
                 problem = error
+                # After a crash the same actor comes back; after an end, another one is started.
+                dead = ref if ref.statistics().state in ("stopping", "stopped") else None
                 continue
             return _value(reply)
-        raise SessionNotActive(
-            f"session {session_id} did not answer: {problem}",
-            hint="what was accepted is kept; look at the log, then try again",
-        ) from problem
+        raise _did_not_answer(session_id, problem)
 
     def _sleeps(self, session_id: SessionId) -> bool:
         seat = self._seats.get(session_id)
@@ -451,6 +525,7 @@ class Tree:
 
     async def wait_until(self, session_id: SessionId, condition: Condition) -> Session:
         """Wait until the session is so, whether it is awake, sleeps or wakes meanwhile."""
+        self.refuse_if_closed()
         seat = self.seat(session_id)
         wait = seat.add_wait(condition)
         try:
@@ -469,15 +544,39 @@ class Tree:
 
     async def stored(self, session_id: SessionId) -> Stored:
         """The session as the store has it; raises `SessionNotFound`."""
+        self.refuse_if_closed()
         stored = await self._house.store.read(session_id)
         if stored is None:
             raise _not_found(session_id)
         return stored
 
     async def _commit(self, write: Write) -> None:
-        refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        """Make it durable; raises why not, or that it is not known."""
+        try:
+            refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        except Exception as error:
+            # Not known: it may have been written before the writer failed.
+            stored = await self._house.store.read(write.session_id)
+            if stored is None:
+                raise _did_not_answer(write.session_id, error) from error
+            return
         if refusal is not None:
             raise refusal
+
+    def tell_next(self, session_id: SessionId, event: ev.Event) -> None:
+        """Tell whoever is the session's actor now; if it has none, nobody needs to know."""
+        seat = self._seats.get(session_id)
+        if seat is None or self.is_closed:
+            return
+        if seat.start is not None:
+            self._house.workshop.start_soon(self._tell_when_up, seat.start, session_id, event)
+        elif seat.ref is not None:
+            with contextlib.suppress(ActorStopped, MailboxFull):
+                seat.ref.tell(event, urgent=True)
+
+    async def _tell_when_up(self, start: Start, session_id: SessionId, event: ev.Event) -> None:
+        await start.done.wait()
+        self.tell_next(session_id, event)
 
     async def wait_over(self, ref: Ref) -> None:
         """Wait until that actor has ended, and forget it, sooner than the undertaker would."""
@@ -490,6 +589,8 @@ class Tree:
 
     async def carry_through(self, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
         """Do the work in a task of its own and wait for it: giving up the wait does not undo it."""
+        self.refuse_if_closed()
+        self.works += 1
         done = trio.Event()
         result: list[outcome.Outcome[T]] = []
 
@@ -499,11 +600,23 @@ class Tree:
             except Exception as error:  # noqa: BLE001 - handed to whoever waits
                 result.append(outcome.Error(error))
             finally:
+                if not result:  # the house is being closed around it
+                    result.append(outcome.Error(_has_left()))
+                self.works -= 1
                 done.set()
 
-        self._house.nursery.start_soon(do)
+        self._house.workshop.start_soon(do)
         await done.wait()
         return result[0].unwrap()
+
+
+def _has_stopped(session: Session) -> bool:
+    """Whether a stop that was asked for is done; if somebody has resumed it since, it was."""
+    return session.phase is Phase.STOPPED or session.stopping is None
+
+
+def _is_at_rest(session: Session) -> bool:
+    return session.phase in (Phase.SUSPENDED, Phase.STOPPED)
 
 
 def _value(reply: Reply | None) -> Receipt | InterruptReport | UnderWay | None:
@@ -511,6 +624,17 @@ def _value(reply: Reply | None) -> Receipt | InterruptReport | UnderWay | None:
     if isinstance(reply, Refused):
         raise reply.error
     return reply.value
+
+
+def _did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
+    return SessionNotActive(
+        f"session {session_id} did not answer: {problem}",
+        hint="what was accepted is kept; look at the log, then try again",
+    )
+
+
+def _has_left() -> SessionNotActive:
+    return SessionNotActive("the supervisor has left", hint="open it again")
 
 
 def _not_found(session_id: SessionId) -> SessionNotFound:

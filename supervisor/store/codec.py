@@ -1,13 +1,16 @@
 """Bytes and back: the one place that encodes and decodes what is kept.
 
 Rule 1: decoding is strict. What was not written by `encode` is refused, never bent into shape.
+        And what would come back as something else is not encoded.
 Rule 2: what many sessions share (terms, limits, permissions) is encoded once.
 """
 
 from __future__ import annotations
 
 import collections.abc
-from typing import Any, Final, TypeVar, get_origin
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import attrs
 import orjson
@@ -19,6 +22,8 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 from supervisor.core.session import Capabilities, Lineage, Phase, Session, Terms
 
+from .port import Kept
+
 T = TypeVar("T")
 
 
@@ -27,11 +32,14 @@ def encode(thing: object) -> bytes:
     # A session has no slots (see its docstring), so that its fields are at hand as a dict; and
     # these two are written several times a turn.
     if type(thing) is Session:
+        if not math.isfinite(thing.created_at + thing.updated_at + thing.last_active_at):
+            raise ValueError("a session's times are not finite")
         # What is empty (None, 0, no items) is left out: reading gives the field's default, and for
         # every field that can be empty, empty is the default. A test holds us to that.
-        there = {name: value for name, value in thing.__dict__.items() if value}
+        there = {name: value for name, value in thing.__dict__.items() if value or value == ""}
         return orjson.dumps(there, default=_plain)
     if type(thing) is Record:
+        _refuse_unless_plain(thing.body)
         return orjson.dumps(
             {
                 "session_id": thing.session_id,
@@ -42,7 +50,30 @@ def encode(thing: object) -> bytes:
                 "body": thing.body,
             }
         )
+    if type(thing) is Kept:
+        _refuse_unless_plain(thing.answer)
     return orjson.dumps(thing, default=_plain)
+
+
+def _refuse_unless_plain(value: object) -> None:
+    """Raise for what JSON would give back as something else: NaN, tuples, days, other objects."""
+    kind = type(value)
+    if kind is dict:
+        for item in value.values():  # type: ignore[attr-defined]
+            if type(item) not in _SIMPLE:
+                _refuse_unless_plain(item)
+    elif kind is list:
+        for item in value:  # type: ignore[attr-defined]
+            if type(item) not in _SIMPLE:
+                _refuse_unless_plain(item)
+    elif kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise ValueError(f"{value!r} is no number that can be stored")
+    elif kind not in _SIMPLE:
+        raise TypeError(f"{kind.__name__} cannot be stored")
+
+
+_SIMPLE: Final = frozenset({str, int, bool, type(None)})
 
 
 def decode(data: bytes, kind: type[T]) -> T:
@@ -106,14 +137,40 @@ def _exactly(*kinds: type) -> Any:  # noqa: ANN401 - what cattrs takes as a hook
     return check
 
 
-def _any_mapping(value: object, _: object) -> object:
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is no mapping")
-    return value
+def _mapping_hook(kind: object) -> Any:  # noqa: ANN401 - what cattrs takes as a hook
+    of_text = get_args(kind)[1] is str
+
+    def structure(value: object, _: object) -> object:
+        if type(value) is not dict:
+            raise TypeError(f"{value!r} is no mapping")
+        if of_text and not all(type(item) is str for item in value.values()):
+            raise TypeError(f"{value!r} has something in it that is no text")
+        return value
+
+    return structure
 
 
-def _is_mapping(kind: object) -> bool:
-    return get_origin(kind) is collections.abc.Mapping
+def _collection_hook(kind: Any, converter: Converter) -> Any:  # noqa: ANN401 - as above
+    made: Any = get_origin(kind)
+    item_kind = get_args(kind)[0]
+    structure_item = converter.get_structure_hook(item_kind)
+
+    def structure(value: object, _: object) -> object:
+        if type(value) is not list:
+            raise TypeError(f"{value!r} is no list")
+        return made(structure_item(item, item_kind) for item in value)
+
+    return structure
+
+
+def _origin_is(*origins: object) -> Callable[[object], bool]:
+    return lambda kind: get_origin(kind) in origins
+
+
+# The fields of a row that `encode` never leaves out, because they are never empty.
+_ALWAYS_THERE: Final = frozenset(
+    {"id", "agent_name", "kind", "lineage", "terms", "limits", "permissions", "phase", "usage"}
+)
 
 
 def _make_converter() -> Converter:
@@ -122,7 +179,10 @@ def _make_converter() -> Converter:
     converter.register_structure_hook(float, _exactly(float, int))
     converter.register_structure_hook(str, _exactly(str))
     converter.register_structure_hook(bool, _exactly(bool))
-    converter.register_structure_hook_func(_is_mapping, _any_mapping)
+    converter.register_structure_hook_factory(_origin_is(collections.abc.Mapping), _mapping_hook)
+    converter.register_structure_hook_factory(
+        _origin_is(tuple, frozenset), lambda kind: _collection_hook(kind, converter)
+    )
     # A word that is an enum's is also a str, and would pass for one.
     converter.register_structure_hook(Phase, lambda value, _: Phase(value))
 
@@ -130,9 +190,16 @@ def _make_converter() -> Converter:
         structure = make_dict_structure_fn(
             kind, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
         )
-        if kind not in _SHARED:
-            return structure
-        return lambda value, wanted: _the_same(structure(value, wanted))
+        names = frozenset(field.name for field in attrs.fields(kind) if field.init)
+        needed = _ALWAYS_THERE if kind is Session else names
+
+        def structure_whole(value: object, wanted: object) -> object:
+            if type(value) is not dict or not needed <= value.keys():
+                raise TypeError(f"this is no whole {kind.__name__}")
+            thing = structure(value, wanted)
+            return _the_same(thing) if kind in _SHARED else thing
+
+        return structure_whole
 
     converter.register_structure_hook_factory(attrs.has, hook_for)
     return converter

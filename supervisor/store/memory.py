@@ -6,8 +6,9 @@ a file does not survive here either.
 
 from __future__ import annotations
 
+import itertools
 from array import array
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import trio
 
@@ -44,15 +45,29 @@ class MemoryStore:
         self._made = 0
         # Position p is at p - 1; a deleted record leaves None, so that positions stay.
         self._records: list[bytes | None] = []
-        self._kept: dict[tuple[str, str], bytes] = {}
+        # With the session that they go with.
+        self._kept: dict[tuple[str, str], tuple[SessionId, bytes]] = {}
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         # No more than a look: the writer yields by itself, and a turn has two commits.
         await trio.lowlevel.checkpoint_if_cancelled()
-        return [self._commit(write) for write in writes]
+        refused: set[SessionId] = set()
+        answers: list[SupervisorError | None] = []
+        for write in writes:
+            if write.session_id in refused:
+                answer: SupervisorError | None = NotStorable(
+                    f"something before this of session {write.session_id} was refused",
+                    hint="look the session up again",
+                )
+            else:
+                answer = self._commit(write)
+            if isinstance(answer, NotStorable):
+                refused.add(write.session_id)
+            answers.append(answer)
+        return answers
 
     def _commit(self, write: Write) -> SupervisorError | None:
-        parts = [write] if write.also is None else [write, write.also]
+        parts = _parts(write)
         for part in parts:
             refusal = self._refusal(part)
             if refusal is not None:
@@ -60,7 +75,7 @@ class MemoryStore:
         # Encoded before anything is kept: what cannot be encoded must not be half there.
         try:
             encoded = [self._encode(part) for part in parts]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             return NotStorable(
                 f"session {write.session_id} has something that cannot be stored: {error}",
                 hint="this is a defect: what comes in is checked at the door",
@@ -77,11 +92,15 @@ class MemoryStore:
                 f"session {write.session_id} is at epoch {epoch}, not at {write.epoch}",
                 hint="another incarnation has claimed it; look the session up again",
             )
-        if write.records and write.records[0].seq != last + 1:
+        if any(record.seq != seq for seq, record in enumerate(write.records, last + 1)):
+            numbers = ", ".join(str(record.seq) for record in write.records)
             return NotStorable(
-                f"session {write.session_id} has {last} records, this begins at"
-                f" {write.records[0].seq}",
+                f"session {write.session_id} has {last} records, these are {numbers}",
                 hint="something before it was not written; look the session up again",
+            )
+        if shelf is None and write.row is None:
+            return NotStorable(
+                f"there is no session {write.session_id}", hint="a first write brings a row"
             )
         return None
 
@@ -107,7 +126,7 @@ class MemoryStore:
             self._records.append(record)
             shelf.positions.append(len(self._records))
         if write.kept is not None and kept is not None:
-            self._kept[write.kept.scope, write.kept.key] = kept
+            self._kept[write.kept.scope, write.kept.key] = (write.session_id, kept)
 
     async def claim(self, session_id: SessionId) -> Stored | None:
         await trio.lowlevel.checkpoint()
@@ -122,7 +141,7 @@ class MemoryStore:
         shelf = self._shelves.pop(session_id, None)
         for position in shelf.positions if shelf is not None else ():
             self._records[position - 1] = None
-        self._kept = {place: kept for place, kept in self._kept.items() if place[0] != session_id}
+        self._kept = {place: kept for place, kept in self._kept.items() if kept[0] != session_id}
 
     async def read(self, session_id: SessionId) -> Stored | None:
         await trio.lowlevel.checkpoint()
@@ -144,16 +163,14 @@ class MemoryStore:
         self, *, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Record]]:
         await trio.lowlevel.checkpoint()
-        found: list[tuple[int, Record]] = []
-        for position in range(after, len(self._records)):
-            record = self._records[position]
-            if record is not None:
-                found.append((position + 1, decode(record, Record)))
-            if limit is not None and len(found) >= limit:
-                break
-        return found
+        there = (
+            (position + 1, record)
+            for position in range(after, len(self._records))
+            if (record := self._records[position]) is not None
+        )
+        return [(at, decode(record, Record)) for at, record in itertools.islice(there, limit)]
 
-    async def rows(self, *, after: int = 0) -> AsyncIterator[Stored]:
+    async def rows(self, *, after: int = 0) -> AsyncGenerator[Stored, None]:
         await trio.lowlevel.checkpoint()
         for count, session_id in enumerate(list(self._shelves), 1):
             shelf = self._shelves.get(session_id)
@@ -165,11 +182,19 @@ class MemoryStore:
     async def kept(self, scope: str, key: str) -> Kept | None:
         await trio.lowlevel.checkpoint()
         kept = self._kept.get((scope, key))
-        return None if kept is None else decode(kept, Kept)
+        return None if kept is None else decode(kept[1], Kept)
 
     @staticmethod
     def _stored(shelf: _Shelf) -> Stored:
         return Stored(decode(shelf.row, Session), shelf.epoch, len(shelf.positions), shelf.number)
+
+
+def _parts(write: Write) -> list[Write]:
+    """The write, and all that belong to it."""
+    parts = [write]
+    while (also := parts[-1].also) is not None:
+        parts.append(also)
+    return parts
 
 
 def _fitted(data: bytes) -> bytes:

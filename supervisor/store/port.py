@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -17,7 +17,8 @@ from supervisor.core.session import Session
 class Kept:
     """An answer kept under an idempotency key: the same request gets it again.
 
-    `fingerprint` tells the same request from another one that came with the same key.
+    It goes when the session goes whose write brought it. `fingerprint` tells the same request from
+    another one that came with the same key.
     """
 
     scope: str
@@ -85,7 +86,7 @@ class Store(Protocol):
     ) -> list[tuple[int, Record]]:
         """The records of all sessions in the order of their commits, each with its position."""
 
-    def rows(self, *, after: int = 0) -> AsyncIterator[Stored]:
+    def rows(self, *, after: int = 0) -> AsyncGenerator[Stored, None]:
         """Every session made after number `after`, in the order of their making."""
 
     async def kept(self, scope: str, key: str) -> Kept | None:

@@ -70,11 +70,19 @@ class Writer(Actor):
         await self._flush()
         match message:
             case Claim(session_id):
-                return await self._store.claim(session_id)
+                return await self._claim(session_id)
             case Delete(session_id):
                 return await self._store.delete(session_id)
             case _:
                 return None
+
+    async def _claim(self, session_id: SessionId) -> Stored | Later[Stored | None] | None:
+        try:
+            return await self._store.claim(session_id)
+        except Exception as error:  # noqa: BLE001 - one session's row, and nobody else's trouble
+            later: Later[Stored | None] = Later()
+            later.fail(error)
+            return later
 
     async def on_stop(self, _: object) -> None:
         """Whatever was taken in is written, however we end."""

@@ -95,7 +95,7 @@ async def bytes_per_suspended_session() -> float:
 
 async def make_suspended(sup: supervisor.Supervisor, count: int) -> None:
     last = [await sup.create("nothing") for _ in range(count)][-1]
-    while (await last.info()).phase != "suspended":
+    while (await last.info()).phase != "suspended":  # noqa: ASYNC110 - a benchmark may poll
         await trio.sleep(0.05)
     await trio.testing.wait_all_tasks_blocked(0.1)
 
@@ -223,9 +223,7 @@ def langgraph_runs_per_second() -> float:
 
         async def caller(number: int, count: int) -> None:
             for _ in range(count):
-                await compiled.ainvoke(
-                    {"text": "go"}, {"configurable": {"thread_id": str(number)}}
-                )
+                await compiled.ainvoke({"text": "go"}, {"configurable": {"thread_id": str(number)}})
 
         await caller(0, 1)
         begun = time.perf_counter()

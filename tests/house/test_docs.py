@@ -8,9 +8,11 @@ import pytest
 
 import actors
 import actors.testing
+import supervisor
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 ENTRY = re.compile(r"^\.\. (?:auto|py:)(?:class|exception|function|type):: (\w+)", re.MULTILINE)
+ERROR = re.compile(r"^\| `(\w+)` \| `(\w+)` \|$", re.MULTILINE)
 
 
 def names_listed(page: str, module: str) -> list[str]:
@@ -20,8 +22,26 @@ def names_listed(page: str, module: str) -> list[str]:
     return ENTRY.findall(after.partition("py:module::")[0])
 
 
-@pytest.mark.parametrize("module", [actors, actors.testing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [actors, actors.testing, supervisor], ids=lambda module: module.__name__
+)
 def test_the_reference_lists_exactly_the_public_names(module: ModuleType) -> None:
-    listed = names_listed("actors.md", module.__name__)
+    page = module.__name__.partition(".")[0] + ".md"
+
+    listed = names_listed(page, module.__name__)
 
     assert sorted(listed) == sorted(module.__all__)
+
+
+def test_the_reference_lists_every_error_with_its_code() -> None:
+    listed = ERROR.findall((REFERENCE / "supervisor.md").read_text())
+
+    errors = [
+        error
+        for name in supervisor.__all__
+        if isinstance(error := getattr(supervisor, name), type)
+        and issubclass(error, supervisor.SupervisorError)
+        and error is not supervisor.SupervisorError
+    ]
+
+    assert sorted(listed) == sorted((error.code, error.__name__) for error in errors)

@@ -12,6 +12,25 @@ EXAMPLES = sorted((ROOT / "docs/examples").glob("*.py"))
 
 # What each example must print: these lines, in this order, perhaps with others in between.
 SHOWN = {
+    "first_sessions.py": [
+        "  the agent begins to compile",
+        "  -> another input comes: queued",
+        "  -> guidance for the running turn: staged",
+        "  the agent has taken the guidance",
+        "  the agent begins to test",
+        "  -> the test takes too long, 1 call was stopped",
+        "  the agent begins to package",
+        "  the agent asks: May I deploy it?",
+        "  -> allowed, once",
+        "  the turn is completed: built and deployed, with the new logo and without the test",
+        "  the turn is completed: water the plants: noted",
+        "  it was started again, 1 restart: I am back",
+        "  it is suspended",
+        "  -> a message wakes it: good morning",
+        "  it is stopped: user_cancelled",
+        "  it is idle",
+        "  it has said: I am back; good morning",
+    ],
     "three_actors.py": [
         "  pantry starts",
         "  cook starts",

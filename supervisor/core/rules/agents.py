@@ -55,7 +55,8 @@ def _note_agent(draft: Draft, event: AgentAttached) -> None:
         "agent_attached",
         agent_session_id=event.agent.session_id,
         pid=event.agent.pid,
-        capabilities=attrs.asdict(event.agent.capabilities),
+        capabilities=attrs.asdict(event.agent.capabilities)
+        | {"ladder": list(event.agent.capabilities.ladder)},
     )
 
 

@@ -55,7 +55,18 @@ def accept_input(
         replacement=replacement,
     )
     if expires_at is not None:
-        draft.do(SetTimer("expiry", max(0.0, expires_at - draft.at)))
+        _set_expiry_timer(draft)
+
+
+def _set_expiry_timer(draft: Draft) -> None:
+    """Have the timer ring for whichever queued input expires first."""
+    times = [
+        waiting.expires_at
+        for waiting in draft.session.inputs
+        if waiting.expires_at is not None and waiting.status == "queued"
+    ]
+    if times:
+        draft.do(SetTimer("expiry", max(0.0, min(times) - draft.at)))
 
 
 def settle(draft: Draft, waiting: Waiting, outcome: Settled, detail: str | None = None) -> None:
@@ -64,13 +75,15 @@ def settle(draft: Draft, waiting: Waiting, outcome: Settled, detail: str | None 
 
 
 def expire_inputs(draft: Draft) -> None:
-    """Settle every queued input whose time is over; set the timer for the next one."""
+    """Settle every queued input whose time is over; set the timer for the next one.
+
+    What was offered to the running turn does not expire under its hands; it does if it comes back.
+    """
     for waiting in draft.session.inputs:
-        if waiting.expires_at is not None and waiting.status == "queued":
-            if waiting.expires_at <= draft.at:
-                settle(draft, waiting, "expired")
-            else:
-                draft.do(SetTimer("expiry", waiting.expires_at - draft.at))
+        due = waiting.expires_at is not None and waiting.expires_at <= draft.at
+        if due and waiting.status == "queued":
+            settle(draft, waiting, "expired")
+    _set_expiry_timer(draft)
 
 
 def start_next(draft: Draft) -> None:
@@ -85,7 +98,8 @@ def start_next(draft: Draft) -> None:
     if session.zombie is not None:
         return
     if not session.inputs:
-        draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
+        if session.terms.suspend_after_seconds is not None:
+            draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
         return
     first = session.inputs[0]
     settle(draft, first, "delivered")

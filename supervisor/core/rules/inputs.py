@@ -29,6 +29,14 @@ from .interrupts import begin_interrupt, cancel_queue
 
 def submit(draft: Draft, event: InputSubmitted) -> None:
     """The session is free: the input begins a turn, unless something keeps it waiting."""
+    if draft.session.zombie is not None and event.when_busy == "reject":
+        draft.refuse(
+            InputRefused(
+                f"turn {draft.session.zombie} is over, but its task will not end",
+                hint="send it later, or with another when_busy",
+            )
+        )
+        return
     if _not_taken(draft, event):
         return
     _accept(draft, event)

@@ -8,7 +8,13 @@ Rule 2: what replaces the turn is accepted in the same step, so it is durable be
 
 from __future__ import annotations
 
-from supervisor.core.effects import AbandonTurn, CancelCall, CancelTurn, SetTimer
+from supervisor.core.effects import (
+    AbandonTurn,
+    CancelCall,
+    CancelTurn,
+    SetTimer,
+    WithdrawSteering,
+)
 from supervisor.core.events import InterruptRequested, LadderElapsed
 from supervisor.core.ids import InputId
 from supervisor.core.session import LadderStep, Session
@@ -92,6 +98,8 @@ def cancel_queue(draft: Draft) -> tuple[InputId, ...]:
     draft.note("generation_raised", generation=draft.session.generation + 1)
     for waiting in older:
         settle(draft, waiting, "cancelled", "interrupted")
+        if draft.session.turn is not None and waiting.status != "queued":
+            draft.do(WithdrawSteering(draft.session.turn.id, waiting.id))
     return tuple(waiting.id for waiting in older)
 
 

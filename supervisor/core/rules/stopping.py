@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
 
 from supervisor.core.effects import CloseAgent, StartAgent
@@ -125,9 +127,10 @@ def append(draft: Draft, event: MessageAppended) -> None:
     if draft.session.archived:
         _refuse_archived(draft)
     elif not refused(draft, text_problem(draft.session, event.text)):
-        draft.note(
-            "user_text" if event.role == "user" else "agent_text", text=event.text, part=None
+        kind: Literal["user_text", "agent_text"] = (
+            "user_text" if event.role == "user" else "agent_text"
         )
+        draft.note(kind, text=event.text, part=None)
         draft.accept()
 
 

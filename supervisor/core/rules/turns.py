@@ -69,7 +69,7 @@ def finish(draft: Draft, event: TurnEnded) -> None:
         draft,
         event.outcome,
         stop_reason=event.stop_reason,
-        said=Said(event.text, event.messages),
+        said=Said(event.text or "", event.messages),
         error=event.error,
     )
     go_on(draft)

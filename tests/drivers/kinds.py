@@ -1,0 +1,159 @@
+"""The kinds of agents that keep the contract, and how each is brought to do what a test needs.
+
+A new kind is one more `Kind` in KINDS, with a text for every deed that it is able to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Literal, TypeAlias
+
+import attrs
+import pytest
+import trio
+
+from supervisor import PythonAgent, Turn
+from supervisor.drivers.builtin import scripted
+from supervisor.drivers.port import AgentKind
+from supervisor.drivers.python import AgentDied
+
+Deed: TypeAlias = Literal[
+    "greet",  # say "hello"
+    "wait",  # do nothing for a very long time
+    "fail",  # fail the turn with "no luck"
+    "die",  # leave in the middle of the turn
+    "use a tool",  # a call of "bash" that is over at once, then say "after"
+    "stay in a tool",  # a call of "bash" that lasts very long, then say "after"
+    "stay in two tools",  # calls of "bash" and "grep" at once, that last very long
+    "ask",  # ask for "bash", and say "bash: allowed" or "bash: rejected"
+    "be deaf",  # do not hear of interrupts until the workshop closes, then say "late"
+    "flood",  # say 50 times about 100 bytes
+    "spend",  # report 40 tokens
+    "take steering",  # say what is steered in, each with a "; ", until that is "enough"
+]
+
+
+@attrs.frozen
+class Kind:
+    name: str
+    agent: AgentKind
+    texts: Mapping[Deed, str]
+
+
+def kinds_that(*deeds: Deed) -> pytest.MarkDecorator:
+    """Run the test with every kind that is able to do these; `kind` is the test's argument."""
+    able = [kind for kind in KINDS if all(deed in kind.texts for deed in deeds)]
+    return pytest.mark.parametrize("kind", able, ids=[kind.name for kind in able])
+
+
+# Python --------------------------------------------------------------------------------------
+
+
+async def _greet(turn: Turn) -> None:
+    await turn.say("hello")
+
+
+async def _wait(_: Turn) -> None:
+    await trio.sleep_forever()
+
+
+async def _fail(_: Turn) -> None:
+    raise RuntimeError("no luck")
+
+
+async def _die(_: Turn) -> None:
+    raise AgentDied("it left")
+
+
+async def _use_a_tool(turn: Turn) -> None:
+    async with turn.tool("bash") as call:
+        call.result("done")
+    await turn.say("after")
+
+
+async def _stay_in_a_tool(turn: Turn) -> None:
+    await _stay_in(turn, "bash")
+    await turn.say("after")
+
+
+async def _stay_in_two_tools(turn: Turn) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_stay_in, turn, "bash")
+        nursery.start_soon(_stay_in, turn, "grep")
+
+
+async def _stay_in(turn: Turn, tool: str) -> None:
+    async with turn.tool(tool):
+        await trio.sleep_forever()
+
+
+async def _ask(turn: Turn) -> None:
+    allowed = await turn.ask("May I?", tool="bash")
+    await turn.say(f"bash: {'allowed' if allowed else 'rejected'}")
+
+
+async def _be_deaf(turn: Turn) -> None:
+    await turn.hang()
+    await turn.say("late")
+
+
+async def _flood(turn: Turn) -> None:
+    for _ in range(50):
+        await turn.say("x" * 100)
+
+
+async def _spend(turn: Turn) -> None:
+    turn.usage(output_tokens=40)
+
+
+async def _take_steering(turn: Turn) -> None:
+    while True:
+        await trio.sleep(1.0)
+        for text in turn.steering():
+            await turn.say(f"{text}; ")
+            if text == "enough":
+                return
+
+
+DEEDS: Final[Mapping[Deed, Callable[[Turn], Awaitable[None]]]] = {
+    "greet": _greet,
+    "wait": _wait,
+    "fail": _fail,
+    "die": _die,
+    "use a tool": _use_a_tool,
+    "stay in a tool": _stay_in_a_tool,
+    "stay in two tools": _stay_in_two_tools,
+    "ask": _ask,
+    "be deaf": _be_deaf,
+    "flood": _flood,
+    "spend": _spend,
+    "take steering": _take_steering,
+}
+
+
+async def _do_as_told(turn: Turn) -> None:
+    for deed, do in DEEDS.items():
+        if deed == turn.text:
+            await do(turn)
+
+
+# Scripted ------------------------------------------------------------------------------------
+
+SCRIPTS: Final[Mapping[Deed, str]] = {
+    "greet": "say hello",
+    "wait": "sleep 1000000",
+    "fail": "fail no luck",
+    "die": "crash",
+    "use a tool": "tool bash 0\nsay after",
+    "stay in a tool": "tool bash 1000000\nsay after",
+    "ask": "ask bash",
+    "be deaf": "hang\nsay late",
+    "flood": "flood 50",
+    "spend": "use 40",
+}
+
+
+KINDS: Final = (
+    Kind("python", PythonAgent("obedient", _do_as_told), {deed: deed for deed in DEEDS}),
+    Kind("scripted", scripted, SCRIPTS),
+)

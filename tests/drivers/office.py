@@ -1,0 +1,183 @@
+"""A stand-in for what a driver has of its session; test_office.py holds it against the real one.
+
+`events` is what was reported, `output` what was written. `fill()` and `make_room()` are a session
+that is too busy to be told; `fall_behind()` and `catch_up()` a store that is too slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import attrs
+import trio
+from trio.lowlevel import ParkingLot
+
+from supervisor.core.creation import Message
+from supervisor.core.effects import OfferSteering, StartTurn
+from supervisor.core.errors import OutputTooLarge
+from supervisor.core.events import Event, TurnEnded
+from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.permissions import Permissions
+from supervisor.drivers.port import AgentKind, Stamp, TextKind, Workshop
+
+E = TypeVar("E", bound=Event)
+
+
+class StandInOffice:
+    """See `port.Office`."""
+
+    def __init__(
+        self,
+        *,
+        workspace: str | None = None,
+        permissions: Permissions | None = None,
+        max_turn_bytes: int = 1_000_000,
+        past: Sequence[Message] = (),
+    ) -> None:
+        self.session_id = SessionId("s_1")
+        self.workspace = workspace
+        self.permissions = permissions or Permissions()
+        self.events: list[Event] = []
+        self.output: list[tuple[TurnId, str, Any]] = []
+        # Called with each event as it is told: a session that acts on it before anybody else runs.
+        self.on_report: Callable[[Event], None] = lambda _: None
+        self._max_turn_bytes = max_turn_bytes
+        self._past = past
+        self._turn: TurnId | None = None
+        self._bytes = 0
+        self._ids = 0
+        self._is_full = self._is_behind = False
+        self._late: list[Event] = []
+        self._changed = ParkingLot()
+
+    # For the test -------------------------------------------------------------------------
+
+    def begin(self, turn: TurnId) -> None:
+        """Output is this turn's from now on."""
+        self._turn, self._bytes = turn, 0
+
+    async def heard(self, kind: type[E], *, times: int = 1) -> E:
+        """Wait until such an event was reported that often, and give the last of them."""
+        while len(self.all(kind)) < times:
+            await self._changed.park()
+        return self.all(kind)[times - 1]
+
+    def all(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for event in self.events]
+
+    def fill(self) -> None:
+        self._is_full = True
+
+    def make_room(self) -> None:
+        self._is_full = False
+        late, self._late = self._late, []
+        for event in late:
+            self.report(event)
+        self._changed.unpark_all()
+
+    def fall_behind(self) -> None:
+        self._is_behind = True
+
+    def catch_up(self) -> None:
+        self._is_behind = False
+        self._changed.unpark_all()
+
+    # For the driver -----------------------------------------------------------------------
+
+    def stamp(self) -> Stamp:
+        return {"at": trio.current_time(), "fresh": TurnId(self.new_id("turn"))}
+
+    def new_id(self, prefix: str) -> str:
+        self._ids += 1
+        return f"{prefix}_{self._ids}"
+
+    def report(self, event: Event) -> bool:
+        if self._is_full:
+            return False
+        if isinstance(event, TurnEnded) and event.text is None:
+            # As sessions do: what was said is known when its end is heard.
+            event = attrs.evolve(event, text=self.said(event.turn))
+        self.events.append(event)
+        self._changed.unpark_all()
+        self.on_report(event)
+        return True
+
+    async def report_soon(self, event: Event) -> None:
+        while not self.report(event):
+            await self._changed.park()
+        await trio.lowlevel.checkpoint()
+
+    def report_surely(self, event: Event) -> None:
+        if not self.report(event):
+            self._late.append(event)
+
+    def write_text(
+        self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
+    ) -> None:
+        self._write(turn, kind, text, size=len(text.encode()))
+
+    def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
+        self._grow(turn, len(str(body)))
+
+    def write(
+        self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
+    ) -> None:
+        self._write(turn, kind, body, size=len(str(body)))
+
+    def said(self, turn: TurnId) -> str:
+        if turn != self._turn:
+            return ""
+        return "".join(
+            body for written, kind, body in self.output if (written, kind) == (turn, "agent_text")
+        )
+
+    async def wait_for_room(self) -> None:
+        while self._is_behind:
+            await self._changed.park()
+        await trio.lowlevel.checkpoint()
+
+    async def history(self, turn: TurnId) -> Sequence[Message]:
+        await trio.lowlevel.checkpoint()
+        return self._past
+
+    def _write(self, turn: TurnId, kind: str, body: object, *, size: int) -> None:
+        if self._grow(turn, size):
+            self.output.append((turn, kind, body))
+
+    def _grow(self, turn: TurnId, size: int) -> bool:
+        if turn != self._turn:
+            return False  # of a turn that is over
+        if self._bytes + size > self._max_turn_bytes:
+            raise OutputTooLarge("too much", hint="say less")
+        self._bytes += size
+        return True
+
+
+class Desk:
+    """An agent at work for a session that a test plays."""
+
+    def __init__(
+        self, agent: AgentKind, workshop: Workshop, office: StandInOffice | None = None
+    ) -> None:
+        self.office = office or StandInOffice()
+        self.workshop = workshop
+        self.driver = agent.make_driver(self.office, workshop)
+        self._turns = 0
+
+    def order(self, text: str) -> TurnId:
+        """Order a turn."""
+        self._turns += 1
+        turn = TurnId(f"turn_{self._turns}")
+        self.office.begin(turn)
+        self.driver.start_turn(StartTurn(turn, InputId(f"in_{self._turns}"), text))
+        return turn
+
+    def steer(self, turn: TurnId, name: str, text: str) -> None:
+        self.driver.offer_steering(OfferSteering(turn, InputId(name), text))
+
+    def withdraw(self, turn: TurnId, name: str) -> None:
+        self.driver.withdraw_steering(turn, InputId(name))

@@ -1,0 +1,444 @@
+"""What is particular to agents that are async functions in our own process."""
+
+# ruff: noqa: ANN401 - rubbish has every type
+
+from __future__ import annotations
+
+import functools
+import gc
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import settle
+from supervisor import (
+    ConfigError,
+    PythonAgent,
+    Turn,
+)
+from supervisor.core import events as ev
+from supervisor.drivers.port import Workshop
+from tests.drivers.functions import Function, Run, desk_of, only_its_turn, outcome_of
+from tests.drivers.office import StandInOffice
+
+# What an agent raises --------------------------------------------------------------------
+
+
+class Own(BaseException):
+    """No Exception, and nobody else's."""
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("I will not say")
+
+
+class Deadly(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+def nested(depth: int) -> ExceptionGroup[Exception]:
+    group: ExceptionGroup[Exception] = ExceptionGroup("innermost", [ValueError("deep")])
+    for _ in range(depth):
+        group = ExceptionGroup("around", [group])
+    return group
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (ValueError("no such luck"), "ValueError: no such luck"),
+        (ValueError(), "ValueError"),
+        (SystemExit(2), "SystemExit: 2"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (GeneratorExit(), "GeneratorExit"),
+        (StopAsyncIteration(), "StopAsyncIteration"),
+        (Own("mine"), "Own: mine"),
+        (ExceptionGroup("one", [ValueError("inner")]), "ValueError: inner"),
+        (BaseExceptionGroup("two", [Own(), ValueError()]), "BaseExceptionGroup: two"),
+        (nested(5), "ValueError: deep"),
+        (Unspeakable(), "Unspeakable"),
+        (ValueError("half a character: \ud800"), "ValueError: half a character: \ufffd"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_an_agent_raises_fails_its_turn_and_nothing_else(
+    error: BaseException, shown: str
+) -> None:
+    async def raising(_: Turn) -> None:
+        raise error
+
+    result = only_its_turn(raising)
+
+    assert isinstance(result, supervisor.TurnResult), result
+    assert result.outcome == "failed"
+    assert (result.error or "").startswith(shown)
+
+
+@pytest.mark.parametrize("error", [Deadly(), nested(3000)], ids=["deadly to show", "very deep"])
+def test_an_error_that_cannot_even_be_looked_at_fails_its_turn_and_nothing_else(
+    error: Exception,
+) -> None:
+    async def raising(_: Turn) -> None:
+        raise error
+
+    assert outcome_of(only_its_turn(raising)) == "failed"
+
+
+async def test_an_error_with_a_long_story_is_cut_short(run: Run) -> None:
+    async def raising(_: Turn) -> None:
+        raise ValueError("x" * 1_000_000)
+
+    ended = await run(raising)
+
+    assert len(ended.error or "") == 2000
+
+
+async def a_cancelled_that_is_over() -> trio.Cancelled:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as cancelled:
+            return cancelled
+    raise AssertionError
+
+
+def test_a_cancelled_from_elsewhere_fails_the_turn_and_not_the_supervisor() -> None:
+    async def raising(_: Turn) -> None:
+        raise await a_cancelled_that_is_over()
+
+    assert outcome_of(only_its_turn(raising)) == "failed"
+
+
+def test_a_group_with_a_cancelled_from_elsewhere_fails_the_turn_and_not_the_supervisor() -> None:
+    async def raising(_: Turn) -> None:
+        raise BaseExceptionGroup("", [await a_cancelled_that_is_over(), ValueError()])
+
+    assert outcome_of(only_its_turn(raising)) == "failed"
+
+
+async def test_an_error_that_comes_of_an_interrupt_is_an_interrupted_turn_with_that_error(
+    workshop: Workshop,
+) -> None:
+    async def tidying_badly(_: Turn) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("while tidying up")
+
+    desk = desk_of(tidying_badly, workshop)
+    turn = desk.order("go")
+    await settle()
+    desk.driver.cancel_turn(turn, "ask")
+    ended = await desk.office.heard(ev.TurnEnded)
+
+    assert (ended.outcome, ended.error) == ("interrupted", "ValueError: while tidying up")
+
+
+# What an agent returns -------------------------------------------------------------------
+
+
+async def test_what_an_agent_returns_is_the_text_of_its_turn(run: Run) -> None:
+    async def returning(turn: Turn) -> str:
+        await turn.say("thinking aloud")
+        return "the answer"
+
+    ended = await run(returning)
+
+    assert (ended.outcome, ended.text) == ("completed", "the answer")
+
+
+async def test_what_an_agent_returns_and_did_not_say_is_said(run: Run) -> None:
+    async def returning(_: Turn) -> str:
+        return "the answer"
+
+    office = StandInOffice()
+    await run(returning, office)
+
+    assert office.output == [("turn_1", "agent_text", "the answer")]
+
+
+async def test_what_an_agent_said_and_then_returns_is_said_once(run: Run) -> None:
+    async def returning(turn: Turn) -> str:
+        await turn.say("the ")
+        await turn.say("answer")
+        return "the answer"
+
+    office = StandInOffice()
+    await run(returning, office)
+
+    assert office.said(office.all(ev.TurnEnded)[0].turn) == "the answer"
+
+
+async def test_an_agent_that_returns_nothing_has_said_what_it_said(run: Run) -> None:
+    async def saying(turn: Turn) -> None:
+        await turn.think("hm")
+        await turn.say("well")
+
+    assert (await run(saying)).text == "well"
+
+
+async def test_an_empty_text_is_an_answer(run: Run) -> None:
+    async def returning(turn: Turn) -> str:
+        await turn.say("never mind")
+        return ""
+
+    ended = await run(returning)
+
+    assert (ended.outcome, ended.text) == ("completed", "")
+
+
+async def test_half_a_character_in_the_answer_is_marked(run: Run) -> None:
+    async def returning(_: Turn) -> str:
+        return "a\ud800b"
+
+    assert (await run(returning)).text == "a\ufffdb"
+
+
+async def test_an_answer_that_is_too_large_fails_the_turn(run: Run) -> None:
+    async def returning(_: Turn) -> str:
+        return "x" * 1000
+
+    ended = await run(returning, StandInOffice(max_turn_bytes=999))
+
+    assert (ended.outcome, ended.text) == ("failed", "")
+    assert "OutputTooLarge" in (ended.error or "")
+
+
+@pytest.mark.parametrize("rubbish", [7, b"bytes", 1.5, True, ["a"], object(), ValueError("?")])
+async def test_an_agent_that_returns_rubbish_fails_its_turn_and_is_told_what_it_returned(
+    run: Run, rubbish: object
+) -> None:
+    async def returning(_: Turn) -> object:
+        return rubbish
+
+    ended = await run(returning)
+
+    assert (ended.outcome, ended.text) == ("failed", "")
+    assert type(rubbish).__name__ in (ended.error or "")
+
+
+async def test_an_agent_that_forgot_to_await_is_told_that_it_returned_a_coroutine(run: Run) -> None:
+    async def forgetful(turn: Turn) -> object:
+        return turn.say("hello")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ended = await run(forgetful)
+        gc.collect()
+
+    assert ended.outcome == "failed"
+    assert "coroutine" in (ended.error or "")
+
+
+# Agents that will not be interrupted ------------------------------------------------------
+
+
+async def test_an_agent_that_finishes_in_spite_of_an_interrupt_has_finished(
+    workshop: Workshop,
+) -> None:
+    async def stubborn(turn: Turn) -> str:
+        with suppress(trio.Cancelled):  # the last thing that an agent should do
+            await trio.sleep_forever()
+        return "done all the same"
+
+    desk = desk_of(stubborn, workshop)
+    turn = desk.order("go")
+    await settle()
+    desk.driver.cancel_turn(turn, "ask")
+    ended = await desk.office.heard(ev.TurnEnded)
+
+    assert (ended.outcome, ended.text) == ("completed", "done all the same")
+
+
+async def test_an_agent_that_swallows_an_interrupt_meets_it_again_when_it_goes_on(
+    workshop: Workshop,
+) -> None:
+    async def stubborn(turn: Turn) -> None:
+        with suppress(trio.Cancelled):
+            await trio.sleep_forever()
+        await turn.say("not heard")
+        await turn.say("never said")
+
+    desk = desk_of(stubborn, workshop)
+    turn = desk.order("go")
+    await settle()
+    desk.driver.cancel_turn(turn, "ask")
+    ended = await desk.office.heard(ev.TurnEnded)
+
+    assert ended.outcome == "interrupted"
+    assert "never said" not in desk.office.said(turn)
+
+
+async def test_an_agent_that_shields_itself_for_a_while_ends_as_interrupted_then(
+    workshop: Workshop,
+) -> None:
+    async def tidy(turn: Turn) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(3.0)
+            await turn.say("tidied up")
+        await trio.sleep_forever()
+
+    desk = desk_of(tidy, workshop)
+    turn = desk.order("go")
+    await settle()
+    desk.driver.cancel_turn(turn, "ask")
+    ended = await desk.office.heard(ev.TurnEnded)
+
+    assert (ended.outcome, ended.text, trio.current_time()) == ("interrupted", "tidied up", 3.0)
+
+
+async def test_an_agent_that_shields_itself_for_ever_holds_its_own_session_and_no_other() -> None:
+    release = trio.Event()
+
+    async def deaf(_: Turn) -> None:
+        with trio.CancelScope(shield=True):
+            await release.wait()
+
+    async with supervisor.open(":memory:", agents=[PythonAgent("deaf", deaf)]) as sup:
+        session, other = await sup.create("deaf"), await sup.create("deaf")
+        await session.send("first")
+        report = await session.interrupt()
+        receipt = await session.send("second")
+        await other.send("elsewhere")
+        await settle()
+        assert (report.stopped, report.unreachable) == (0, 1)
+        assert receipt.status == "queued"
+        assert (await other.info()).phase == "running"
+
+        release.set()
+        await settle()
+
+        assert (await session.info()).turns == 2
+
+
+async def test_an_agent_with_a_nursery_of_its_own_is_interrupted_with_all_of_it(
+    workshop: Workshop,
+) -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(number)
+
+    async def many_hands(_: Turn) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work, 1)
+            nursery.start_soon(work, 2)
+
+    desk = desk_of(many_hands, workshop)
+    turn = desk.order("go")
+    await settle()
+    desk.driver.cancel_turn(turn, "ask")
+
+    assert (await desk.office.heard(ev.TurnEnded)).outcome == "interrupted"
+    assert sorted(ended) == [1, 2]
+
+
+async def test_the_error_of_one_of_many_hands_fails_the_turn_and_says_which(run: Run) -> None:
+    async def stumble() -> None:
+        raise ValueError("stumbled")
+
+    async def many_hands(_: Turn) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            nursery.start_soon(stumble)
+
+    ended = await run(many_hands)
+
+    assert (ended.outcome, ended.error) == ("failed", "ValueError: stumbled")
+
+
+# Making agents -----------------------------------------------------------------------------
+
+
+async def _function(_: Turn, *extra: object) -> None: ...
+
+
+class Obliging:
+    async def __call__(self, turn: Turn) -> str:
+        return "called"
+
+    async def method(self, turn: Turn) -> str:
+        return "called"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Obliging(), Obliging().method, functools.partial(Obliging.method, Obliging())],
+    ids=["an object", "a method", "a partial"],
+)
+async def test_whatever_is_called_and_awaited_is_good_for_an_agent(
+    run: Run, function: Function
+) -> None:
+    assert (await run(function)).text == "called"
+
+
+def test_the_decorator_gives_an_agent_with_its_name_and_function() -> None:
+    made = supervisor.agent("mine")(_function)
+
+    assert isinstance(made, PythonAgent)
+    assert (made.name, made.function) == ("mine", _function)
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 7, b"mine"])
+def test_an_agent_has_a_name(name: Any) -> None:
+    with pytest.raises(ConfigError) as refused:
+        supervisor.agent(name)(_function)
+
+    assert refused.value.hint
+
+
+def _sync(turn: Turn) -> str:
+    return "no"
+
+
+async def _generator(turn: Turn) -> Any:
+    yield "no"
+
+
+@pytest.mark.parametrize(
+    "function", [_sync, lambda turn: None, _generator, Obliging, "text", None, 7]
+)
+def test_what_is_no_async_function_is_no_agent(function: Any) -> None:
+    with pytest.raises(ConfigError) as refused:
+        supervisor.agent("mine")(function)
+
+    assert "async def" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [
+        [_function],
+        [supervisor.agent],
+        [supervisor.agent("mine")],
+        ["echo"],
+        [None],
+        [supervisor.agent("mine")(_function), supervisor.agent("mine")(_function)],
+        [supervisor.agent("echo")(_function)],
+    ],
+    ids=["bare", "the decorator", "undecorated", "a name", "nothing", "twice", "built in"],
+)
+async def test_opening_refuses_what_is_no_agent_or_bears_a_name_that_is_taken(agents: Any) -> None:
+    with pytest.raises(ConfigError) as refused:
+        async with supervisor.open(":memory:", agents=agents):
+            pytest.fail("it was opened")
+
+    assert refused.value.hint
+
+
+async def test_a_function_that_takes_no_turn_fails_its_turn_and_says_so(run: Run) -> None:
+    async def forgetful() -> None: ...
+
+    ended = await run(forgetful)
+
+    assert "TypeError" in (ended.error or "")

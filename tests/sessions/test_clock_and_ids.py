@@ -1,0 +1,141 @@
+"""Stamps never go backwards, whatever the wall clock does; names are never used twice."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from supervisor.core.ids import session_id
+from supervisor.sessions.clock import Clock
+from supervisor.sessions.ids import Ids
+
+
+class Wall:
+    """A wall clock that people set as they like."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
+    made = Wall(now=1_700_000_000.0)
+    monkeypatch.setattr(time, "time", made.time)
+    return made
+
+
+def on_a_real_clock(look: Callable[[Clock], list[float]]) -> list[float]:
+    async def main() -> list[float]:
+        await trio.lowlevel.checkpoint()
+        return look(Clock())
+
+    return trio.run(main)
+
+
+async def test_stamps_go_by_virtual_time_where_time_is_virtual() -> None:
+    clock = Clock()
+    before = clock.now()
+
+    await trio.sleep(3600.0)
+
+    assert clock.now() == before + 3600.0
+
+
+async def test_virtual_stamps_do_not_look_at_the_wall(wall: Wall) -> None:
+    clock = Clock()
+    before = clock.now()
+
+    wall.now += 1e6
+
+    assert clock.now() == before
+
+
+def test_stamps_begin_at_the_wall_clock(wall: Wall) -> None:
+    [stamp] = on_a_real_clock(lambda clock: [clock.now()])
+
+    assert stamp == pytest.approx(wall.now, abs=0.9)
+
+
+def test_a_wall_clock_set_back_does_not_set_stamps_back(wall: Wall) -> None:
+    def look(clock: Clock) -> list[float]:
+        before = clock.now()
+        wall.now -= 1e6
+        return [before, clock.now()]
+
+    before, after = on_a_real_clock(look)
+
+    assert before <= after < before + 60.0
+
+
+def test_stamps_catch_up_when_the_machine_has_slept(wall: Wall) -> None:
+    def look(clock: Clock) -> list[float]:
+        clock.now()
+        wall.now += 8 * 3600.0
+        return [clock.now()]
+
+    [stamp] = on_a_real_clock(look)
+
+    assert stamp == pytest.approx(wall.now, abs=1.5)
+
+
+def test_stamps_only_grow_while_the_wall_clock_jumps_about(wall: Wall) -> None:
+    def look(clock: Clock) -> list[float]:
+        stamps = []
+        for jump in (0.0, 30.0, -7200.0, 3600.0, -1e9, 2e9, 0.5):
+            wall.now += jump
+            stamps.append(clock.now())
+        return stamps
+
+    stamps = on_a_real_clock(look)
+
+    assert stamps == sorted(stamps)
+
+
+def test_ids_are_session_ids_and_say_what_they_are_of() -> None:
+    made = Ids().new("s")
+
+    assert session_id(made) == made
+    assert re.fullmatch(r"s_[0-9a-z]+_1", made)
+
+
+def test_no_id_is_made_twice() -> None:
+    ids = Ids()
+
+    made = [ids.new("turn") for _ in range(10_000)]
+
+    assert len(set(made)) == 10_000
+
+
+def test_two_runs_do_not_make_the_same_ids() -> None:
+    assert Ids().new("s") != Ids().new("s")
+
+
+def test_the_same_seed_makes_the_same_ids() -> None:
+    import random  # noqa: PLC0415 - its state is put back below
+
+    before = random.getstate()
+    try:
+        random.seed(7)
+        first = Ids().new("s")
+        random.seed(7)
+        again = Ids().new("s")
+    finally:
+        random.setstate(before)
+
+    assert first == again
+
+
+def test_ids_stay_short_after_a_billion_of_them() -> None:
+    ids = Ids()
+    ids._next = iter([10**12]).__next__
+
+    made = ids.new("call")
+
+    assert session_id(made) == made

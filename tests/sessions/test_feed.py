@@ -1,0 +1,497 @@
+"""The feed: records after their commit, for watchers of every speed and in every phase."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import explore, settle
+from supervisor import (
+    ConfigError,
+    Gap,
+    Record,
+    Session,
+    SessionNotFound,
+    Supervisor,
+    Watcher,
+)
+from tests.sessions.cast import (
+    Follow,
+    Item,
+    Player,
+    Scene,
+    deltas,
+    last_seq,
+    numbers,
+    records,
+)
+
+
+async def read(feed: Watcher, count: int) -> list[Item]:
+    return [await feed.__anext__() for _ in range(count)]
+
+
+# Records ---------------------------------------------------------------------------------------
+
+
+async def test_a_watcher_sees_each_record_once_and_in_order(
+    session: Session, player: Player, follow: Follow
+) -> None:
+    seen = await follow(session)
+    for text in "abc":
+        await session.send(text)
+    await player.play_all()
+
+    found = [item for item in seen if isinstance(item, Record)]
+    assert found == await records(session)
+    assert numbers(seen) == list(range(1, len(found) + 1))
+
+
+async def watch_and_look_up() -> None:
+    """See every record, and look at once whether it can be read, while a lot is written."""
+    checked: list[int] = []
+
+    async def check(session: Session) -> None:
+        async with session.watch() as feed:
+            async for item in feed:
+                if isinstance(item, Record):
+                    assert item in await records(session)
+                    checked.append(item.seq)
+
+    async with supervisor.open() as sup, trio.open_nursery() as nursery:
+        session = await sup.create("scripted")
+        nursery.start_soon(check, session)
+        nursery.start_soon(session.prompt, "flood 150\ntool bash 0\nflood 100")
+        for _ in range(3):
+            await session.send("say more")
+        await settle()
+        await session.prompt("say last")
+        await settle()
+        assert checked == list(range(1, await last_seq(session) + 1))
+        nursery.cancel_scope.cancel()
+
+
+def test_a_record_is_seen_only_when_it_can_be_read_back() -> None:
+    assert explore(watch_and_look_up, seeds=range(12), early_timeouts=False) == []
+
+
+async def test_a_record_is_the_same_seen_live_and_read_back(
+    session: Session, player: Player, follow: Follow
+) -> None:
+    seen = await follow(session)
+    await session.stop()
+    await session.send("again", attachments=[{"path": "a"}])
+    scene = await player.next_scene()
+    call = await scene.open_call("bash", {"args": ("a", 1)})
+    call.call.update(("half", {"done": True}))
+    await call.close()
+    scene.finish()
+    await settle()
+
+    assert [item for item in seen if isinstance(item, Record)] == await records(session)
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 8])
+async def test_a_watcher_goes_on_from_any_number(
+    session: Session, scene: Scene, follow: Follow, after: int
+) -> None:
+    seen = await follow(session, after=after)
+    await session.send("second")
+    await settle()
+
+    assert numbers(seen) == list(range(after + 1, await last_seq(session) + 1))
+    assert not scene.over.is_set()
+
+
+async def test_a_watcher_that_was_away_misses_nothing(
+    session: Session, player: Player, follow: Follow
+) -> None:
+    async with session.watch() as feed:
+        before = await read(feed, 3)
+    await session.send("while it was away")
+    await player.play_all()
+
+    after = await follow(session, after=numbers(before)[-1])
+
+    assert [*before, *after] == await records(session)
+
+
+async def test_who_gives_up_waiting_loses_nothing(session: Session, player: Player) -> None:
+    async with session.watch(after=await last_seq(session)) as feed:
+        with trio.move_on_after(1) as patience:
+            await feed.__anext__()
+        assert patience.cancelled_caught
+
+        await session.send("hello")
+        await player.next_scene()
+        first = await feed.__anext__()
+
+    assert isinstance(first, Record)
+    assert first.kind == "input_accepted"
+
+
+async def test_several_watchers_each_see_everything(
+    session: Session, player: Player, follow: Follow
+) -> None:
+    seen = [await follow(session) for _ in range(3)]
+    await session.send("hello")
+    scene = await player.next_scene()
+    await scene.do(scene.turn.say("one"))
+    scene.finish()
+    await settle()
+
+    assert seen[0] == seen[1] == seen[2]
+    assert len(deltas(seen[0])) == 1
+
+
+async def test_a_watcher_sees_its_own_session_only(
+    sup: Supervisor, session: Session, player: Player, follow: Follow
+) -> None:
+    seen = await follow(session)
+    other = await sup.create("player")
+    await other.send("other")
+    scene = await player.next_scene()
+    await scene.do(scene.turn.say("other"))
+    await settle()
+
+    assert {item.session_id for item in seen if not isinstance(item, Gap)} == {session.id}
+
+
+# Slow watchers ---------------------------------------------------------------------------------
+
+
+async def put_out(scene: Scene, count: int) -> None:
+    """So many records, one after the other."""
+
+    async def plan() -> None:
+        for number in range(count):
+            await scene.turn.plan([number])
+
+    await scene.do(plan())
+    await trio.sleep(1)
+
+
+async def test_a_watcher_may_leave_a_thousand_unread(session: Session, scene: Scene) -> None:
+    before = await last_seq(session)
+    async with session.watch(after=before) as feed:
+        await put_out(scene, 1000)
+
+        seen = await read(feed, 1000)
+
+    assert numbers(seen) == list(range(before + 1, before + 1001))
+
+
+async def test_a_watcher_that_leaves_more_unread_is_told_what_it_missed(
+    session: Session, scene: Scene
+) -> None:
+    before = await last_seq(session)
+    async with session.watch(after=before) as feed:
+        await put_out(scene, 1005)
+
+        gap, *seen = await read(feed, 1001)
+
+    assert gap == Gap(before + 1, before + 5)
+    assert numbers(seen) == list(range(before + 6, before + 1006))
+
+
+async def test_a_watcher_that_caught_up_sees_everything_again(
+    session: Session, scene: Scene
+) -> None:
+    before = await last_seq(session)
+    async with session.watch(after=before) as feed:
+        await put_out(scene, 1005)
+        await read(feed, 1001)
+
+        await put_out(scene, 3)
+        seen = await read(feed, 3)
+
+    assert numbers(seen) == [before + 1006, before + 1007, before + 1008]
+
+
+async def test_what_was_missed_can_be_read_again(session: Session, scene: Scene) -> None:
+    async with session.watch(after=await last_seq(session)) as feed:
+        await put_out(scene, 1005)
+        gap = await feed.__anext__()
+    assert isinstance(gap, Gap)
+
+    async with session.watch(after=gap.first - 1) as feed:
+        seen = await read(feed, 5)
+
+    assert numbers(seen) == list(range(gap.first, gap.last + 1))
+
+
+async def test_old_records_are_no_gap_however_many_they_are(session: Session, scene: Scene) -> None:
+    await put_out(scene, 2500)
+    last = await last_seq(session)
+
+    async with session.watch() as feed:
+        seen = await read(feed, last)
+
+    assert numbers(seen) == list(range(1, last + 1))
+
+
+async def test_a_gap_in_the_deltas_is_no_gap_in_the_records(session: Session, scene: Scene) -> None:
+    before = await last_seq(session)
+    async with session.watch(after=before) as feed:
+        for _ in range(1500):
+            await scene.turn.say("x")
+        await trio.sleep(1)
+
+        seen = await read(feed, 1000)
+
+    (record,) = [item for item in seen if isinstance(item, Record)]
+    assert record.seq == before + 1
+    assert record.body["text"] == "x" * 1500
+    assert not any(isinstance(item, Gap) for item in seen)
+
+
+async def test_a_watcher_that_never_reads_holds_up_nobody(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    seen = await follow(session)
+    async with session.watch():
+        await put_out(scene, 1500)
+        scene.finish("done")
+        await settle()
+
+    assert [r.body["outcome"] for r in await records(session, "turn_ended")] == ["completed"]
+    assert numbers(seen) == list(range(1, await last_seq(session) + 1))
+
+
+# Every phase -----------------------------------------------------------------------------------
+
+
+async def test_a_watcher_stays_over_sleep_and_waking(
+    sup: Supervisor, player: Player, follow: Follow
+) -> None:
+    session = await sup.create("player", suspend_after_seconds=60)
+    seen = await follow(session)
+    await trio.sleep(61)
+    assert (await session.info()).phase == "suspended"
+
+    await session.send("wake up")
+    await player.play_all()
+
+    kinds = [item.kind for item in seen if isinstance(item, Record)]
+    assert kinds == [record.kind for record in await records(session)]
+    assert kinds.index("session_suspended") < kinds.index("session_resumed")
+
+
+async def test_a_watcher_stays_over_a_stop_and_a_resume(
+    session: Session, player: Player, follow: Follow
+) -> None:
+    seen = await follow(session)
+    await session.stop()
+    await settle()
+    await session.resume()
+    await session.send("again")
+    await player.play_all()
+
+    kinds = [item.kind for item in seen if isinstance(item, Record)]
+    assert kinds == [record.kind for record in await records(session)]
+    assert kinds.index("session_stopped") < kinds.index("session_resumed")
+    assert kinds[-1] == "turn_ended"
+
+
+async def test_a_watcher_stays_over_a_new_chapter(
+    session: Session, player: Player, follow: Follow
+) -> None:
+    seen = await follow(session)
+    await session.send("old")
+    await player.play_all()
+    await session.clear()
+    await session.send("new")
+    await player.play_all()
+
+    assert numbers(seen) == list(range(1, await last_seq(session) + 1))
+    assert "session_cleared" in [item.kind for item in seen if isinstance(item, Record)]
+
+
+@pytest.mark.parametrize("phase", ["suspended", "stopped", "archived"])
+async def test_a_session_that_is_not_awake_can_be_watched_and_is_not_woken(
+    sup: Supervisor, follow: Follow, phase: str
+) -> None:
+    session = await sup.create("player", suspend_after_seconds=60)
+    await trio.sleep(61)
+    if phase != "suspended":
+        await session.stop()
+    if phase == "archived":
+        await session.archive()
+    before = await session.info()
+
+    seen = await follow(session)
+
+    assert numbers(seen) == list(range(1, before.last_seq + 1))
+    assert await session.info() == before
+
+
+async def test_a_watcher_of_a_stopped_session_sees_its_resume(
+    session: Session, follow: Follow
+) -> None:
+    await session.stop()
+    seen = await follow(session, after=await last_seq(session))
+    assert seen == []
+
+    await session.resume()
+    await settle()
+
+    kinds = [item.kind for item in seen if isinstance(item, Record)]
+    assert "session_resumed" in kinds
+    assert kinds[-1] == "session_started"
+
+
+async def test_watching_ends_when_the_session_is_deleted(
+    sup: Supervisor, session: Session, nursery: trio.Nursery
+) -> None:
+    async def watch() -> None:
+        async with session.watch() as feed:
+            async for _ in feed:
+                pass
+        ended.set()
+
+    ended = trio.Event()
+    nursery.start_soon(watch)
+    await settle()
+    await sup.delete(session.id)
+
+    await ended.wait()
+    assert not await sup.exists(session.id)
+
+
+async def test_watching_ends_when_the_supervisor_leaves() -> None:
+    kinds: list[str] = []
+
+    async def watch(session: Session) -> None:
+        async with session.watch() as feed:
+            kinds.extend([item.kind async for item in feed if isinstance(item, Record)])
+
+    async with trio.open_nursery() as nursery, supervisor.open() as sup:
+        session = await sup.create("echo")
+        nursery.start_soon(watch, session)
+        await session.prompt("hello")
+
+    assert kinds[-1] == "session_suspended"
+    assert "turn_ended" in kinds
+
+
+async def test_a_session_that_is_not_there_cannot_be_watched(sup: Supervisor) -> None:
+    with pytest.raises(SessionNotFound):
+        async with sup.session("s_nobody").watch():
+            pytest.fail("it was not there")
+
+
+@pytest.mark.parametrize("after", [-1, True, "3", 1.5, None])
+async def test_what_is_no_number_is_nothing_to_begin_after(
+    sup: Supervisor, session: Session, after: int
+) -> None:
+    with pytest.raises(ConfigError):
+        async with session.watch(after=after):
+            pytest.fail("it was no number")
+    with pytest.raises(ConfigError):
+        async with sup.watch(after=after):
+            pytest.fail("it was no number")
+
+
+# All sessions ----------------------------------------------------------------------------------
+
+
+async def read_all(sup: Supervisor, *, after: int = 0) -> list[tuple[int, Record]]:
+    """All that there is to be read, with the positions."""
+    found: list[tuple[int, Record]] = []
+    async with sup.watch(after=after) as feed:
+        with trio.move_on_after(1):
+            async for record in feed:
+                found.append((feed.position, record))  # noqa: PERF401 - it is cut short
+    return found
+
+
+async def test_one_feed_has_the_records_of_all_sessions(sup: Supervisor) -> None:
+    sessions = [await sup.create("echo") for _ in range(3)]
+    for session in sessions:
+        await session.prompt("hello")
+
+    found = [record for _, record in await read_all(sup)]
+
+    for session in sessions:
+        assert [r for r in found if r.session_id == session.id] == await records(session)
+    assert len(found) == sum([await last_seq(session) for session in sessions])
+
+
+async def test_positions_rise_over_all_sessions(sup: Supervisor) -> None:
+    one, two = await sup.create("echo"), await sup.create("echo")
+    await one.prompt("hello")
+    await two.prompt("hello")
+    await one.prompt("again")
+
+    positions = [position for position, _ in await read_all(sup)]
+
+    assert positions == sorted(set(positions))
+    assert positions[0] > 0
+
+
+async def test_the_feed_of_all_goes_on_from_any_position(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+    await session.prompt("hello")
+    everything = await read_all(sup)
+    position, _ = everything[4]
+
+    assert await read_all(sup, after=position) == everything[5:]
+
+
+async def test_the_feed_of_all_shows_what_comes(
+    sup: Supervisor, session: Session, player: Player, nursery: trio.Nursery
+) -> None:
+    seen: list[Record] = []
+
+    async def watch() -> None:
+        async with sup.watch() as feed:
+            async for record in feed:
+                seen.append(record)  # noqa: PERF401 - the test looks at it meanwhile
+
+    nursery.start_soon(watch)
+    await settle()
+    assert seen == await records(session)
+
+    other = await sup.create("player")
+    await other.send("hello")
+    await player.next_scene()
+
+    assert seen == [*await records(session), *await records(other)]
+
+
+async def test_a_reader_of_all_that_never_reads_holds_up_nobody(
+    sup: Supervisor, session: Session, scene: Scene
+) -> None:
+    async with sup.watch() as feed:
+        await put_out(scene, 1500)
+        scene.finish("done")
+        await settle()
+
+        seen = [(await feed.__anext__()).seq for _ in range(await last_seq(session))]
+
+    assert seen == list(range(1, len(seen) + 1))
+
+
+async def test_the_feed_of_all_ends_when_the_supervisor_leaves() -> None:
+    kinds: list[str] = []
+
+    async def watch(sup: Supervisor) -> None:
+        async with sup.watch() as feed:
+            kinds.extend([record.kind async for record in feed])
+
+    async with trio.open_nursery() as nursery, supervisor.open() as sup:
+        nursery.start_soon(watch, sup)
+        await (await sup.create("echo")).prompt("hello")
+
+    assert kinds[-1] == "session_suspended"
+
+
+async def test_nothing_of_a_deleted_session_is_in_the_feed_of_all(sup: Supervisor) -> None:
+    gone, left = await sup.create("echo"), await sup.create("echo")
+    await gone.prompt("hello")
+    await left.prompt("hello")
+
+    await sup.delete(gone.id)
+
+    assert {record.session_id for _, record in await read_all(sup)} == {left.id}

@@ -1,0 +1,532 @@
+"""The life of one session: how it begins, how its agent comes and goes, how it stops."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+import supervisor
+from supervisor import (
+    AgentStartFailed,
+    InputRefused,
+    Limits,
+    Permissions,
+    Phase,
+    Session,
+    SessionNotActive,
+    Settings,
+    Supervisor,
+    SupervisorError,
+)
+from supervisor.core.info import Info
+from supervisor.core.session import Failure, Usage
+from tests.sessions.cast import Player, Scene, outcomes, records
+from tests.sessions.lives import NEVER, REST_SECONDS, Understudies, is_in_memory, phase_of
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(suspend_after_seconds=REST_SECONDS)
+
+
+# Beginning ----------------------------------------------------------------------------------------
+
+
+async def test_create_answers_when_the_session_is_idle(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+
+    info = await session.info()
+
+    assert (info.phase, info.badge) == (Phase.IDLE, "idle")
+
+
+async def test_info_shows_all_that_is_known_of_a_new_session(sup: Supervisor) -> None:
+    limits, rights = Limits(turns=7), Permissions(tools=["bash"], mode="deny_all")
+    session = await sup.create(
+        "echo",
+        key="echo:irc:ann",
+        name="one",
+        title="First",
+        tags=["a", "b"],
+        custom={"colour": "red"},
+        workspace="/srv/../srv/x/",
+        limits=limits,
+        permissions=rights,
+    )
+    now = sup._house.clock.now()
+
+    assert await session.info() == Info(
+        id=session.id,
+        key="echo:irc:ann",
+        kind="user",
+        name="one",
+        title="First",
+        tags=("a", "b"),
+        custom={"colour": "red"},
+        agent="echo",
+        workspace="/srv/x",
+        phase=Phase.IDLE,
+        archived=False,
+        badge="idle",
+        parent=None,
+        root=session.id,
+        depth=0,
+        role=None,
+        lifetime="with_parent",
+        expires_at=None,
+        limits=limits,
+        permissions=rights,
+        children=(),
+        turn_id=None,
+        turns=0,
+        messages=0,
+        tool_calls=0,
+        queued=0,
+        generation=0,
+        epoch=1,
+        last_seq=len(await records(session)),
+        usage=Usage(),
+        stop_reason=None,
+        stop_detail=None,
+        last_failure=None,
+        waiting_for=None,
+        restarts=0,
+        agent_session_id=None,
+        pid=None,
+        created_at=now,
+        updated_at=now,
+        last_active_at=now,
+    )
+
+
+async def test_info_counts_what_happened(sup: Supervisor) -> None:
+    session = await sup.create("scripted")
+    began = (await session.info()).created_at
+
+    await session.prompt("tool bash 2\nuse 40\nsay done")
+    await session.prompt("say again")
+    info = await session.info()
+
+    assert (info.turns, info.messages, info.tool_calls) == (2, 4, 1)
+    assert info.usage == Usage(output_tokens=40)
+    assert info.last_seq == len(await records(session))
+    assert info.created_at == began
+    assert info.last_active_at == info.updated_at == began + 2.0
+
+
+async def test_info_is_frozen(session: Session) -> None:
+    info = await session.info()
+
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        info.phase = Phase.STOPPED  # type: ignore[misc]
+
+
+async def test_info_of_a_running_turn_names_it(session: Session, scene: Scene) -> None:
+    await session.send("second")
+
+    info = await session.info()
+
+    assert (info.phase, info.badge, info.waiting_for) == (Phase.RUNNING, "running", "model")
+    assert (info.turn_id, info.queued) == (scene.turn.id, 1)
+
+
+async def test_info_says_when_a_tool_or_a_person_is_waited_for(
+    session: Session, scene: Scene
+) -> None:
+    call = await scene.open_call("bash")
+    await trio.testing.wait_all_tasks_blocked()
+    on_tool = await session.info()
+    await call.close()
+    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    on_person = await session.info()
+
+    assert (on_tool.waiting_for, on_tool.badge) == ("tool", "running")
+    assert (on_person.waiting_for, on_person.badge) == ("person", "waiting-for-you")
+
+
+async def test_a_title_is_made_from_the_first_text(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+
+    await session.prompt("  Mend the\n   roof, please  ")
+    await session.prompt("and the door")
+
+    assert (await session.info()).title == "Mend the roof, please"
+
+
+async def test_a_title_made_from_a_long_text_is_short(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+
+    await session.prompt("word " * 1000)
+    title = (await session.info()).title
+
+    assert title is not None
+    assert 20 <= len(title) <= 80
+
+
+async def test_a_title_that_was_given_stays(sup: Supervisor) -> None:
+    session = await sup.create("echo", title="Mine")
+
+    await session.prompt("hello")
+
+    assert (await session.info()).title == "Mine"
+
+
+async def test_create_with_the_same_idempotency_key_gives_the_same_session(sup: Supervisor) -> None:
+    made = await sup.create("echo", name="a", idempotency_key="k")
+
+    again = await sup.create("echo", name="a", idempotency_key="k")
+
+    assert again == made
+    assert len((await sup.list()).items) == 1
+
+
+async def test_create_with_the_same_idempotency_key_at_once_makes_one(sup: Supervisor) -> None:
+    made: list[Session] = []
+
+    async def create() -> None:
+        made.append(await sup.create("echo", idempotency_key="k"))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(create)
+
+    assert len(set(made)) == 1
+    assert len((await sup.list()).items) == 1
+
+
+async def test_create_with_the_same_idempotency_key_and_another_body_conflicts(
+    sup: Supervisor,
+) -> None:
+    await sup.create("echo", name="a", idempotency_key="k")
+
+    with pytest.raises(supervisor.IdempotencyConflict):
+        await sup.create("echo", name="b", idempotency_key="k")
+
+    assert len((await sup.list()).items) == 1
+
+
+# Agents that are slow to come up, do not come up, or leave ----------------------------------------
+
+
+async def only_session(sup: Supervisor) -> Session:
+    await trio.testing.wait_all_tasks_blocked()
+    [info] = (await sup.list()).items
+    return sup.session(info.id)
+
+
+async def test_create_waits_until_the_agent_is_up(nursery: trio.Nursery) -> None:
+    slow = Understudies()
+    async with supervisor.open(agents=[slow]) as sup:
+        nursery.start_soon(sup.create, "slow")
+        session = await only_session(sup)
+        before = await phase_of(session)
+
+        slow.come_up()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert (before, await phase_of(session)) == (Phase.STARTING, Phase.IDLE)
+
+
+async def test_create_raises_when_the_agent_does_not_come_up() -> None:
+    slow = Understudies()
+    slow.waits, slow.failure = False, Failure("startup", "no such program")
+    async with supervisor.open(agents=[slow]) as sup:
+        with pytest.raises(AgentStartFailed, match="no such program"):
+            await sup.create("slow")
+
+        info = (await sup.list()).items[0]
+
+    assert (info.phase, info.stop_reason, info.badge) == ("stopped", "start_failed", "failed")
+    assert info.last_failure == Failure("startup", "no such program")
+
+
+async def test_a_session_whose_agent_did_not_come_up_can_be_resumed_when_it_is_mended() -> None:
+    slow = Understudies()
+    slow.waits, slow.failure = False, Failure("startup", "no such program")
+    async with supervisor.open(agents=[slow]) as sup:
+        with pytest.raises(AgentStartFailed):
+            await sup.create("slow")
+        session = await only_session(sup)
+        slow.failure = None
+
+        await session.resume()
+
+        assert await phase_of(session) is Phase.IDLE
+
+
+async def test_a_session_can_be_stopped_while_it_starts(nursery: trio.Nursery) -> None:
+    slow = Understudies()
+    async with supervisor.open(agents=[slow]) as sup:
+        nursery.start_soon(sup.create, "slow")
+        session = await only_session(sup)
+
+        await session.stop()
+
+        info = await session.info()
+        assert (info.phase, info.stop_reason) == (Phase.STOPPED, "user_cancelled")
+
+
+async def test_input_sent_while_the_agent_starts_waits_for_it(nursery: trio.Nursery) -> None:
+    slow = Understudies()
+    async with supervisor.open(agents=[slow], settings=Settings(exit_seconds=0.0)) as sup:
+        nursery.start_soon(sup.create, "slow")
+        session = await only_session(sup)
+
+        receipt = await session.send("hello")
+        slow.come_up()
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert receipt.status == "queued"
+        assert await phase_of(session) is Phase.RUNNING
+
+
+async def test_an_agent_that_leaves_an_idle_session_cleanly_completes_it() -> None:
+    slow = Understudies()
+    slow.waits = False
+    async with supervisor.open(agents=[slow]) as sup:
+        session = await sup.create("slow")
+
+        slow.leave()
+        info = await session.wait_stopped()
+
+    assert (info.stop_reason, info.badge, info.last_failure) == ("completed", "stopped", None)
+
+
+async def test_an_agent_that_leaves_in_the_middle_of_a_turn_has_crashed() -> None:
+    slow = Understudies()
+    slow.waits = False
+    async with supervisor.open(agents=[slow]) as sup:
+        session = await sup.create("slow", restart=NEVER)
+        await session.send("hello")
+
+        slow.leave()
+        info = await session.wait_stopped()
+
+    assert (info.stop_reason, info.badge) == ("agent_crashed", "failed")
+
+
+async def test_an_agent_that_crashes_while_idle_is_restarted() -> None:
+    slow = Understudies()
+    slow.waits = False
+    async with supervisor.open(agents=[slow]) as sup:
+        session = await sup.create("slow")
+
+        slow.leave(Failure("process_exit", "killed"))
+        await trio.testing.wait_all_tasks_blocked()
+        before = await session.info()
+        await trio.sleep(1.0)
+
+        assert (before.phase, before.badge) == (Phase.RESTARTING, "restarting")
+        assert await phase_of(session) is Phase.IDLE
+
+
+# Stopping -----------------------------------------------------------------------------------------
+
+
+async def test_stopping_an_idle_session_is_the_users_doing(
+    sup: Supervisor, session: Session
+) -> None:
+    await session.stop()
+
+    info = await session.info()
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert (info.phase, info.badge) == (Phase.STOPPED, "stopped")
+    assert (info.stop_reason, info.stop_detail) == ("user_cancelled", None)
+    assert info.last_failure is None
+    assert not is_in_memory(sup, session)
+
+
+async def test_stopping_now_interrupts_the_turn(session: Session, scene: Scene) -> None:
+    await session.stop()
+
+    [ended] = await records(session, "turn_ended")
+
+    assert scene.over.is_set()
+    assert (ended.turn_id, ended.body["outcome"]) == (scene.turn.id, "interrupted")
+
+
+async def test_stopping_after_the_turn_lets_it_end(
+    session: Session, scene: Scene, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(lambda: session.stop(when="after_turn"))
+    await trio.testing.wait_all_tasks_blocked()
+    meanwhile = await phase_of(session)
+
+    scene.finish("done")
+    await session.wait_stopped()
+
+    [ended] = await records(session, "turn_ended")
+    assert meanwhile is Phase.RUNNING
+    assert (ended.body["outcome"], ended.body["text"]) == ("completed", "done")
+
+
+async def test_stopping_after_the_turn_stops_an_idle_session_at_once(session: Session) -> None:
+    await session.stop(when="after_turn")
+
+    assert await phase_of(session) is Phase.STOPPED
+
+
+async def test_stopping_now_overtakes_a_stop_after_the_turn(
+    session: Session, scene: Scene, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(lambda: session.stop(when="after_turn"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    await session.stop()
+
+    assert scene.over.is_set()
+    assert len(await records(session, "session_stopped")) == 1
+
+
+async def test_stopping_twice_is_fine_and_ends_once(session: Session) -> None:
+    await session.stop()
+    await session.stop()
+    await session.stop(when="after_turn")
+
+    assert len(await records(session, "session_stopped")) == 1
+
+
+async def test_everyone_who_asked_to_stop_waits_for_the_same_end(
+    sup: Supervisor, deaf_player: Player
+) -> None:
+    session = await sup.create("deaf")
+    await session.send("first")
+    await deaf_player.next_scene()
+    phases: list[Phase] = []
+
+    async def stop() -> None:
+        await session.stop()
+        phases.append(await phase_of(session))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(stop)
+        await trio.sleep(1.0)
+        meanwhile = (await phase_of(session), list(phases))
+
+    assert meanwhile == (Phase.STOPPING, [])
+    assert phases == [Phase.STOPPED] * 20
+    assert len(await records(session, "session_stopped")) == 1
+
+
+async def test_who_gives_up_waiting_does_not_undo_the_stop(
+    sup: Supervisor, deaf_player: Player
+) -> None:
+    session = await sup.create("deaf")
+    await session.send("first")
+    await deaf_player.next_scene()
+
+    with trio.move_on_after(1.0) as patience:
+        await session.stop()
+    info = await session.wait_stopped()
+
+    assert patience.cancelled_caught
+    assert info.stop_reason == "user_cancelled"
+
+
+async def test_stopping_cancels_what_waits_and_tells_who_waited(
+    session: Session, scene: Scene
+) -> None:
+    waited: list[SupervisorError] = []
+
+    async def wait_for_it() -> None:
+        with pytest.raises(InputRefused, match="cancelled") as refused:
+            await session.prompt("second")
+        waited.append(refused.value)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait_for_it)
+        await trio.testing.wait_all_tasks_blocked()
+        await session.stop()
+
+    assert list((await outcomes(session)).values()) == [["delivered"], ["cancelled"]]
+    assert waited[0].hint
+
+
+async def test_stopping_after_the_turn_cancels_what_waits(
+    session: Session, scene: Scene, nursery: trio.Nursery
+) -> None:
+    await session.send("second")
+    nursery.start_soon(lambda: session.stop(when="after_turn"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    scene.finish()
+    info = await session.wait_stopped()
+
+    assert (info.queued, info.turns) == (0, 1)
+
+
+async def test_a_stopping_session_takes_no_input(
+    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+) -> None:
+    session = await sup.create("deaf")
+    await session.send("first")
+    await deaf_player.next_scene()
+    nursery.start_soon(session.stop)
+    await trio.testing.wait_all_tasks_blocked()
+
+    with pytest.raises(SessionNotActive):
+        await session.send("second")
+
+    assert len(await outcomes(session)) == 1
+
+
+async def test_the_first_cause_wins_over_a_crash_that_comes_later(
+    sup: Supervisor, nursery: trio.Nursery
+) -> None:
+    session = await sup.create("scripted", restart=NEVER)
+    await session.send("sleep 5\ncrash")
+    await trio.sleep(1.0)
+
+    await session.stop(when="after_turn")
+    info = await session.info()
+
+    assert (info.stop_reason, info.badge) == ("user_cancelled", "stopped")
+    assert info.last_failure is not None
+
+
+async def test_a_crash_that_came_first_stays_the_cause(sup: Supervisor) -> None:
+    session = await sup.create("scripted", restart=NEVER)
+    await session.prompt("crash")
+
+    await session.stop()
+    info = await session.info()
+
+    assert (info.stop_reason, info.badge) == ("agent_crashed", "failed")
+
+
+async def test_wait_stopped_waits_for_the_end_and_shows_it(
+    session: Session, nursery: trio.Nursery
+) -> None:
+    seen: list[Info] = []
+
+    async def wait() -> None:
+        seen.append(await session.wait_stopped())
+
+    nursery.start_soon(wait)
+    await trio.testing.wait_all_tasks_blocked()
+    before = list(seen)
+    await session.stop()
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert before == []
+    assert [info.phase for info in seen] == [Phase.STOPPED]
+
+
+async def test_wait_stopped_survives_sleep(session: Session, nursery: trio.Nursery) -> None:
+    seen: list[Info] = []
+
+    async def wait() -> None:
+        seen.append(await session.wait_stopped())
+
+    nursery.start_soon(wait)
+    await trio.sleep(2 * REST_SECONDS)
+    await session.stop()
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert [info.phase for info in seen] == [Phase.STOPPED]

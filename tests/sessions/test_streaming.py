@@ -1,0 +1,360 @@
+"""Streaming: text merged into records, and deltas on the way into them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import explore, settle
+from supervisor import (
+    Delta,
+    Message,
+    OutputTooLarge,
+    Record,
+    Session,
+    Supervisor,
+)
+from tests.sessions.cast import (
+    Follow,
+    Item,
+    Player,
+    Scene,
+    deltas,
+    last_seq,
+    numbers,
+    records,
+    texts,
+    watch_into,
+)
+
+# Merging ---------------------------------------------------------------------------------------
+
+
+async def test_consecutive_text_is_one_record(session: Session, scene: Scene) -> None:
+    for word in ("one ", "two ", "three"):
+        await scene.do(scene.turn.say(word))
+    scene.finish()
+    await settle()
+
+    assert texts(await records(session, "agent_text")) == ["one two three"]
+
+
+async def test_text_is_closed_after_250_milliseconds(session: Session, scene: Scene) -> None:
+    await scene.do(scene.turn.say("one "))
+    await trio.sleep(0.2)
+    await scene.do(scene.turn.say("two "))
+    await trio.sleep(0.04)
+    assert await records(session, "agent_text") == []
+
+    await trio.sleep(0.02)
+    assert texts(await records(session, "agent_text")) == ["one two "]
+
+    await scene.do(scene.turn.say("three"))
+    await trio.sleep(0.26)
+    assert texts(await records(session, "agent_text")) == ["one two ", "three"]
+
+
+async def test_text_is_closed_at_4_kib(session: Session, scene: Scene) -> None:
+    kib = "x" * 1024
+    for _ in range(3):
+        await scene.do(scene.turn.say(kib))
+    await settle()
+    assert await records(session, "agent_text") == []
+
+    await scene.do(scene.turn.say(kib))
+    await settle()
+
+    assert trio.current_time() == 0
+    assert texts(await records(session, "agent_text")) == [kib * 4]
+
+
+async def test_4_kib_are_bytes_and_not_characters(session: Session, scene: Scene) -> None:
+    await scene.do(scene.turn.say("\N{SNOWMAN}"))
+    await scene.do(scene.turn.say("\N{SNOWMAN}" * 1365))
+    await settle()
+
+    assert trio.current_time() == 0
+    assert texts(await records(session, "agent_text")) == ["\N{SNOWMAN}" * 1366]
+
+
+async def test_a_large_piece_of_text_is_written_at_once(session: Session, scene: Scene) -> None:
+    await scene.do(scene.turn.say("x" * 5000))
+    await settle()
+
+    assert trio.current_time() == 0
+    assert texts(await records(session, "agent_text")) == ["x" * 5000]
+
+
+async def test_an_agent_is_not_slowed_while_the_store_keeps_up(
+    session: Session, scene: Scene
+) -> None:
+    async def talk() -> None:
+        for _ in range(10):
+            await scene.turn.say("x" * 70_000)
+
+    await scene.do(talk())
+
+    assert trio.current_time() == 0
+    assert (await session.info()).turn_id == scene.turn.id
+
+
+async def test_text_of_another_kind_closes_it(session: Session, scene: Scene) -> None:
+    await scene.do(scene.turn.say("said"))
+    await scene.do(scene.turn.think("thought "))
+    await scene.do(scene.turn.think("twice"))
+    await scene.do(scene.turn.say("and said"))
+    scene.finish()
+    await settle()
+
+    found = await records(session, "agent_text", "thought")
+    assert [(record.kind, record.body["text"]) for record in found] == [
+        ("agent_text", "said"),
+        ("thought", "thought twice"),
+        ("agent_text", "and said"),
+    ]
+
+
+async def test_anything_else_closes_it_and_comes_after_it(session: Session, scene: Scene) -> None:
+    before = await last_seq(session)
+    await scene.do(scene.turn.say("one"))
+    call = await scene.open_call("bash")
+    await scene.do(scene.turn.say("two"))
+    call.call.update("half")
+    await scene.do(scene.turn.say("three"))
+    await call.close()
+    await scene.do(scene.turn.say("four"))
+    await scene.do(scene.turn.plan(["five"]))
+    scene.finish("six")
+    await settle()
+
+    found = [record for record in await records(session) if record.seq > before]
+    assert [record.body.get("text") or record.kind for record in found] == [
+        "one",
+        "tool_call",
+        "two",
+        "tool_update",
+        "three",
+        "tool_ended",
+        "four",
+        "plan",
+        "six",
+        "six",
+    ]
+    assert found[-1].kind == "turn_ended"
+
+
+async def test_what_comes_from_outside_closes_it_too(session: Session, scene: Scene) -> None:
+    await scene.do(scene.turn.say("one"))
+    await session.send("second")
+    await scene.do(scene.turn.say("two"))
+    scene.finish()
+    await settle()
+
+    assert texts(await records(session, "agent_text")) == ["one", "two"]
+
+
+async def test_the_transcript_is_whole_however_its_text_was_cut(
+    session: Session, scene: Scene
+) -> None:
+    for word in ("one ", "two ", "three"):
+        await scene.do(scene.turn.say(word))
+        await trio.sleep(1)
+    scene.finish()
+    await settle()
+
+    transcript: list[Message] = await session.transcript()
+    assert [(message.role, message.text) for message in transcript] == [
+        ("user", "first"),
+        ("agent", "one two three"),
+    ]
+
+
+async def test_the_end_of_a_turn_comes_after_every_other_record_of_it(
+    session: Session, scene: Scene
+) -> None:
+    await scene.do(scene.turn.say("one"))
+    await scene.open_call("bash")
+    await session.steer("shorter")
+    scene.turn.usage(output_tokens=5)
+    scene.finish("done")
+    await settle()
+
+    of_turn = [record for record in await records(session) if record.turn_id == scene.turn.id]
+    assert of_turn[-1].kind == "turn_ended"
+    assert [record.kind for record in of_turn].count("turn_ended") == 1
+
+
+async def test_records_are_numbered_from_1_without_gaps(session: Session, scene: Scene) -> None:
+    await scene.do(scene.turn.say("one"))
+    await session.send("second")
+    await session.interrupt(replace_with="third", queued="cancel")
+    await settle()
+
+    found = await records(session)
+    assert [record.seq for record in found] == list(range(1, len(found) + 1))
+
+
+async def test_a_turn_may_put_out_so_much_and_no_more(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", max_turn_bytes=10)
+    await session.send("first")
+    scene = await player.next_scene()
+    await scene.do(scene.turn.say("0123456789"))
+
+    with pytest.raises(OutputTooLarge, match="10 of 10 bytes") as refusal:
+        await scene.do(scene.turn.say("x"))
+
+    scene.finish()
+    await settle()
+    assert "max_turn_bytes" in refusal.value.hint
+    assert texts(await records(session, "agent_text")) == ["0123456789"]
+    assert (await records(session, "turn_ended"))[0].body["outcome"] == "completed"
+
+
+async def test_the_bound_is_of_one_turn(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", max_turn_bytes=10)
+    for _ in range(2):
+        await session.send("more")
+        scene = await player.next_scene()
+        await scene.do(scene.turn.say("0123456789"))
+        scene.finish()
+        await settle()
+
+    assert texts(await records(session, "agent_text")) == ["0123456789"] * 2
+
+
+# Deltas ----------------------------------------------------------------------------------------
+
+
+async def test_text_is_shown_before_it_is_a_record(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    seen = await follow(session, after=await last_seq(session))
+
+    await scene.do(scene.turn.say("hello"))
+    await settle()
+
+    assert trio.current_time() == 0
+    (delta,) = deltas(seen)
+    assert seen == [delta]
+    assert (delta.session_id, delta.turn_id) == (session.id, scene.turn.id)
+    assert (delta.kind, delta.offset, delta.text) == ("agent_text", 0, "hello")
+
+
+async def test_deltas_say_where_they_begin_in_characters(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    seen = await follow(session)
+    for text in ("\N{SNOWMAN}\N{SNOWMAN} ", "one ", "two"):
+        await scene.do(scene.turn.say(text))
+    await settle()
+
+    assert [(delta.offset, delta.text) for delta in deltas(seen)] == [
+        (0, "\N{SNOWMAN}\N{SNOWMAN} "),
+        (3, "one "),
+        (7, "two"),
+    ]
+    assert len({delta.part for delta in deltas(seen)}) == 1
+
+
+async def test_the_record_that_closes_a_part_bears_its_name_and_all_its_text(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    seen = await follow(session)
+    for number in range(300):
+        say = scene.turn.think if number % 7 == 0 else scene.turn.say
+        await scene.do(say(f"word {number} " * 5))
+        await trio.sleep(0.01 * (number % 3))
+    scene.finish()
+    await settle()
+
+    shown: dict[tuple[str, str], str] = {}
+    for delta in deltas(seen):
+        before = shown.setdefault((delta.kind, delta.part), "")
+        assert delta.offset == len(before)
+        shown[delta.kind, delta.part] = before + delta.text
+    closed = await records(session, "agent_text", "thought")
+    assert shown == {(r.kind, r.body["part"]): r.body["text"] for r in closed}
+    assert len(closed) > 50
+
+
+async def test_a_part_is_shown_before_it_is_closed_and_never_after(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    seen = await follow(session)
+    for number in range(100):
+        await scene.do(scene.turn.say(f"word {number} " * 20))
+    scene.finish()
+    await settle()
+
+    closed: set[str] = set()
+    for item in seen:
+        if isinstance(item, Delta):
+            assert item.part not in closed
+        elif isinstance(item, Record) and item.kind == "agent_text":
+            closed.add(item.body["part"])
+    assert len(closed) > 3
+
+
+async def test_who_joins_in_the_middle_first_gets_the_text_so_far(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    await scene.do(scene.turn.say("one "))
+    await scene.do(scene.turn.say("two "))
+
+    seen = await follow(session, after=await last_seq(session))
+    await scene.do(scene.turn.say("three"))
+    await settle()
+
+    first, second = seen
+    assert isinstance(first, Delta)
+    assert isinstance(second, Delta)
+    assert (first.offset, first.text) == (0, "one two ")
+    assert (second.offset, second.text) == (8, "three")
+    assert first.part == second.part
+
+
+async def test_who_joins_in_the_middle_gets_the_old_records_before_that(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    await scene.do(scene.turn.say("so far"))
+
+    seen = await follow(session)
+
+    assert numbers(seen) == list(range(1, await last_seq(session) + 1))
+    assert deltas(seen) == seen[-1:]
+    assert deltas(seen)[0].text == "so far"
+
+
+async def join_while_a_part_is_closed() -> None:
+    player = Player()
+    async with supervisor.open(agents=[player.agent]) as sup, trio.open_nursery() as nursery:
+        session = await sup.create("player")
+        await session.send("first")
+        scene = await player.next_scene()
+        await scene.do(scene.turn.say("so far"))
+        seen: list[Item] = []
+        nursery.start_soon(watch_into, session, seen)
+        await session.send("second")
+        await settle()
+
+        (record,) = [i for i in seen if isinstance(i, Record) and i.kind == "agent_text"]
+        assert deltas(seen[seen.index(record) :]) == []
+        player.dismiss()
+        nursery.cancel_scope.cancel()
+
+
+def test_who_joins_while_a_part_is_closed_is_not_shown_it_after_that() -> None:
+    assert explore(join_while_a_part_is_closed, seeds=range(60), early_timeouts=False) == []
+
+
+async def test_who_joins_between_two_parts_gets_no_delta(
+    session: Session, scene: Scene, follow: Follow
+) -> None:
+    await scene.do(scene.turn.say("closed"))
+    await trio.sleep(1)
+
+    seen = await follow(session)
+
+    assert deltas(seen) == []
+    assert texts([r for r in await records(session) if r.kind == "agent_text"]) == ["closed"]
