@@ -55,11 +55,12 @@ from .core.step import InterruptReport, Receipt
 from .drivers.python import PythonAgent, agent
 from .drivers.turn import Call, Turn
 from .runtime import open  # noqa: A004 - its public name
-from .sessions.feed import Delta, Everything, Gap, Watcher
-from .sessions.handle import Input, Session, ToolCall, TurnRecords, TurnScope
 from .sessions.inbox import PermissionRequest
-from .sessions.results import TurnResult
-from .sessions.supervisor import Page, Supervisor
+from .sessions.shell.feed import Delta, Everything, Gap, Watcher
+from .sessions.shell.results import TurnResult
+from .sessions.surface.handle import Session
+from .sessions.surface.shapes import Input, ToolCall, TurnRecords, TurnScope
+from .sessions.surface.supervisor import Page, Supervisor
 
 __version__: str
 

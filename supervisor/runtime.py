@@ -17,8 +17,7 @@ from .drivers.port import AgentKind, Workshop
 from .drivers.watchdog import watch_over_the_loop
 from .sessions.house import House
 from .sessions.leaving import leave, wait_for_zombies
-from .sessions.supervisor import Supervisor
-from .sessions.tree import Tree
+from .sessions.surface.supervisor import Supervisor
 from .store.memory import MemoryStore
 from .store.writer import Writer
 
@@ -65,7 +64,6 @@ async def open(  # noqa: A001 - its public name is supervisor.open
                 system=system,
                 workshop=workshop,
             )
-            house.tree = Tree(house)
             await house.tree.open()
             workshop.start_soon(house.timers.run)
             with watch_over_the_loop(known.values()):

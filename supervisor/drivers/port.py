@@ -136,7 +136,7 @@ class Workshop:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
-        self._is_closed = False
+        self.is_closed = False
         # Set when the supervisor leaves; work that would never end by itself may look at it.
         self.closing = trio.Event()
         # Turns whose work goes on though they are over, and whose they are.
@@ -146,10 +146,10 @@ class Workshop:
         self, work: Callable[[*Args], Awaitable[object]], *args: *Args, name: str | None = None
     ) -> None:
         """Run it in a task of its own; when all has been closed, nothing runs any more."""
-        if not self._is_closed:
+        if not self.is_closed:
             self._nursery.start_soon(work, *args, name=name)
 
     def close(self) -> None:
         """Cancel whatever still runs, and let nothing begin."""
-        self._is_closed = True
+        self.is_closed = True
         self._nursery.cancel_scope.cancel(reason="the supervisor has left")

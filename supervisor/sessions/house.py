@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from actors import Group, Ref
 from supervisor.config import Settings
@@ -15,13 +14,13 @@ from supervisor.drivers.port import AgentKind, Stamp, Workshop
 from supervisor.store.port import Store
 
 from .clock import Clock
-from .feed import Everything
 from .ids import Ids
 from .inbox import Inbox
-from .timers import Timers
-
-if TYPE_CHECKING:
-    from .tree import Tree
+from .register import Register
+from .shell.feed import Everything
+from .shell.timers import Timers
+from .tree import Tree
+from .works import Works
 
 
 class House:
@@ -48,7 +47,9 @@ class House:
         self.timers = Timers()
         self.inbox = Inbox()
         self.readers: list[Everything] = []
-        self.tree: Tree
+        self.tree = Tree(self)
+        self.works = Works(workshop)
+        self.register = Register(self)
         # One object for all sessions that leave the settings as they are.
         self._usual_terms = _terms(settings)
 

@@ -19,7 +19,7 @@ from supervisor.core.session import Phase
 
 if TYPE_CHECKING:
     from .house import House
-    from .seat import Seat
+    from .shell.seat import Seat
 
 logger = logging.getLogger("supervisor")
 
@@ -61,7 +61,7 @@ async def _have_all_rest(house: House) -> None:
     """Tell all to rest, also those who come up meanwhile, and wait until they do."""
     told: set[Ref] = set()
     await trio.lowlevel.checkpoint()
-    while house.tree.works or _awake(house):
+    while house.works.count or _awake(house):
         awake = _awake(house)
         if not awake:
             await trio.sleep(_LOOK_AGAIN_SECONDS)

@@ -1,7 +1,7 @@
-"""The tree: finds sessions, makes them, wakes them, and knows who bears which key.
+"""The tree: who is awake, how to reach a session that is not, and how to ask it.
 
-Rule 1: an index changes in one synchronous step with the check that it rests on.
-Rule 2: what has several steps is carried through, even if whoever asked for it gives up.
+Rule 1: a session has one actor at most, and one start of one.
+Rule 2: a start runs apart from whoever needs it, so that giving up leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -10,37 +10,27 @@ import contextlib
 import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
-import attrs
-import outcome
 import trio
 
 from actors import Actor, ActorStopped, Ended, GaveUp, MailboxFull, Ref, RestartPolicy
 from supervisor.core import events as ev
-from supervisor.core.creation import Message, Plan, create
 from supervisor.core.errors import (
-    AgentStartFailed,
-    AgentUnknown,
-    KeyTaken,
-    NotStorable,
     QueueFull,
     SessionNotActive,
     SessionNotFound,
     SupervisorError,
 )
-from supervisor.core.ids import SessionId, SessionKey
-from supervisor.core.records import numbered
+from supervisor.core.ids import SessionId
 from supervisor.core.session import Cause, Phase, Session
 from supervisor.core.step import InterruptReport, Receipt, Refused, Reply, UnderWay
 from supervisor.core.table import decide
-from supervisor.store.port import Kept, Stored, Write
-from supervisor.store.writer import Commit, Delete
+from supervisor.store.port import Stored, Write
 
-from .actor import Idempotency, Request, SessionActor
-from .repeats import key_conflict
-from .seat import Condition, Seat, Start
+from .refusals import did_not_answer, has_left, not_found
+from .shell.actor import Idempotency, Request, SessionActor
+from .shell.seat import Condition, Seat, Start
 
 if TYPE_CHECKING:
     from .house import House
@@ -55,9 +45,7 @@ RESTART: Final = RestartPolicy(
 )
 SHUTDOWN_SECONDS: Final = 5.0
 # How many incarnations of a session may end under a request before its sender hears of it.
-_TRIES: Final = 5
-# Where answers to `create` are kept; no session has an id like that.
-CREATING: Final = "-"
+TRIES: Final = 5
 # What brings a stopped session back.
 _REVIVING: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
@@ -76,24 +64,17 @@ class Undertaker(Actor):
 
 
 class Tree:
-    """The index of all sessions that are in memory, and of all keys."""
+    """The index of all sessions that are in memory."""
 
     def __init__(self, house: House) -> None:
         self._house = house
         self._seats: dict[SessionId, Seat] = {}
-        # Invariant: a key is here from the reservation of a session that bears it until that
-        # session is archived or deleted, or its making has failed; so it has one bearer at most.
-        self._keys: dict[SessionKey, SessionId] = {}
-        # Keys, and idempotency keys, whose bearer is being made, and when that is done.
-        self._changing: dict[str, trio.Event] = {}
         # Sessions that are about to be replaced or deleted: nothing brings them back.
-        self._ending: set[SessionId] = set()
+        self.ending: set[SessionId] = set()
         self._undertaker: Ref | None = None
         # Once set, nothing new begins; and once nobody is left, nothing is answered either.
         self.is_leaving = False
         self.is_closed = False
-        # How many things are being carried through.
-        self.works = 0
 
     async def open(self) -> None:
         """Start to look after ends."""
@@ -113,7 +94,7 @@ class Tree:
     def refuse_if_closed(self) -> None:
         """Raise if the supervisor has left."""
         if self.is_closed:
-            raise _has_left()
+            raise has_left()
 
     def seat(self, session_id: SessionId) -> Seat:
         """The session's seat, made if there is none; somebody must need it, or it is forgotten."""
@@ -184,7 +165,7 @@ class Tree:
             start.error = error
         finally:
             if seat.ref is None and start.error is None:
-                start.error = _has_left()  # the house is being closed around us
+                start.error = has_left()  # the house is being closed around us
             seat.start = None
             start.done.set()
             self.let_go(seat)
@@ -211,242 +192,6 @@ class Tree:
             seat.close(error)
         for reader in self._house.readers:
             reader.end()
-
-    # Making -------------------------------------------------------------------------------
-
-    async def create(
-        self,
-        plan: Plan,
-        said: Iterable[Message] = (),
-        *,
-        idempotency: Idempotency | None = None,
-    ) -> SessionId:
-        """Make a session and bring it up; answers when its agent is up, or raises why not."""
-        self.refuse_if_leaving()
-        self._refuse_unknown_agent(plan.agent)
-        if idempotency is None and plan.key is None:
-            return await self.carry_through(self._create, plan, tuple(said), None)
-        if idempotency is None:
-            name = str(plan.key)
-            await self._wait_for_change(name)
-            done = self._changing[name] = trio.Event()
-            return await self.carry_through(
-                self._change, name, done, self._create, plan, tuple(said), None
-            )
-        name = f"create {idempotency.key}"
-        await self._wait_for_change(name)
-        done = self._changing[name] = trio.Event()
-        return await self.carry_through(
-            self._change, name, done, self._create_once, plan, idempotency
-        )
-
-    async def _create_once(self, plan: Plan, idempotency: Idempotency) -> SessionId:
-        kept = await self._house.store.kept(CREATING, idempotency.key)
-        if kept is not None:
-            made = SessionId(kept.answer["session_id"])
-            if await self._house.store.read(made) is not None:
-                if kept.fingerprint != idempotency.fingerprint:
-                    raise key_conflict(idempotency.key)
-                return made
-        return await self._create(plan, (), idempotency)
-
-    async def _create(
-        self,
-        plan: Plan,
-        said: tuple[Message, ...],
-        idempotency: Idempotency | None = None,
-    ) -> SessionId:
-        session_id = SessionId(self._house.ids.new("s"))
-        write = self.creation(session_id, plan, said)
-        if idempotency is not None:
-            answer = {"session_id": session_id}
-            kept = Kept(CREATING, idempotency.key, idempotency.fingerprint, answer)
-            write = attrs.evolve(write, kept=kept)
-        if plan.key is not None:
-            self._reserve(plan.key, session_id)
-        try:
-            await self._commit(write)
-        except BaseException:
-            self._free(plan.key, session_id)
-            raise
-        await self._bring_up(session_id)
-        return session_id
-
-    async def _bring_up(self, session_id: SessionId) -> None:
-        await self._start_for_certain(session_id)
-        session = await self.wait_until(
-            session_id, lambda session: session.phase is not Phase.STARTING
-        )
-        if session.stop_reason == "start_failed":
-            raise AgentStartFailed(
-                f"the agent of session {session_id} did not start: {session.stop_detail}",
-                hint="mend what is missing, then resume the session",
-            )
-
-    async def _start_for_certain(self, session_id: SessionId) -> None:
-        """`reach`, and again if the start was cut short by the store's trouble."""
-        problem: Exception | None = None
-        for _ in range(_TRIES):
-            try:
-                await self.reach(session_id)
-            except (SessionNotFound, SessionNotActive):
-                raise
-            except Exception as error:  # noqa: BLE001 - it ended while it was starting
-                problem = error
-            else:
-                return
-        raise _did_not_answer(session_id, problem)
-
-    def creation(self, session_id: SessionId, plan: Plan, said: Iterable[Message] = ()) -> Write:
-        """The write that makes the session."""
-        session, facts = create(session_id, plan, at=self._house.clock.now(), said=said)
-        return Write(session_id, 0, numbered(session_id, facts, after=0), session)
-
-    async def get_or_create(self, key: SessionKey, plan: Plan) -> SessionId:
-        """The bearer of the key, in any phase; made if there is none, once for all who ask."""
-        name = str(key)
-        await self._wait_for_change(name)
-        bearer = self._keys.get(key)
-        if bearer is not None:
-            await trio.lowlevel.checkpoint()
-            return bearer
-        self.refuse_if_leaving()
-        self._refuse_unknown_agent(plan.agent)
-        done = self._changing[name] = trio.Event()
-        return await self.carry_through(self._change, name, done, self._create, plan, (), None)
-
-    def bearer(self, key: SessionKey) -> SessionId | None:
-        """Who bears the key."""
-        return self._keys.get(key)
-
-    async def replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
-        """Archive the bearer of the key and begin another, in one commit.
-
-        `make_plan` gets the name of the old one's agent, or None if there was none.
-        """
-        self.refuse_if_leaving()
-        name = str(key)
-        await self._wait_for_change(name)
-        done = self._changing[name] = trio.Event()
-        return await self.carry_through(self._change, name, done, self._replace, key, make_plan)
-
-    async def _replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
-        old = self._keys.get(key)
-        if old is None:
-            plan = make_plan(None)
-            self._refuse_unknown_agent(plan.agent)
-            return await self._create(plan, ())
-        stored = await self._house.store.read(old)
-        plan = make_plan(stored.row.agent_name if stored is not None else None)
-        self._refuse_unknown_agent(plan.agent)
-        session_id = SessionId(self._house.ids.new("s"))
-        self._ending.add(old)
-        try:
-            await self._stop_and_archive(
-                old, also=self.creation(session_id, attrs.evolve(plan, key=key))
-            )
-        finally:
-            self._ending.discard(old)
-        self._keys[key] = session_id
-        await self._bring_up(session_id)
-        return session_id
-
-    async def _stop_and_archive(self, old: SessionId, *, also: Write) -> None:
-        """Until it is done: whoever was already on the way may wake it in between, but once."""
-        for _ in range(_TRIES):
-            await self.stop(old, "replaced")
-            if await self._house.store.read(also.session_id) is not None:
-                return  # done by an incarnation that could not say so
-            try:
-                await self.ask(old, ev.ArchiveRequested(**self._house.stamp()), also=also)
-            except (SessionNotActive, NotStorable):
-                continue
-            return
-        raise _did_not_answer(old, None)
-
-    async def resume(self, session_id: SessionId) -> None:
-        """Bring a stopped session back; answers when its agent is up, or raises why not."""
-        self.refuse_if_leaving()
-        key = (await self.stored(session_id)).row.key
-        if key is not None and self._keys.get(key, session_id) != session_id:
-            raise self._taken(key)
-        await self.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
-        await self._bring_up(session_id)
-
-    async def _wait_for_change(self, name: str) -> None:
-        """Wait until nobody else is about to give that name a meaning."""
-        while (changing := self._changing.get(name)) is not None:
-            await changing.wait()
-
-    async def _change(
-        self, name: str, done: trio.Event, change: Callable[[*Args], Awaitable[T]], *args: *Args
-    ) -> T:
-        try:
-            return await change(*args)
-        finally:
-            del self._changing[name]
-            done.set()
-
-    def _reserve(self, key: SessionKey, session_id: SessionId) -> None:
-        if self._keys.setdefault(key, session_id) != session_id:
-            raise self._taken(key)
-
-    def _taken(self, key: SessionKey) -> KeyTaken:
-        return KeyTaken(
-            f"session {self._keys[key]} bears the key {key}",
-            hint="use get_or_create() to get that one, or new() to begin another",
-        )
-
-    def _free(self, key: SessionKey | None, session_id: SessionId) -> None:
-        if key is not None and self._keys.get(key) == session_id:
-            del self._keys[key]
-
-    def _refuse_unknown_agent(self, name: str) -> None:
-        if name not in self._house.agents:
-            known = ", ".join(sorted(self._house.agents))
-            raise AgentUnknown(f"no agent is called {name!r}", hint=f"there are: {known}")
-
-    # Archiving and deleting -----------------------------------------------------------------
-
-    async def archive(self, session_id: SessionId) -> None:
-        """Read-only from now on, and its key is free."""
-        await self.carry_through(self._archive, session_id)
-
-    async def _archive(self, session_id: SessionId) -> None:
-        await self.ask(session_id, ev.ArchiveRequested(**self._house.stamp()))
-        key = (await self.stored(session_id)).row.key
-        self._free(key, session_id)
-
-    async def unarchive(self, session_id: SessionId) -> None:
-        """Writable again, if its key is still free."""
-        await self.carry_through(self._unarchive, session_id)
-
-    async def _unarchive(self, session_id: SessionId) -> None:
-        row = (await self.stored(session_id)).row
-        if row.key is not None and row.archived:
-            await self._wait_for_change(str(row.key))
-            self._reserve(row.key, session_id)
-        await self.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
-
-    async def delete(self, session_id: SessionId) -> None:
-        """Stop it, and leave nothing of it."""
-        await self.carry_through(self._delete, session_id)
-
-    async def _delete(self, session_id: SessionId) -> None:
-        key = (await self.stored(session_id)).row.key
-        self._ending.add(session_id)
-        try:
-            await self.stop(session_id, "deleted")
-            await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
-        finally:
-            self._ending.discard(session_id)
-        self._free(key, session_id)
-        seat = self._seats.get(session_id)
-        if seat is not None:
-            if seat.ref is not None:
-                await self.wait_over(seat.ref)
-            seat.close(_not_found(session_id))
-            self.let_go(seat)
 
     # Asking -------------------------------------------------------------------------------
 
@@ -486,8 +231,8 @@ class Tree:
             step = decide((await self.stored(session_id)).row, event)
             if self._sleeps(session_id) and not step.facts and not step.effects:
                 return _value(step.reply)
-        for _ in range(_TRIES):
-            if problem is None and session_id in self._ending and isinstance(event, _REVIVING):
+        for _ in range(TRIES):
+            if problem is None and session_id in self.ending and isinstance(event, _REVIVING):
                 raise SessionNotActive(
                     f"session {session_id} is being replaced or deleted",
                     hint="send it to the one that comes after it",
@@ -517,7 +262,7 @@ class Tree:
                 dead = ref if ref.statistics().state in ("stopping", "stopped") else None
                 continue
             return _value(reply)
-        raise _did_not_answer(session_id, problem)
+        raise did_not_answer(session_id, problem)
 
     def _sleeps(self, session_id: SessionId) -> bool:
         seat = self._seats.get(session_id)
@@ -547,21 +292,18 @@ class Tree:
         self.refuse_if_closed()
         stored = await self._house.store.read(session_id)
         if stored is None:
-            raise _not_found(session_id)
+            raise not_found(session_id)
         return stored
 
-    async def _commit(self, write: Write) -> None:
-        """Make it durable; raises why not, or that it is not known."""
-        try:
-            refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
-        except Exception as error:
-            # Not known: it may have been written before the writer failed.
-            stored = await self._house.store.read(write.session_id)
-            if stored is None:
-                raise _did_not_answer(write.session_id, error) from error
-            return
-        if refusal is not None:
-            raise refusal
+    async def row(self, session_id: SessionId) -> Session:
+        """The session's state as of its last commit; raises `SessionNotFound`."""
+        self.refuse_if_closed()
+        seat = self._seats.get(session_id)
+        if seat is not None and seat.session is not None:
+            await trio.lowlevel.checkpoint()
+            if seat.session is not None:
+                return seat.session
+        return (await self.stored(session_id)).row
 
     def tell_next(self, session_id: SessionId, event: ev.Event) -> None:
         """Tell whoever is the session's actor now; if it has none, nobody needs to know."""
@@ -587,28 +329,6 @@ class Tree:
             reason = gave_up
         self.bury(ref, reason)
 
-    async def carry_through(self, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
-        """Do the work in a task of its own and wait for it: giving up the wait does not undo it."""
-        self.refuse_if_closed()
-        self.works += 1
-        done = trio.Event()
-        result: list[outcome.Outcome[T]] = []
-
-        async def do() -> None:
-            try:
-                result.append(outcome.Value(await work(*args)))
-            except Exception as error:  # noqa: BLE001 - handed to whoever waits
-                result.append(outcome.Error(error))
-            finally:
-                if not result:  # the house is being closed around it
-                    result.append(outcome.Error(_has_left()))
-                self.works -= 1
-                done.set()
-
-        self._house.workshop.start_soon(do)
-        await done.wait()
-        return result[0].unwrap()
-
 
 def _has_stopped(session: Session) -> bool:
     """Whether a stop that was asked for is done; if somebody has resumed it since, it was."""
@@ -624,18 +344,3 @@ def _value(reply: Reply | None) -> Receipt | InterruptReport | UnderWay | None:
     if isinstance(reply, Refused):
         raise reply.error
     return reply.value
-
-
-def _did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
-    return SessionNotActive(
-        f"session {session_id} did not answer: {problem}",
-        hint="what was accepted is kept; look at the log, then try again",
-    )
-
-
-def _has_left() -> SessionNotActive:
-    return SessionNotActive("the supervisor has left", hint="open it again")
-
-
-def _not_found(session_id: SessionId) -> SessionNotFound:
-    return SessionNotFound(f"there is no session {session_id}", hint="list the sessions")

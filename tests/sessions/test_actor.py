@@ -29,7 +29,7 @@ from supervisor import (
 )
 from supervisor.core import events as ev
 from supervisor.core.table import decide
-from supervisor.sessions import actor as shell
+from supervisor.sessions.shell import actor as shell
 from supervisor.store.port import Write
 from supervisor.store.writer import Claim
 from tests.sessions.cast import Player, Scene, outcomes, records, waiting_texts

@@ -25,10 +25,10 @@ from supervisor.core.rules import agents, flow, inputs, interrupts
 from supervisor.core.session import Phase, Session, Waiting
 from supervisor.core.step import Draft, Reply, Step
 from supervisor.drivers.python import PythonDriver
-from supervisor.sessions.actor import Idempotency, Request, SessionActor
-from supervisor.sessions.feed import Item, Watcher
-from supervisor.sessions.log import Log
-from supervisor.sessions.seat import Seat
+from supervisor.sessions.shell.actor import Idempotency, Request, SessionActor
+from supervisor.sessions.shell.feed import Item, Watcher
+from supervisor.sessions.shell.log import Log
+from supervisor.sessions.shell.seat import Seat
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
 from supervisor.store.writer import Commit

@@ -32,7 +32,7 @@ from supervisor import (
 )
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId
-from supervisor.sessions import feed
+from supervisor.sessions.shell import feed
 from supervisor.store.codec import encode
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Stored, Write

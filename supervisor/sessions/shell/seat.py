@@ -22,7 +22,8 @@ from .past import Past
 from .results import Results
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house import House
+
     from .log import Log
 
 Condition = Callable[[Session], bool]

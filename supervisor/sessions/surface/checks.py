@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
 
 from supervisor.core.errors import ConfigError, InputRefused
+from supervisor.drivers.plain import plain
 
 MAX_NAME_BYTES = 1024
 MAX_SECONDS = 1e10  # some three hundred years
@@ -50,3 +52,30 @@ def positive_seconds(seconds: object) -> float:
             hint=f"give a number above 0 and up to {MAX_SECONDS:g}, or None for no limit",
         )
     return float(seconds)  # type: ignore[arg-type]
+
+
+def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Attachments as plain data, or `InputRefused`."""
+    if not given:
+        return ()
+    if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
+        raise InputRefused(f"attachments is {given!r}", hint="give a list of mappings")
+    return tuple(plain(attachment) for attachment in given)  # type: ignore[misc]
+
+
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Tags, or `ConfigError`."""
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise ConfigError(f"tags is {tags!r}", hint="give a list of names")
+    return tuple(some_text("a tag", tag) for tag in tags)
+
+
+def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
+    """Custom data, or `ConfigError`."""
+    if not isinstance(custom, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
+    ):
+        raise ConfigError(f"custom is {custom!r}", hint="give a mapping of text to text")
+    made = plain(custom)
+    assert isinstance(made, dict)
+    return made

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import orjson
@@ -13,7 +13,7 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, plan_of
 from supervisor.core.errors import ConfigError, InputRefused
-from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info, info_of
 from supervisor.core.limits import Limits
 from supervisor.core.records import Record
@@ -21,53 +21,25 @@ from supervisor.core.session import PermissionRule, WhenBusy
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
 from supervisor.drivers.plain import plain
+from supervisor.sessions.shell.actor import Idempotency
+from supervisor.sessions.shell.feed import Watcher
+from supervisor.sessions.shell.past import messages_of
+from supervisor.sessions.shell.repeats import fingerprint
+from supervisor.sessions.shell.results import Pending, Results, TurnResult, settle_from_records
 
-from .actor import Idempotency
-from .checks import known_word, positive_seconds, some_text
-from .feed import Watcher
-from .past import messages_of
-from .repeats import fingerprint
-from .results import Pending, Results, TurnResult, settle_from_records
+from .checks import (
+    checked_attachments,
+    checked_custom,
+    checked_tags,
+    known_word,
+    positive_seconds,
+    some_text,
+)
+from .interrupts import interrupt
+from .shapes import Input, Scope, TurnRecords
 
 if TYPE_CHECKING:
-    from .house import House
-
-
-@attrs.frozen
-class TurnScope:
-    """One turn, by its id."""
-
-    id: TurnId
-
-
-@attrs.frozen
-class ToolCall:
-    """One tool call, by its id."""
-
-    id: CallId
-
-
-Scope: TypeAlias = Literal["turn", "session", "tree"] | TurnScope | ToolCall
-
-
-@attrs.frozen
-class Input:
-    """An input that is accepted and not settled."""
-
-    id: InputId
-    text: str
-    status: Literal["queued", "staged"]
-    position: int
-    accepted_at: float
-    expires_at: float | None
-
-
-@attrs.frozen
-class TurnRecords:
-    """The records of one turn, or those between two turns (`turn_id` is None)."""
-
-    turn_id: TurnId | None
-    records: tuple[Record, ...]
+    from supervisor.sessions.house import House
 
 
 class Session:
@@ -271,59 +243,8 @@ class Session:
         With nothing to hit it changes nothing and says so. `replace_with` runs next, before all
         that waits; `queued="cancel"` cancels that. Giving up the wait does not undo the interrupt.
         """
-        name = _scope_name(scope)
-        known_word("queued", queued, Literal["keep", "cancel"])
-        if reason is not None:
-            some_text("reason", reason)
-        if isinstance(scope, ToolCall) and (replace_with is not None or queued == "cancel"):
-            raise ConfigError(
-                "a tool call is interrupted alone: nothing replaces it, and the queue stays",
-                hint="interrupt the turn, or send() the text",
-            )
-        began = trio.current_time()
-        replacement = InputId(self._house.ids.new("in")) if replace_with is not None else None
-        event = ev.InterruptRequested(
-            turn=scope.id if isinstance(scope, TurnScope) else None,
-            call=scope.id if isinstance(scope, ToolCall) else None,
-            reason=reason,
-            replacement=replacement,
-            replace_with=replace_with,
-            queued=queued,
-            **self._stamp(),
-        )
-        answer = await self._house.tree.ask(self.id, event, urgent=True)
-        if isinstance(answer, InterruptReport):
-            return attrs.evolve(answer, scope=name, seconds=trio.current_time() - began)
-        if not isinstance(answer, UnderWay):
-            # An incarnation that ended has accepted the replacement; its turn is lost by that.
-            return InterruptReport(name, matched=1, stopped=1)
-        report = await self._report(answer, name)
-        return attrs.evolve(report, seconds=trio.current_time() - began)
-
-    async def _report(self, under_way: UnderWay, name: str) -> InterruptReport:
-        turn, call = under_way.turn, under_way.call
-        step: Any = "ask"
-
-        def is_over(session: Row) -> bool:
-            nonlocal step
-            if session.turn is None or session.turn.id != turn:
-                return True
-            step = session.turn.step
-            return call is not None and all(one.id != call for one in session.turn.calls)
-
-        if call is not None:
-            with trio.move_on_after((await self._row()).terms.ladder.ask_seconds) as patience:
-                await self._house.tree.wait_until(self.id, is_over)
-            reached = not patience.cancelled_caught
-        else:
-            session = await self._house.tree.wait_until(self.id, is_over)
-            reached = session.zombie != turn
-        return InterruptReport(
-            name,
-            matched=1,
-            stopped=int(reached),
-            unreachable=int(not reached),
-            ladder_step=None if call is not None else step,
+        return await interrupt(
+            self._house, self.id, scope, reason=reason, replace_with=replace_with, queued=queued
         )
 
     # The session as a whole -----------------------------------------------------------------
@@ -351,7 +272,7 @@ class Session:
 
     async def resume(self) -> None:
         """Start it again: same id, same history, and what was held in its queue runs."""
-        await self._house.tree.resume(self.id)
+        await self._house.register.resume(self.id)
 
     async def clear(self) -> None:
         """Begin a new chapter: an empty conversation, with the old records still there to read."""
@@ -372,16 +293,16 @@ class Session:
         elif stored.row.turn is not None:
             records = [record for record in records if record.turn_id != stored.row.turn.id]
         said = messages_of(records)
-        new_id = await self._house.tree.create(plan_of(stored.row), said)
+        new_id = await self._house.register.create(plan_of(stored.row), said)
         return Session(self._house, new_id)
 
     async def archive(self) -> None:
         """Make a stopped session read-only, and free its key."""
-        await self._house.tree.archive(self.id)
+        await self._house.register.archive(self.id)
 
     async def unarchive(self) -> None:
         """Undo that; raises `KeyTaken` if another session bears its key now."""
-        await self._house.tree.unarchive(self.id)
+        await self._house.register.unarchive(self.id)
 
     async def set(
         self,
@@ -461,40 +382,7 @@ class Session:
         return await self._house.tree.ask(self.id, event)
 
     async def _row(self) -> Row:
-        self._house.tree.refuse_if_closed()
-        seat = self._house.tree.find_seat(self.id)
-        if seat is not None and seat.session is not None:
-            await trio.lowlevel.checkpoint()
-            if seat.session is not None:
-                return seat.session
-        return (await self._house.tree.stored(self.id)).row
-
-
-def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Attachments as plain data, or `InputRefused`."""
-    if not given:
-        return ()
-    if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
-        raise InputRefused(f"attachments is {given!r}", hint="give a list of mappings")
-    return tuple(plain(attachment) for attachment in given)  # type: ignore[misc]
-
-
-def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Tags, or `ConfigError`."""
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
-        raise ConfigError(f"tags is {tags!r}", hint="give a list of names")
-    return tuple(some_text("a tag", tag) for tag in tags)
-
-
-def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
-    """Custom data, or `ConfigError`."""
-    if not isinstance(custom, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
-    ):
-        raise ConfigError(f"custom is {custom!r}", hint="give a mapping of text to text")
-    made = plain(custom)
-    assert isinstance(made, dict)
-    return made
+        return await self._house.tree.row(self.id)
 
 
 def _idempotency(key: str | None, event: ev.InputSubmitted | ev.SteeringSubmitted) -> Any:  # noqa: ANN401
@@ -505,20 +393,6 @@ def _idempotency(key: str | None, event: ev.InputSubmitted | ev.SteeringSubmitte
     if isinstance(event, ev.InputSubmitted):
         said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
     return Idempotency(key, fingerprint(said))
-
-
-def _scope_name(scope: Scope) -> str:
-    match scope:
-        case TurnScope(str()):
-            return "turn"
-        case ToolCall(str()):
-            return "tool_call"
-        case "turn" | "session" | "tree":
-            return scope
-    raise ConfigError(
-        f"scope is {scope!r}",
-        hint='give "turn", "session", "tree", TurnScope(id) or ToolCall(id)',
-    )
 
 
 def _up_to_turn(records: list[Record], at_turn: str) -> list[Record]:

@@ -24,17 +24,17 @@ from supervisor.core.info import Badge, Info, info_of
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Phase, Terms
+from supervisor.sessions.inbox import PermissionRequest
+from supervisor.sessions.leaving import leave
+from supervisor.sessions.shell.actor import Idempotency
+from supervisor.sessions.shell.feed import Everything
+from supervisor.sessions.shell.repeats import fingerprint
 
-from .actor import Idempotency
-from .checks import known_word, some_text, text_or_none
-from .feed import Everything
-from .handle import Session, checked_custom, checked_tags
-from .inbox import PermissionRequest
-from .leaving import leave
-from .repeats import fingerprint
+from .checks import checked_custom, checked_tags, known_word, some_text, text_or_none
+from .handle import Session
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house import House
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Supervisor:
         if idempotency_key is not None:
             some_text("idempotency_key", idempotency_key)
             idempotency = Idempotency(idempotency_key, fingerprint(plan))
-        made = await self._house.tree.create(plan, idempotency=idempotency)
+        made = await self._house.register.create(plan, idempotency=idempotency)
         return Session(self._house, made)
 
     async def get_or_create(
@@ -119,7 +119,7 @@ class Supervisor:
         """
         key = as_key(key)
         plan = self._plan(agent or key.agent, key=key, **options)
-        return Session(self._house, await self._house.tree.get_or_create(key, plan))
+        return Session(self._house, await self._house.register.get_or_create(key, plan))
 
     async def new(
         self,
@@ -130,14 +130,14 @@ class Supervisor:
     ) -> Session:
         """Archive the session that bears the key, and begin another one that does."""
         key = as_key(key)
-        made = await self._house.tree.replace(
+        made = await self._house.register.replace(
             key, lambda old: self._plan(agent or old or key.agent, key=key, **options)
         )
         return Session(self._house, made)
 
     async def reset(self, key: SessionKey | str) -> Session:
         """Begin a new chapter in the session that bears the key."""
-        bearer = self._house.tree.bearer(as_key(key))
+        bearer = self._house.register.bearer(as_key(key))
         if bearer is None:
             raise SessionNotFound(f"no session bears the key {key}", hint="use get_or_create()")
         session = Session(self._house, bearer)
@@ -164,7 +164,7 @@ class Supervisor:
 
     async def delete(self, id: str) -> None:  # noqa: A002 - its public name
         """Stop the session, and leave nothing of it."""
-        await self._house.tree.delete(session_id(id))
+        await self._house.register.delete(session_id(id))
 
     async def list(
         self,

@@ -1,0 +1,24 @@
+"""Refusals that are said in more than one place, in the same words."""
+
+from __future__ import annotations
+
+from supervisor.core.errors import SessionNotActive, SessionNotFound
+from supervisor.core.ids import SessionId
+
+
+def did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
+    """Nobody knows whether it was done."""
+    return SessionNotActive(
+        f"session {session_id} did not answer: {problem}",
+        hint="what was accepted is kept; look at the log, then try again",
+    )
+
+
+def has_left() -> SessionNotActive:
+    """There is no supervisor any more."""
+    return SessionNotActive("the supervisor has left", hint="open it again")
+
+
+def not_found(session_id: SessionId) -> SessionNotFound:
+    """There is no such session."""
+    return SessionNotFound(f"there is no session {session_id}", hint="list the sessions")

@@ -1,0 +1,301 @@
+"""The register: who bears which key, and how sessions come to be and cease to be.
+
+Rule 1: an index changes in one synchronous step with the check that it rests on.
+Rule 2: what has several steps is carried through, even if whoever asked for it gives up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+
+import attrs
+import trio
+
+from supervisor.core import events as ev
+from supervisor.core.creation import Message, Plan, create
+from supervisor.core.errors import (
+    AgentStartFailed,
+    AgentUnknown,
+    KeyTaken,
+    NotStorable,
+    SessionNotActive,
+    SessionNotFound,
+)
+from supervisor.core.ids import SessionId, SessionKey
+from supervisor.core.records import numbered
+from supervisor.core.session import Phase
+from supervisor.store.port import Kept, Write
+from supervisor.store.writer import Commit, Delete
+
+from .refusals import did_not_answer, not_found
+from .shell.actor import Idempotency
+from .shell.repeats import key_conflict
+from .tree import TRIES
+
+if TYPE_CHECKING:
+    from .house import House
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+# Where answers to `create` are kept; no session has an id like that.
+CREATING: Final = "-"
+
+
+class Register:
+    """The index of all keys, and all that changes it."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._tree = house.tree
+        self._works = house.works
+        # Invariant: a key is here from the reservation of a session that bears it until that
+        # session is archived or deleted, or its making has failed; so it has one bearer at most.
+        self._keys: dict[SessionKey, SessionId] = {}
+        # Keys, and idempotency keys, whose bearer is being made, and when that is done.
+        self._changing: dict[str, trio.Event] = {}
+
+    async def create(
+        self,
+        plan: Plan,
+        said: Iterable[Message] = (),
+        *,
+        idempotency: Idempotency | None = None,
+    ) -> SessionId:
+        """Make a session and bring it up; answers when its agent is up, or raises why not."""
+        self._tree.refuse_if_leaving()
+        self._refuse_unknown_agent(plan.agent)
+        if idempotency is not None:
+            name = f"create {idempotency.key}"
+            return await self._alone(name, self._create_once, plan, idempotency)
+        if plan.key is not None:
+            return await self._alone(str(plan.key), self._create, plan, tuple(said), None)
+        return await self._works.carry_through(self._create, plan, tuple(said), None)
+
+    async def _create_once(self, plan: Plan, idempotency: Idempotency) -> SessionId:
+        kept = await self._house.store.kept(CREATING, idempotency.key)
+        if kept is not None:
+            made = SessionId(kept.answer["session_id"])
+            if await self._house.store.read(made) is not None:
+                if kept.fingerprint != idempotency.fingerprint:
+                    raise key_conflict(idempotency.key)
+                return made
+        return await self._create(plan, (), idempotency)
+
+    async def _create(
+        self,
+        plan: Plan,
+        said: tuple[Message, ...],
+        idempotency: Idempotency | None = None,
+    ) -> SessionId:
+        session_id = SessionId(self._house.ids.new("s"))
+        write = self.creation(session_id, plan, said)
+        if idempotency is not None:
+            answer = {"session_id": session_id}
+            kept = Kept(CREATING, idempotency.key, idempotency.fingerprint, answer)
+            write = attrs.evolve(write, kept=kept)
+        if plan.key is not None:
+            self._reserve(plan.key, session_id)
+        try:
+            await self._commit(write)
+        except BaseException:
+            self._free(plan.key, session_id)
+            raise
+        await self._bring_up(session_id)
+        return session_id
+
+    async def _bring_up(self, session_id: SessionId) -> None:
+        await self._start_for_certain(session_id)
+        session = await self._tree.wait_until(
+            session_id, lambda session: session.phase is not Phase.STARTING
+        )
+        if session.stop_reason == "start_failed":
+            raise AgentStartFailed(
+                f"the agent of session {session_id} did not start: {session.stop_detail}",
+                hint="mend what is missing, then resume the session",
+            )
+
+    async def _start_for_certain(self, session_id: SessionId) -> None:
+        """`reach`, and again if the start was cut short by the store's trouble."""
+        problem: Exception | None = None
+        for _ in range(TRIES):
+            try:
+                await self._tree.reach(session_id)
+            except (SessionNotFound, SessionNotActive):
+                raise
+            except Exception as error:  # noqa: BLE001 - it ended while it was starting
+                problem = error
+            else:
+                return
+        raise did_not_answer(session_id, problem)
+
+    def creation(self, session_id: SessionId, plan: Plan, said: Iterable[Message] = ()) -> Write:
+        """The write that makes the session."""
+        session, facts = create(session_id, plan, at=self._house.clock.now(), said=said)
+        return Write(session_id, 0, numbered(session_id, facts, after=0), session)
+
+    async def get_or_create(self, key: SessionKey, plan: Plan) -> SessionId:
+        """The bearer of the key, in any phase; made if there is none, once for all who ask."""
+        self._tree.refuse_if_closed()
+        name = str(key)
+        await self._wait_for_change(name)
+        bearer = self._keys.get(key)
+        if bearer is not None:
+            await trio.lowlevel.checkpoint()
+            return bearer
+        self._tree.refuse_if_leaving()
+        self._refuse_unknown_agent(plan.agent)
+        return await self._alone(name, self._create, plan, (), None)
+
+    def bearer(self, key: SessionKey) -> SessionId | None:
+        """Who bears the key."""
+        return self._keys.get(key)
+
+    async def replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
+        """Archive the bearer of the key and begin another, in one commit.
+
+        `make_plan` gets the name of the old one's agent, or None if there was none.
+        """
+        self._tree.refuse_if_leaving()
+        return await self._alone(str(key), self._replace, key, make_plan)
+
+    async def _replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
+        old = self._keys.get(key)
+        if old is None:
+            plan = make_plan(None)
+            self._refuse_unknown_agent(plan.agent)
+            return await self._create(plan, ())
+        stored = await self._house.store.read(old)
+        plan = make_plan(stored.row.agent_name if stored is not None else None)
+        self._refuse_unknown_agent(plan.agent)
+        session_id = SessionId(self._house.ids.new("s"))
+        self._tree.ending.add(old)
+        try:
+            await self._stop_and_archive(
+                old, also=self.creation(session_id, attrs.evolve(plan, key=key))
+            )
+        finally:
+            self._tree.ending.discard(old)
+        self._keys[key] = session_id
+        await self._bring_up(session_id)
+        return session_id
+
+    async def _stop_and_archive(self, old: SessionId, *, also: Write) -> None:
+        """Until it is done: whoever was already on the way may wake it in between, but once."""
+        for _ in range(TRIES):
+            await self._tree.stop(old, "replaced")
+            if await self._house.store.read(also.session_id) is not None:
+                return  # done by an incarnation that could not say so
+            try:
+                await self._tree.ask(old, ev.ArchiveRequested(**self._house.stamp()), also=also)
+            except (SessionNotActive, NotStorable):
+                continue
+            return
+        raise did_not_answer(old, None)
+
+    async def resume(self, session_id: SessionId) -> None:
+        """Bring a stopped session back; answers when its agent is up, or raises why not."""
+        self._tree.refuse_if_leaving()
+        key = (await self._tree.stored(session_id)).row.key
+        if key is not None and self._keys.get(key, session_id) != session_id:
+            raise self._taken(key)
+        await self._tree.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
+        await self._bring_up(session_id)
+
+    async def _wait_for_change(self, name: str) -> None:
+        """Wait until nobody else is about to give that name a meaning."""
+        while (changing := self._changing.get(name)) is not None:
+            await changing.wait()
+
+    async def _alone(self, name: str, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+        """Carry the work through while nobody else may give that name a meaning."""
+        await self._wait_for_change(name)
+        done = self._changing[name] = trio.Event()
+
+        async def do() -> T:
+            try:
+                return await work(*args)
+            finally:
+                del self._changing[name]
+                done.set()
+
+        return await self._works.carry_through(do)
+
+    def _reserve(self, key: SessionKey, session_id: SessionId) -> None:
+        if self._keys.setdefault(key, session_id) != session_id:
+            raise self._taken(key)
+
+    def _taken(self, key: SessionKey) -> KeyTaken:
+        return KeyTaken(
+            f"session {self._keys[key]} bears the key {key}",
+            hint="use get_or_create() to get that one, or new() to begin another",
+        )
+
+    def _free(self, key: SessionKey | None, session_id: SessionId) -> None:
+        if key is not None and self._keys.get(key) == session_id:
+            del self._keys[key]
+
+    def _refuse_unknown_agent(self, name: str) -> None:
+        if name not in self._house.agents:
+            known = ", ".join(sorted(self._house.agents))
+            raise AgentUnknown(f"no agent is called {name!r}", hint=f"there are: {known}")
+
+    # Archiving and deleting -----------------------------------------------------------------
+
+    async def archive(self, session_id: SessionId) -> None:
+        """Read-only from now on, and its key is free."""
+        self._tree.refuse_if_closed()
+        await self._works.carry_through(self._archive, session_id)
+
+    async def _archive(self, session_id: SessionId) -> None:
+        await self._tree.ask(session_id, ev.ArchiveRequested(**self._house.stamp()))
+        key = (await self._tree.stored(session_id)).row.key
+        self._free(key, session_id)
+
+    async def unarchive(self, session_id: SessionId) -> None:
+        """Writable again, if its key is still free."""
+        self._tree.refuse_if_closed()
+        await self._works.carry_through(self._unarchive, session_id)
+
+    async def _unarchive(self, session_id: SessionId) -> None:
+        row = (await self._tree.stored(session_id)).row
+        if row.key is not None and row.archived:
+            await self._wait_for_change(str(row.key))
+            self._reserve(row.key, session_id)
+        await self._tree.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
+
+    async def delete(self, session_id: SessionId) -> None:
+        """Stop it, and leave nothing of it."""
+        self._tree.refuse_if_closed()
+        await self._works.carry_through(self._delete, session_id)
+
+    async def _delete(self, session_id: SessionId) -> None:
+        key = (await self._tree.stored(session_id)).row.key
+        self._tree.ending.add(session_id)
+        try:
+            await self._tree.stop(session_id, "deleted")
+            await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+        finally:
+            self._tree.ending.discard(session_id)
+        self._free(key, session_id)
+        seat = self._tree.find_seat(session_id)
+        if seat is not None:
+            if seat.ref is not None:
+                await self._tree.wait_over(seat.ref)
+            seat.close(not_found(session_id))
+            self._tree.let_go(seat)
+
+    async def _commit(self, write: Write) -> None:
+        """Make it durable; raises why not, or that it is not known."""
+        try:
+            refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        except Exception as error:
+            # Not known: it may have been written before the writer failed.
+            stored = await self._house.store.read(write.session_id)
+            if stored is None:
+                raise did_not_answer(write.session_id, error) from error
+            return
+        if refusal is not None:
+            raise refusal
