@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from supervisor.core.effects import AnswerRequest, ClearTimer, CloseAgent, SetTimer, StartTurn
 from supervisor.core.events import Said
 from supervisor.core.ids import InputId
@@ -142,7 +140,11 @@ def end_turn(
         error=error,
         zombie=zombie,
         ladder_step=turn.step,
-        usage=attrs.asdict(turn.usage),
+        usage={
+            "input_tokens": turn.usage.input_tokens,
+            "output_tokens": turn.usage.output_tokens,
+            "cost": turn.usage.cost,
+        },
     )
     draft.do(ClearTimer("ladder"))
 

@@ -243,8 +243,9 @@ class SessionActor(Actor):
                 self._let_go()
             elif type(event) is ev.TurnEnded:
                 said = self.log.said(event.turn)
-                text = said.text if event.text is None else event.text
-                event = attrs.evolve(event, text=text, messages=said.messages)
+                if said.messages:
+                    text = said.text if event.text is None else event.text
+                    event = attrs.evolve(event, text=text, messages=said.messages)
             await self._take(event)
 
     def _may_rest(self) -> bool:

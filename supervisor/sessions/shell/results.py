@@ -104,7 +104,7 @@ class Results:
             return
         match record.kind:
             case "turn_started" | "input_settled":
-                for pending in self._pending.get(InputId(record.body["input_id"]), ()):
+                for pending in self._pending.get(record.body["input_id"], ()):
                     _settle_one(pending, record)
             case "turn_ended":
                 for pending in self._all():

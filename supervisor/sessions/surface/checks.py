@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -12,9 +13,12 @@ MAX_NAME_BYTES = 1024
 MAX_SECONDS = 1e10  # some three hundred years
 
 
+_words = functools.cache(get_args)
+
+
 def known_word(name: str, word: object, choices: object) -> None:
     """One of the words of a `Literal`."""
-    words = get_args(choices)
+    words = _words(choices)
     if not isinstance(word, str) or word not in words:
         raise ConfigError(f"{name} is {word!r}", hint=f"choose one of {', '.join(words)}")
 
