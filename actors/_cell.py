@@ -261,12 +261,12 @@ class Cell(Child):
     def _fail_what_is_owed(self) -> None:
         owed, self._owed = self._owed, None
         for answer in list(owed or ()):
-            answer.fail(ActorStopped(self.name, hint=_INTERRUPTED))
+            answer.fail(ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True))
 
     def _failure(self, error: BaseException) -> BaseException:
         if isinstance(error, Exception) and isinstance(_exit_of(error), Crashed):
             return error
-        return ActorStopped(self.name, hint=_INTERRUPTED)
+        return ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True)
 
     # Its end ----------------------------------------------------------------------------
 

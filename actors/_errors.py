@@ -44,7 +44,11 @@ class MailboxFull(ActorError):
 
 
 class ActorStopped(ActorError):
-    """The actor takes no more messages, or ended before it answered."""
+    """The actor takes no more messages, or ended before it answered.
+
+    `was_in_hand`: it had begun with the message, and what was done of it is not known. Otherwise
+    nothing was.
+    """
 
     def __init__(
         self,
@@ -52,9 +56,11 @@ class ActorStopped(ActorError):
         *,
         problem: str = "is stopping or has ended",
         hint: str = "it will not come back: start another one, or let go",
+        was_in_hand: bool = False,
     ) -> None:
         super().__init__(f"{name} {problem}", hint=hint)
         self.name = name
+        self.was_in_hand = was_in_hand
 
 
 class AskTimeout(ActorError, TimeoutError):

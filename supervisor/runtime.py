@@ -71,7 +71,10 @@ async def open(  # noqa: A001 - its public name is supervisor.open
                     yield Supervisor(house)
                 except BaseException as error:  # noqa: BLE001 - raised again, bare, below
                     failure = error
-                await _leave(house, in_peace=failure is None)
+                try:
+                    await _leave(house, in_peace=failure is None)
+                except BaseException as error:  # noqa: BLE001 - as above: Ctrl-C, a cancellation
+                    failure = failure or error
         finally:
             workshop.close()
     if failure is not None:
@@ -83,6 +86,9 @@ async def _shelter(task_status: trio.TaskStatus[trio.Nursery]) -> None:
 
     Whoever opened it cancels it when all is over, and for certain.
     """
+    # Before the shield: if we are cancelled already, `started` below would tell nobody, and behind
+    # the shield nobody could tell us.
+    await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         async with trio.open_nursery() as nursery:
             task_status.started(nursery)

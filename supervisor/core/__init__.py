@@ -6,6 +6,7 @@ Rule 2: this room knows neither `actors` nor trio, no clock, no chance, no file,
         `nox -s lint` holds it to that.
 
 `table.decide(session, event)` is the one entrance: a rule drafts a step, which is facts that fold
-into the new session, effects to carry out, and a reply for whoever asked. The tree (spawning,
-budgets, liveness) and the plan for recovery after a kill have their places here and come next.
+into the new session, effects to carry out, and a reply for whoever asked. What becomes of a stored
+session when the supervisor is back after a kill is a row for each phase (`SupervisorRestarted`).
+The tree (spawning, budgets, liveness) has its place here and comes next.
 """

@@ -22,7 +22,7 @@ surface (embedded, HTTP, CLI) and does not change.
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class SupervisorError(Exception):
@@ -41,6 +41,18 @@ class SupervisorError(Exception):
 
     def __str__(self) -> str:
         return f"{self.args[0]} (hint: {self.hint})"
+
+
+def shown(value: object) -> str:
+    """A value for an error's text: short, and nothing of what may be inside a larger one."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)[:_SHOWN_LETTERS]
+    if isinstance(value, str):
+        return ascii(value[:_SHOWN_LETTERS]) + ("..." if len(value) > _SHOWN_LETTERS else "")
+    return f"a {type(value).__name__}"
+
+
+_SHOWN_LETTERS: Final = 60
 
 
 class SessionNotFound(SupervisorError):

@@ -12,7 +12,7 @@ from typing import Final, NewType
 
 import attrs
 
-from .errors import InvalidKey, SessionNotFound
+from .errors import InvalidKey, SessionNotFound, shown
 
 SessionId = NewType("SessionId", str)
 TurnId = NewType("TurnId", str)
@@ -30,7 +30,7 @@ def session_id(text: str) -> SessionId:
     """
     if not isinstance(text, str) or _SESSION_ID.fullmatch(text) is None:
         raise SessionNotFound(
-            f"{text!r} is not a session id",
+            f"{shown(text)} is not a session id",
             hint="an id is 3 to 64 of a-z, 0-9 and _; list the sessions to find it",
         )
     return SessionId(text)
@@ -60,10 +60,10 @@ class SessionKey:
     def parse(cls, text: str) -> SessionKey:
         """The key that `text` is the text form of; raises `InvalidKey`."""
         if not isinstance(text, str):
-            raise InvalidKey(f"{text!r} is not text", hint=_FORM)
+            raise InvalidKey(f"{shown(text)} is not text", hint=_FORM)
         parts = text.split(":")
         if not _FEWEST <= len(parts) <= len(_PARTS):
-            raise InvalidKey(f"{text!r} has {len(parts)} parts", hint=_FORM)
+            raise InvalidKey(f"{shown(text)} has {len(parts)} parts", hint=_FORM)
         return cls(*(_unescaped(part, text) for part in parts))
 
     def _given(self) -> tuple[str, ...]:
@@ -73,6 +73,7 @@ class SessionKey:
 
 _PARTS: Final = tuple(field.name for field in attrs.fields(SessionKey))
 _FEWEST: Final = 3
+MAX_PART_BYTES: Final = 1024
 _FORM: Final = "a key is agent:channel:peer or agent:channel:peer:thread, no part empty"
 _ESCAPES: Final = {"%25": "%", "%3A": ":"}
 
@@ -84,7 +85,11 @@ def as_key(key: SessionKey | str) -> SessionKey:
 
 def _refuse_unless_part(name: str, part: str) -> None:
     if not isinstance(part, str) or not part:
-        raise InvalidKey(f"the {name} of a key is {part!r}", hint=_FORM)
+        raise InvalidKey(f"the {name} of a key is {shown(part)}", hint=_FORM)
+    if len(part.encode(errors="replace")) > MAX_PART_BYTES:
+        raise InvalidKey(
+            f"the {name} of a key has more than {MAX_PART_BYTES} bytes", hint="make it shorter"
+        )
     if not part.isascii() and any("\ud800" <= letter <= "\udfff" for letter in part):
         raise InvalidKey(
             f"the {name} of a key has half of a character in it",
@@ -101,7 +106,7 @@ def _unescaped(part: str, text: str) -> str:
     for place in range(1, len(pieces), 2):
         if pieces[place] not in _ESCAPES:
             raise InvalidKey(
-                f"{text!r} has {pieces[place]!r} in it, which stands for nothing",
+                f"{shown(text)} has {pieces[place]!r} in it, which stands for nothing",
                 hint="write % as %25 and : as %3A, nothing else is escaped",
             )
         pieces[place] = _ESCAPES[pieces[place]]

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .errors import ConfigError
+from .errors import ConfigError, shown
 
 # What every store can keep.
 LARGEST: Final = 2**63 - 1
@@ -29,7 +29,7 @@ def whole(*, least: int, most: int | None = None, optional: bool = False) -> Che
     def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None and optional:
             return
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        is_whole = type(value) is int  # no bool, and no enum's: stored, it would lose its name
         if not is_whole or not least <= value <= (LARGEST if most is None else most):  # type: ignore[operator]
             bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
             raise _refusal(owner, field, value, f"a whole number {bounds}", optional=optional)
@@ -43,7 +43,7 @@ def number(*, least: float, optional: bool = False, finite: bool = True) -> Chec
     def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None and optional:
             return
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        is_number = type(value) in (int, float)
         # An int beyond all floats cannot be added to a clock, and isinf() would not even answer.
         if is_number and abs(value) > sys.float_info.max:  # type: ignore[arg-type]
             is_number = isinstance(value, float)
@@ -59,7 +59,7 @@ def one_of(choices: object) -> Check:
     words: Final = get_args(choices)
 
     def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
-        if not isinstance(value, str) or value not in words:
+        if type(value) is not str or value not in words:
             raise _refusal(owner, field, value, f"one of {', '.join(words)}", optional=False)
 
     return check
@@ -70,7 +70,7 @@ def _refusal(
 ) -> ConfigError:
     name = f"{type(owner).__name__.lower()}.{field.name}"
     also = ", or None for no limit" if optional else ""
-    return ConfigError(f"{name} is {value!r}", hint=f"give {name} {wanted}{also}")
+    return ConfigError(f"{name} is {shown(value)}", hint=f"give {name} {wanted}{also}")
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .errors import ConfigError, SpawnRefused
+from .errors import ConfigError, SpawnRefused, shown
 
 Mode: TypeAlias = Literal["deny_all", "approve_reads", "approve_all"]
 Verdict: TypeAlias = Literal["allow", "reject", "ask"]
@@ -38,7 +38,8 @@ def _as_set(names: Iterable[str] | None) -> frozenset[str] | None:
     if names is None or isinstance(names, str) or not isinstance(names, Iterable):
         return names  # type: ignore[return-value]  # refused below, where the field is known
     try:
-        return frozenset(names)
+        # A text of another class (an enum's) would not come back from a store as what it was.
+        return frozenset(str.__str__(name) if isinstance(name, str) else name for name in names)
     except TypeError:  # something in it cannot be hashed, and so is no name
         return tuple(names)  # type: ignore[return-value]
 
@@ -58,9 +59,9 @@ class Permissions:
     def __attrs_post_init__(self) -> None:
         for right in RIGHTS:
             _refuse_unless_names(right, getattr(self, right))
-        if self.mode is not None and self.mode not in MODES:
+        if self.mode is not None and (type(self.mode) is not str or self.mode not in MODES):
             raise ConfigError(
-                f"permissions.mode is {self.mode!r}", hint=f"choose one of {', '.join(MODES)}"
+                f"permissions.mode is {shown(self.mode)}", hint=f"choose one of {', '.join(MODES)}"
             )
 
     def allows(self, right: Right, name: str) -> bool:
@@ -74,13 +75,13 @@ def _refuse_unless_names(right: str, names: object) -> None:
         return
     if not isinstance(names, frozenset):
         raise ConfigError(
-            f"permissions.{right} is {names!r}, not a list of names",
+            f"permissions.{right} is {shown(names)}, not a list of names",
             hint="give a list: [] for none, None for all that is to be had",
         )
     for name in names:
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(
-                f"permissions.{right} has {name!r} in it, which names nothing",
+                f"permissions.{right} has {shown(name)} in it, which names nothing",
                 hint="leave it out, or write the exact name",
             )
 

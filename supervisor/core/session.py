@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-from .limits import Ladder, Limits, Restart
+from .limits import LARGEST, Ladder, Limits, Restart
 from .permissions import Permissions
 
 Kind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
@@ -152,10 +152,11 @@ class Usage:
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
+        # Numbers that no store can keep stay at the largest that every store can.
         return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost + other.cost,
+            min(self.input_tokens + other.input_tokens, LARGEST),
+            min(self.output_tokens + other.output_tokens, LARGEST),
+            min(self.cost + other.cost, float(LARGEST)),
         )
 
 

@@ -15,7 +15,9 @@ _CUT: Final = "..."
 
 
 def plain_text(text: str) -> str:
-    """The text, with a mark where half of a character was."""
+    """The text, and no other kind of text, with a mark where half of a character was."""
+    if type(text) is not str:
+        text = str.__str__(text)
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -42,7 +44,7 @@ class _Copy:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return plain_text(str(value))
+            return plain_text(value)
         if isinstance(value, int):
             return _plain_int(value)
         if isinstance(value, float):

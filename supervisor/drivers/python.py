@@ -8,6 +8,7 @@ other turn. Code that cannot be trusted to end belongs into a process.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
@@ -30,7 +31,7 @@ from supervisor.core.session import (
 
 from .plain import plain_text
 from .port import Office, Workshop
-from .turn import Turn
+from .turn import INSIDE, Turn, is_cancellation
 
 AgentFunction: TypeAlias = Callable[[Turn], Awaitable[str | None]]
 
@@ -137,7 +138,17 @@ class PythonDriver:
 class _Run:
     """A turn, run by a task of its own."""
 
-    __slots__ = ("_abandoned", "_agent", "_office", "_workshop", "ended", "scope", "turn")
+    __slots__ = (
+        "_abandoned",
+        "_agent",
+        "_answer",
+        "_failure",
+        "_office",
+        "_workshop",
+        "ended",
+        "scope",
+        "turn",
+    )
 
     def __init__(
         self, agent: PythonAgent, order: StartTurn, office: Office, workshop: Workshop
@@ -148,6 +159,8 @@ class _Run:
         self.turn = Turn(order, office, closing=workshop.closing)
         self.scope = trio.CancelScope()
         self._abandoned = False
+        self._answer: object = None
+        self._failure: BaseException | None = None
         self.ended = False
 
     def abandon(self) -> None:
@@ -179,18 +192,23 @@ class _Run:
         self._office.report_surely(ev.ZombieEnded(turn=self.turn.id, **self._office.stamp()))
 
     async def _outcome(self) -> ev.TurnEnded | ev.AgentExited:
-        answer: object = None
         try:
             with self.scope:
                 self.turn.history = await self._office.history(self.turn.id)
-                answer = await self._agent.function(self.turn)
-        except AgentDied as death:
-            return ev.AgentExited(
-                failure=Failure("process_exit", str(death)), **self._office.stamp()
-            )
+                # In a task of its own: an agent that leaves a nursery open ruins the task it runs
+                # in, and trio tells the nursery around that. Only this one.
+                async with trio.open_nursery() as cell:
+                    cell.start_soon(self._call, name=f"{self._agent.name} {self.turn.id}")
         except BaseException as error:  # noqa: BLE001 - also a Cancelled: of ours, or from anywhere
+            self._failure = self._failure or error
+        failure, answer = self._failure, self._answer
+        if isinstance(failure, AgentDied):
+            return ev.AgentExited(
+                failure=Failure("process_exit", str(failure)), **self._office.stamp()
+            )
+        if failure is not None:
             interrupted = self.scope.cancel_called
-            return self._ended("interrupted" if interrupted else "failed", error=_shown(error))
+            return self._ended("interrupted" if interrupted else "failed", error=_shown(failure))
         if self.scope.cancelled_caught:
             return self._ended("interrupted", stop_reason="cancelled")
         if answer is not None and not isinstance(answer, str):
@@ -198,6 +216,18 @@ class _Run:
                 "failed", error=f"it returned {type(answer).__name__}, which is no text"
             )
         return self._completed(answer)
+
+    @enable_ki_protection
+    async def _call(self) -> None:
+        """Call the agent's function, and keep what comes of it."""
+        INSIDE.set(self.turn.session_id)
+        try:
+            self._answer = await self._agent.function(self.turn)
+        except BaseException as error:
+            # A Cancelled that nobody around us has sent is one that it kept from somewhere else.
+            if is_cancellation(error) and trio.current_effective_deadline() == -math.inf:
+                raise
+            self._failure = error
 
     def _completed(self, answer: str | None) -> ev.TurnEnded:
         """The end as it should be; what was returned and not said is said now."""

@@ -2,15 +2,17 @@
 
 Rule 1: when the turn is over (ended, interrupted, abandoned) every method raises `TurnOver`, so
         that nothing which comes late gets anywhere.
-Rule 2: every `async` method passes a checkpoint, so that an interrupt finds it.
+Rule 2: every `async` method passes a checkpoint, so that an interrupt finds it; only the end of a
+        tool call does not, for what was done in it is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import trio
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from supervisor.core.effects import StartTurn
 
     from .port import Office, TextKind
+
+# Whose turn the code that runs now belongs to; None outside of agents.
+INSIDE: Final[ContextVar[SessionId | None]] = ContextVar("INSIDE", default=None)
 
 CallOutcome = Literal["completed", "failed", "interrupted"]
 
@@ -123,6 +128,7 @@ class Turn:
         self._refuse_if_over()
         question = _some_text("a question", question)
         tool = _some_text("a tool's name", tool)
+        kind = plain_text(kind) if isinstance(kind, str) else None  # else nobody knows what it does
         given = None if input is None else _plain_mapping(input)
         self._office.charge(self.id, {"tool": tool, "question": question, "input": given})
         request = RequestId(self._office.new_id("req"))
@@ -143,6 +149,7 @@ class Turn:
             await waiting.answered.wait()
             # If the turn is interrupted its requests are cancelled too, and that is no answer.
             await trio.lowlevel.checkpoint_if_cancelled()
+            self._refuse_if_over()
         finally:
             del self._asked[request]
         return waiting.decision in ("allow_once", "allow_always")
@@ -167,6 +174,8 @@ class Turn:
             self._is_over = True
             if self._unreported != Usage():
                 self._office.report_surely(self._usage_report())
+            for waiting in self._asked.values():
+                waiting.answered.set()
 
     def offer(self, input_id: InputId, text: str) -> None:
         """Have this ready for when the agent asks for steering."""
@@ -269,7 +278,7 @@ class Call(AbstractAsyncContextManager["Call"]):
             outcome = "interrupted"
         elif error is None:
             outcome = "completed"
-        elif _is_cancellation(error):
+        elif is_cancellation(error):
             outcome = "interrupted"  # with its turn
         else:
             outcome = "failed"
@@ -288,6 +297,8 @@ class Call(AbstractAsyncContextManager["Call"]):
         """Show how it goes."""
         turn = self._turn
         turn._refuse_if_over()  # noqa: SLF001
+        if self.id not in turn._calls:  # noqa: SLF001
+            raise TurnOver(f"call {self.id} is over", hint="update it inside its block")
         body = {"call_id": self.id, "name": self.name, "update": plain(value)}
         turn._office.write(turn.id, "tool_update", body)  # noqa: SLF001
 
@@ -333,7 +344,7 @@ def _some_text(what: str, text: object) -> str:
     return plain_text(text)
 
 
-def _is_cancellation(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
     """Whether it is nothing but trio's own Cancelled, also where nurseries have grouped it."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None

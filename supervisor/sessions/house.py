@@ -70,6 +70,10 @@ class House:
         """A record of some session is durable."""
         if record.kind in ("permission_asked", "permission_answered"):
             self.inbox.take(record)
+        self.rouse_readers()
+
+    def rouse_readers(self) -> None:
+        """There may be something new for who reads everything."""
         for reader in self.readers:
             reader.rouse()
 

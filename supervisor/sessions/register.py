@@ -223,6 +223,16 @@ class Register:
 
         return await self._works.carry_through(do)
 
+    async def _alone_with_its_key(
+        self,
+        session_id: SessionId,
+        work: Callable[[SessionId, SessionKey | None], Awaitable[None]],
+    ) -> None:
+        """Carry the work through while nobody else changes who bears the session's key."""
+        key = (await self._tree.stored(session_id)).row.key
+        name = f"session {session_id}" if key is None else str(key)
+        await self._alone(name, work, session_id, key)
+
     def _reserve(self, key: SessionKey, session_id: SessionId) -> None:
         if self._keys.setdefault(key, session_id) != session_id:
             raise self._taken(key)
@@ -246,33 +256,30 @@ class Register:
 
     async def archive(self, session_id: SessionId) -> None:
         """Read-only from now on, and its key is free."""
-        self._tree.refuse_if_closed()
-        await self._works.carry_through(self._archive, session_id)
+        await self._alone_with_its_key(session_id, self._archive)
 
-    async def _archive(self, session_id: SessionId) -> None:
+    async def _archive(self, session_id: SessionId, key: SessionKey | None) -> None:
         await self._tree.ask(session_id, ev.ArchiveRequested(**self._house.stamp()))
-        key = (await self._tree.stored(session_id)).row.key
         self._free(key, session_id)
 
     async def unarchive(self, session_id: SessionId) -> None:
         """Writable again, if its key is still free."""
-        self._tree.refuse_if_closed()
-        await self._works.carry_through(self._unarchive, session_id)
+        await self._alone_with_its_key(session_id, self._unarchive)
 
-    async def _unarchive(self, session_id: SessionId) -> None:
-        row = (await self._tree.stored(session_id)).row
-        if row.key is not None and row.archived:
-            await self._wait_for_change(str(row.key))
-            self._reserve(row.key, session_id)
-        await self._tree.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
+    async def _unarchive(self, session_id: SessionId, key: SessionKey | None) -> None:
+        if key is not None:
+            self._reserve(key, session_id)
+        try:
+            await self._tree.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
+        finally:
+            if (await self._tree.stored(session_id)).row.archived:
+                self._free(key, session_id)
 
     async def delete(self, session_id: SessionId) -> None:
         """Stop it, and leave nothing of it."""
-        self._tree.refuse_if_closed()
-        await self._works.carry_through(self._delete, session_id)
+        await self._alone_with_its_key(session_id, self._delete)
 
-    async def _delete(self, session_id: SessionId) -> None:
-        key = (await self._tree.stored(session_id)).row.key
+    async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
         self._tree.ending.add(session_id)
         try:
             await self._tree.stop(session_id, "deleted")
@@ -283,6 +290,8 @@ class Register:
         seat = self._tree.find_seat(session_id)
         if seat is not None:
             if seat.ref is not None:
+                # A task that will not end keeps its actor awake, but there is nothing to keep.
+                seat.ref.stop_nowait()
                 await self._tree.wait_over(seat.ref)
             seat.close(not_found(session_id))
             self._tree.let_go(seat)

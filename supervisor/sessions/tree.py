@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -23,20 +23,21 @@ from supervisor.core.errors import (
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
+from supervisor.core.records import Record
 from supervisor.core.session import Cause, Phase, Session
 from supervisor.core.step import InterruptReport, Receipt, Refused, Reply, UnderWay
 from supervisor.core.table import decide
+from supervisor.drivers.turn import INSIDE
 from supervisor.store.port import Stored, Write
 
 from .refusals import did_not_answer, has_left, not_found
 from .shell.actor import Idempotency, Request, SessionActor
 from .shell.seat import Condition, Seat, Start
+from .shell.timers import Timer
 
 if TYPE_CHECKING:
     from .house import House
 
-T = TypeVar("T")
-Args = TypeVarTuple("Args")
 logger = logging.getLogger("supervisor")
 
 # A session's actor is ours: that it crashes is a defect, or the store's trouble.
@@ -47,6 +48,8 @@ SHUTDOWN_SECONDS: Final = 5.0
 # How many incarnations of a session may end under a request before its sender hears of it.
 TRIES: Final = 5
 # What brings a stopped session back.
+_RETRY_SECONDS: Final = 0.01
+_PAGE: Final = 500
 _REVIVING: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
 
@@ -69,6 +72,8 @@ class Tree:
     def __init__(self, house: House) -> None:
         self._house = house
         self._seats: dict[SessionId, Seat] = {}
+        # For what waits in sessions at rest and has a time to live.
+        self._expiries: dict[SessionId, Timer] = {}
         # Sessions that are about to be replaced or deleted: nothing brings them back.
         self.ending: set[SessionId] = set()
         self._undertaker: Ref | None = None
@@ -200,17 +205,20 @@ class Tree:
         session_id: SessionId,
         cause: Cause,
         *,
-        detail: str | None = None,
         after_turn: bool = False,
     ) -> None:
         """Stop it for that cause, and wait until it has stopped."""
-        stop = ev.StopRequested(
-            cause=cause, detail=detail, after_turn=after_turn, **self._house.stamp()
-        )
-        await self.ask(session_id, stop, urgent=True)
-        await self.wait_until(session_id, _has_stopped)
+        stop = ev.StopRequested(cause=cause, after_turn=after_turn, **self._house.stamp())
+        while True:
+            try:
+                await self.ask(session_id, stop, urgent=True)
+                break
+            except QueueFull:  # a stop is never refused because of what others want
+                await trio.sleep(_RETRY_SECONDS)
+        if INSIDE.get() != session_id or not after_turn:
+            await self.wait_until(session_id, _has_stopped)
 
-    async def ask(
+    async def ask(  # noqa: C901 - one case for each way not to be answered
         self,
         session_id: SessionId,
         event: ev.Event,
@@ -226,13 +234,15 @@ class Tree:
         """
         dead: Ref | None = None
         problem: Exception | None = None
+        again = False  # whether it may have been done by one who could not say so
         if idempotency is None and also is None and self._sleeps(session_id):
             # What changes nothing need not wake it: the row decides that as well as the actor.
             step = decide((await self.stored(session_id)).row, event)
             if self._sleeps(session_id) and not step.facts and not step.effects:
                 return _value(step.reply)
-        for _ in range(TRIES):
-            if problem is None and session_id in self.ending and isinstance(event, _REVIVING):
+        deaths = 0
+        while deaths < TRIES:
+            if not again and session_id in self.ending and isinstance(event, _REVIVING):
                 raise SessionNotActive(
                     f"session {session_id} is being replaced or deleted",
                     hint="send it to the one that comes after it",
@@ -240,14 +250,15 @@ class Tree:
             try:
                 ref = await self.reach(session_id, not_this=dead)
             except (SessionNotFound, SessionNotActive) as refusal:
-                if problem is None:
+                if not again:
                     raise
                 problem = refusal
                 break
             except Exception as error:  # noqa: BLE001 - it ended while it was starting
                 problem = error
+                deaths += 1
                 continue
-            request = Request(event, idempotency, again=problem is not None, also=also)
+            request = Request(event, idempotency, again=again, also=also)
             try:
                 # Without a time-out of its own: commits have none, and every death is an answer.
                 reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
@@ -258,6 +269,9 @@ class Tree:
                 ) from None
             except Exception as error:  # noqa: BLE001 - it ended before it answered
                 problem = error
+                if not isinstance(error, ActorStopped) or error.was_in_hand:
+                    again = True
+                    deaths += 1
                 # After a crash the same actor comes back; after an end, another one is started.
                 dead = ref if ref.statistics().state in ("stopping", "stopped") else None
                 continue
@@ -267,6 +281,15 @@ class Tree:
     def _sleeps(self, session_id: SessionId) -> bool:
         seat = self._seats.get(session_id)
         return seat is None or (seat.ref is None and seat.start is None)
+
+    async def all_records(self, session_id: SessionId) -> list[Record]:
+        """All records of a session, read in pages, so that nobody has to wait for a long one."""
+        found: list[Record] = []
+        while True:
+            page = await self._house.store.records(session_id, after=len(found), limit=_PAGE)
+            found += page
+            if len(page) < _PAGE:
+                return found
 
     async def wait_until(self, session_id: SessionId, condition: Condition) -> Session:
         """Wait until the session is so, whether it is awake, sleeps or wakes meanwhile."""
@@ -304,6 +327,26 @@ class Tree:
             if seat.session is not None:
                 return seat.session
         return (await self.stored(session_id)).row
+
+    def wake_for_expiry(self, session: Session) -> None:
+        """See that what waits in a session at rest expires in time, though its actor is gone."""
+        times = [waiting.expires_at for waiting in session.inputs if waiting.expires_at is not None]
+        old = self._expiries.pop(session.id, None)
+        if old is not None:
+            self._house.timers.drop(old)
+        if times:
+            timer = self._expiries[session.id] = Timer(session.id, self._expire)
+            after_seconds = max(0.0, min(times) - self._house.clock.now())
+            self._house.timers.set(timer, after_seconds)
+
+    def _expire(self, session_id: str) -> None:
+        self._expiries.pop(SessionId(session_id), None)
+        self._house.workshop.start_soon(self._tell_expired, SessionId(session_id))
+
+    async def _tell_expired(self, session_id: SessionId) -> None:
+        with contextlib.suppress(SupervisorError, ActorStopped, MailboxFull):
+            ref = await self.reach(session_id)
+            ref.tell(ev.InputsExpired(**self._house.stamp()), urgent=True)
 
     def tell_next(self, session_id: SessionId, event: ev.Event) -> None:
         """Tell whoever is the session's actor now; if it has none, nobody needs to know."""

@@ -7,7 +7,8 @@ Rule 2: what is asked is written in the order of asking; a claim has its place i
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -16,6 +17,8 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
 
 from .port import Store, Stored, Write
+
+T = TypeVar("T")
 
 MAX_BATCH: Final = 1_000
 
@@ -70,19 +73,11 @@ class Writer(Actor):
         await self._flush()
         match message:
             case Claim(session_id):
-                return await self._claim(session_id)
+                return await _or_failed(self._store.claim(session_id))
             case Delete(session_id):
-                return await self._store.delete(session_id)
+                return await _or_failed(self._store.delete(session_id))
             case _:
                 return None
-
-    async def _claim(self, session_id: SessionId) -> Stored | Later[Stored | None] | None:
-        try:
-            return await self._store.claim(session_id)
-        except Exception as error:  # noqa: BLE001 - one session's row, and nobody else's trouble
-            later: Later[Stored | None] = Later()
-            later.fail(error)
-            return later
 
     async def on_stop(self, _: object) -> None:
         """Whatever was taken in is written, however we end."""
@@ -102,3 +97,13 @@ class Writer(Actor):
             answers = await self._store.commit([write for write, _ in batch])
             for (_, later), answer in zip(batch, answers, strict=True):
                 later.answer(answer)
+
+
+async def _or_failed(work: Awaitable[T]) -> T | Later[T]:
+    """What it gives, or its failure for whoever asked: one session's trouble is nobody else's."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - raised in the asker
+        failed: Later[T] = Later()
+        failed.fail(error)
+        return failed

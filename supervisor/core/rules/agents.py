@@ -30,7 +30,9 @@ from .flow import (
 )
 
 MAX_DOUBLINGS = 16
+_NEVER_UP = Failure("startup", "it left before it was up")
 _DIED = "the supervisor died meanwhile"
+_STARTED_ANEW = "the session had to be started anew; the log says why"
 
 
 def attach(draft: Draft, event: AgentAttached) -> None:
@@ -65,6 +67,16 @@ def not_up(draft: Draft, event: AgentStartFailed) -> None:
     if draft.session.turn is not None:
         end_turn(draft, "failed", error=event.failure.detail)
     stop_at_once(draft, "start_failed", event.failure)
+
+
+def gone_before_it_was_up(draft: Draft, event: AgentExited) -> None:
+    """It left while it was starting: it never came up."""
+    stop_at_once(draft, "start_failed", event.failure or _NEVER_UP)
+
+
+def gone_before_it_was_back(draft: Draft, event: AgentExited) -> None:
+    """It left while it was being restarted: another try, or the end."""
+    _restart_or_stop(draft, event.failure or _NEVER_UP, jitter=event.jitter)
 
 
 def not_up_again(draft: Draft, event: AgentStartFailed) -> None:
@@ -151,7 +163,7 @@ def claim(draft: Draft, event: Claimed) -> None:
     draft.note("session_changed", epoch=event.epoch)
     _forget_agent(draft)
     if draft.session.turn is not None:
-        end_turn(draft, "lost", said=event.said, zombie=event.undead)
+        end_turn(draft, "lost", said=event.said, error=_STARTED_ANEW, zombie=event.undead)
     match draft.session.phase:
         case Phase.IDLE:
             go_on(draft)
@@ -169,7 +181,7 @@ def recover(draft: Draft, event: SupervisorRestarted) -> None:
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)
     if session.turn is not None:
-        end_turn(draft, "lost", said=event.said)
+        end_turn(draft, "lost", said=event.said, error=_DIED)
     match session.phase:
         case Phase.STARTING:
             stop_at_once(draft, "start_failed", Failure("startup", _DIED))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from supervisor.core.errors import InputRefused, InputTooLarge, QueueFull, SupervisorError
+from supervisor.core.errors import (
+    InputRefused,
+    InputTooLarge,
+    QueueFull,
+    SessionNotActive,
+    SupervisorError,
+    shown,
+)
 from supervisor.core.session import Session
 from supervisor.core.step import Draft
 
 
 def text_problem(session: Session, text: str, *, attached: int = 0) -> SupervisorError | None:
     """Why this text, with so many bytes of attachments, cannot be taken, or None."""
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
+        return InputRefused(f"the text is {shown(text)}", hint="send some text")
+    if not text.strip():
         return InputRefused("the text is blank", hint="send some text")
     try:
         size = len(text.encode())
@@ -48,6 +57,13 @@ def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | Non
     if expires_at is None or expires_at > at:
         return None
     return InputRefused("it would expire before it begins", hint="give ttl_seconds above 0")
+
+
+def refuse_archived(draft: Draft) -> None:
+    """An archived session is read-only."""
+    draft.refuse(
+        SessionNotActive(f"session {draft.session.id} is archived", hint="unarchive it first")
+    )
 
 
 def refused(draft: Draft, *problems: SupervisorError | None) -> bool:

@@ -20,7 +20,7 @@ from supervisor.core.ids import InputId, TurnId
 from supervisor.core.session import NOT_RESUMED_BY_INPUT, Session, Steering, Waiting
 from supervisor.core.step import Draft, Receipt
 
-from .door import expiry_problem, queue_problem, refused, text_problem
+from .door import expiry_problem, queue_problem, refuse_archived, refused, text_problem
 from .flow import accept_input, expire_inputs, settle, start_next
 from .interrupts import begin_interrupt, cancel_queue
 
@@ -226,7 +226,8 @@ def _steer_with(draft: Draft, input_id: InputId) -> None:
 
 
 def _steering_of(session: Session) -> Steering:
-    return session.agent.capabilities.steering if session.agent else "none"
+    # An agent that is still coming up is offered it like one that takes it at a boundary.
+    return session.agent.capabilities.steering if session.agent else "boundary"
 
 
 def _offer(draft: Draft, input_id: InputId) -> None:
@@ -304,6 +305,9 @@ def withdraw(draft: Draft, event: InputWithdrawn) -> None:
 
 def _waiting(draft: Draft, input_id: InputId) -> Waiting | None:
     """The queued input of that id; refuses and gives None if there is none."""
+    if draft.session.archived:
+        refuse_archived(draft)
+        return None
     waiting = draft.session.find_input(input_id)
     if waiting is None:
         draft.refuse(

@@ -15,9 +15,10 @@ from supervisor.core.effects import (
     SetTimer,
     WithdrawSteering,
 )
+from supervisor.core.errors import SessionNotActive
 from supervisor.core.events import InterruptRequested, LadderElapsed
-from supervisor.core.ids import InputId
-from supervisor.core.session import LadderStep, Session
+from supervisor.core.ids import CallId, InputId
+from supervisor.core.session import LadderStep, Session, Turn
 from supervisor.core.step import Draft, InterruptReport, UnderWay
 
 from .door import queue_problem, refused, text_problem
@@ -40,10 +41,21 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
 def join(draft: Draft, event: InterruptRequested) -> None:
     """The session is stopping, and its turn is being interrupted already."""
     turn = draft.session.turn
-    if turn is None or event.call is not None or event.turn not in (None, turn.id):
+    if turn is None or event.turn not in (None, turn.id) or not _has_call(turn, event.call):
         miss(draft, event)
+    elif event.replace_with is not None:
+        draft.refuse(
+            SessionNotActive(
+                f"session {draft.session.id} is stopping",
+                hint="wait until it is stopped, then send() the text, which resumes it",
+            )
+        )
     else:
-        draft.accept(UnderWay(turn.id))
+        draft.accept(UnderWay(turn.id, event.call))
+
+
+def _has_call(turn: Turn, call_id: CallId | None) -> bool:
+    return call_id is None or any(call.id == call_id for call in turn.calls)
 
 
 def miss(draft: Draft, event: InterruptRequested) -> None:

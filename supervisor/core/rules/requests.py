@@ -10,6 +10,8 @@ from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
 from supervisor.core.session import Decision, Request, Session
 from supervisor.core.step import Draft
 
+from .door import refuse_archived
+
 
 def ask(draft: Draft, event: PermissionAsked) -> None:
     """An agent wants to know whether it may; whoever can answer first does."""
@@ -101,6 +103,9 @@ def time_out(draft: Draft, event: RequestTimedOut) -> None:
 
 def remove_rule(draft: Draft, event: RuleRemoved) -> None:
     """An answer for always is taken back."""
+    if draft.session.archived:
+        refuse_archived(draft)
+        return
     rule = next((rule for rule in draft.session.rules if rule.id == event.rule), None)
     if rule is None:
         draft.refuse(

@@ -22,7 +22,7 @@ from supervisor.core.events import (
 )
 from supervisor.core.step import Draft
 
-from .door import refused, text_problem
+from .door import refuse_archived, refused, text_problem
 from .flow import begin_stopping, finalise, rest, settle
 from .interrupts import begin_interrupt
 
@@ -63,9 +63,7 @@ def already_stopping(draft: Draft, _: StopRequested) -> None:
 def resume(draft: Draft, _: ResumeRequested) -> None:
     """Begin again where it ended, with the queue that was held."""
     if draft.session.archived:
-        draft.refuse(
-            SessionNotActive(f"session {draft.session.id} is archived", hint="unarchive it first")
-        )
+        refuse_archived(draft)
         return
     draft.note("session_resumed", woken=False)
     draft.do(StartAgent())
@@ -80,7 +78,7 @@ def already_live(draft: Draft, _: ResumeRequested) -> None:
 def clear(draft: Draft, _: ClearRequested) -> None:
     """A new chapter: the conversation begins anew, the records stay."""
     if draft.session.archived:
-        _refuse_archived(draft)
+        refuse_archived(draft)
         return
     for waiting in draft.session.inputs:
         settle(draft, waiting, "cancelled", "cleared")
@@ -93,8 +91,10 @@ def clear(draft: Draft, _: ClearRequested) -> None:
 
 
 def archive(draft: Draft, _: ArchiveRequested) -> None:
-    """Read-only until unarchived."""
+    """Read-only until unarchived; what it still held never runs."""
     if not draft.session.archived:
+        for waiting in draft.session.inputs:
+            settle(draft, waiting, "cancelled", "archived")
         draft.note("session_archived", archived=True)
     draft.accept()
 
@@ -125,7 +125,7 @@ def leave_when_free(draft: Draft, _: LeaveRequested) -> None:
 def append(draft: Draft, event: MessageAppended) -> None:
     """Put a message into the history without a turn."""
     if draft.session.archived:
-        _refuse_archived(draft)
+        refuse_archived(draft)
     elif not refused(draft, text_problem(draft.session, event.text)):
         kind: Literal["user_text", "agent_text"] = (
             "user_text" if event.role == "user" else "agent_text"
@@ -137,7 +137,7 @@ def append(draft: Draft, event: MessageAppended) -> None:
 def change_details(draft: Draft, event: DetailsChanged) -> None:
     """Title, tags, custom data, limits."""
     if draft.session.archived:
-        _refuse_archived(draft)
+        refuse_archived(draft)
         return
     changes: dict[str, object] = {}
     if event.title is not None:
@@ -151,12 +151,6 @@ def change_details(draft: Draft, event: DetailsChanged) -> None:
     if changes:
         draft.note("session_changed", **changes)
     draft.accept()
-
-
-def _refuse_archived(draft: Draft) -> None:
-    draft.refuse(
-        SessionNotActive(f"session {draft.session.id} is archived", hint="unarchive it first")
-    )
 
 
 # Wrong phase -----------------------------------------------------------------------------

@@ -67,6 +67,7 @@ class _Rest:
 
 
 REST: Final = _Rest()
+REST_AFTER_SECONDS: Final = 1.0
 
 
 class SessionActor(Actor):
@@ -102,7 +103,7 @@ class SessionActor(Actor):
         turn = stored.row.turn
         said = ev.Said()
         if turn is not None:
-            said = said_in(await self._house.store.records(self.seat.id), turn.id)
+            said = said_in(await self._house.tree.all_records(self.seat.id), turn.id)
         undead = turn is not None and turn.id in self._house.workshop.zombies
         await self._take(
             ev.Claimed(epoch=stored.epoch, undead=undead, said=said, **self._house.stamp())
@@ -110,8 +111,9 @@ class SessionActor(Actor):
         zombie = self.session.zombie
         if zombie is not None and zombie not in self._house.workshop.zombies:
             await self._take(ev.ZombieEnded(turn=zombie, **self._house.stamp()))
-        if self.seat.ref is not None and self._may_rest():
-            self.ref.tell(REST)  # after a crash nobody may ever ask for anything
+        if self._may_rest():
+            # Whoever woke it may have given up, and after a crash nobody may ever ask for anything.
+            self._set_timer("rest", REST_AFTER_SECONDS)
 
     async def _publish_what_is_left(self, last_seq: int) -> None:
         """What an incarnation before this one has written, and ended before it could say so."""
@@ -139,17 +141,19 @@ class SessionActor(Actor):
             # What is still in the mailbox comes back to its senders, who call on the next
             # incarnation; the answer to the message in hand is given all the same.
             self.seat.is_resting = True
+            self._house.tree.wake_for_expiry(self.session)
             self.ref.stop_nowait()
         return reply
 
     async def on_stop(self, _: object) -> None:
         """However it ended: nothing of this incarnation goes on."""
+        self.log.close()
         if self._driver is not None:
             assert self._office is not None
             self._office.is_closed = True
             self._driver.drop()
         for timer in self._timers:
-            timer.drop()
+            self._house.timers.drop(timer)
         self._timers.clear()
 
     # Decide, commit, adopt, perform -----------------------------------------------------------
@@ -213,7 +217,7 @@ class SessionActor(Actor):
 
     async def _already_done(self, event: ev.Event) -> Reply | None:
         """The answer to a request that an earlier incarnation has handled, if it has."""
-        records = await self._house.store.records(self.seat.id)
+        records = await self._house.tree.all_records(self.seat.id)
         if any(record.body.get("request") == event.fresh for record in records):
             match event:
                 case ev.InputSubmitted() | ev.SteeringSubmitted() | ev.InputPromoted():
@@ -236,11 +240,11 @@ class SessionActor(Actor):
             await self._take(event)
         elif not office.is_closed:
             if type(event) is ev.AgentExited:
-                self._let_go()
+                self._let_go(office)
                 turn = self.session.turn
                 event = attrs.evolve(event, said=self.log.said(turn.id) if turn else ev.Said())
             elif type(event) is ev.AgentStartFailed:
-                self._let_go()
+                self._let_go(office)
             elif type(event) is ev.TurnEnded:
                 said = self.log.said(event.turn)
                 if said.messages:
@@ -309,16 +313,16 @@ class SessionActor(Actor):
     def _close_agent(self) -> None:
         driver, office = self._driver, self._office
         if driver is not None and office is not None:
-            self._let_go()
+            self._let_go(office)
             self._closing += (office,)
             driver.close()
         elif not self._closing:
             self._tell_oneself(ev.AgentClosed(**self._house.stamp()))
 
-    def _let_go(self) -> None:
-        assert self._office is not None
-        self._office.is_closed = True
-        self._driver = self._office = None
+    def _let_go(self, office: Office) -> None:
+        office.is_closed = True
+        if office is self._office:
+            self._driver = self._office = None
 
     # Timers -----------------------------------------------------------------------------------
 
@@ -336,7 +340,7 @@ class SessionActor(Actor):
         if timer is not None:
             timer.clear()
             if name not in get_args(do.TimerName):  # a request's own, which is never set again
-                timer.drop()
+                self._house.timers.drop(timer)
                 self._timers.remove(timer)
 
     def _find_timer(self, name: str) -> Timer | None:
@@ -349,8 +353,10 @@ class SessionActor(Actor):
         """A timer is due: tell oneself what that means now, if it still means anything."""
         stamp = self._house.stamp()
         turn = self.session.turn
-        event: ev.Event
+        event: ev.Event | _Rest
         match name:
+            case "rest":
+                event = REST
             case "ladder":
                 if turn is None or turn.step is None:
                     return

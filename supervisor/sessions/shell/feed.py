@@ -102,12 +102,11 @@ class Watcher:
     async def __anext__(self) -> Item:
         if self._read < self._published and not self._old:
             await self._read_old()
+        await trio.lowlevel.checkpoint()
         if self._old:
-            await trio.lowlevel.checkpoint()
             record = self._old.popleft()
             self._read = record.seq
             return record
-        await trio.lowlevel.checkpoint()
         while True:
             item = self._take()
             if item is not None:

@@ -221,7 +221,7 @@ class Log:
 
     def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         """Another record of the turn's output."""
-        if self._grow(turn, _size_of(body)) is None:
+        if self._grow(turn, _size_of(body) + _RECORD_BYTES) is None:
             return
         if self._held:
             self._held.append(lambda: self._add(turn, kind, body, at))
@@ -243,7 +243,7 @@ class Log:
     def release(self) -> None:
         """The actor has heard the oldest report that it had not."""
         held = self._held
-        assert held
+        assert held is not None
         assert held[0] is None
         end = held.index(None, 1) if None in held[1:] else len(held)
         free, self._held = held[1:end], held[end:] or None
@@ -285,11 +285,19 @@ class Log:
 
     async def wait_for_room(self) -> None:
         """Wait until the store has caught up."""
-        while self._backlog > MAX_BACKLOG_BYTES and self._unpublished:
+        while self._backlog > MAX_BACKLOG_BYTES and (self._unpublished or self._held):
             if self._wait_for_room is None:
                 self._wait_for_room = trio.Event()
             await self._wait_for_room.wait()
         await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Nothing will be written any more, so nobody need wait for that."""
+        self._output = self._held = None
+        self._unpublished = []
+        if self._wait_for_room is not None:
+            self._wait_for_room.set()
+            self._wait_for_room = None
 
     def _grow(self, turn: TurnId, size: int) -> Output | None:
         output = self._output

@@ -132,7 +132,7 @@ class Office:
         seat = self._actor.seat
         if seat.past is None:
             past = Past()
-            for record in await seat.house.store.records(seat.id):
+            for record in await seat.house.tree.all_records(seat.id):
                 past.take(record)
             seat.past = past
         return seat.past.before(turn)

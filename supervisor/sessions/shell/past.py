@@ -31,11 +31,23 @@ def said_in(records: Iterable[Record], turn: TurnId) -> Said:
 class Past:
     """The messages of the chapter that is open, kept while its session is in memory."""
 
-    __slots__ = ("_up_to", "messages")
+    __slots__ = ("_messages", "_rest", "_up_to")
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self._messages: list[Message] = []
+        # More of the last message, which is put together when somebody looks: it may have come in
+        # ten thousand pieces.
+        self._rest: list[str] = []
         self._up_to = 0
+
+    @property
+    def messages(self) -> list[Message]:
+        """All of them, whole."""
+        if self._rest:
+            last = self._messages[-1]
+            self._messages[-1] = attrs.evolve(last, text=last.text + "".join(self._rest))
+            self._rest = []
+        return self._messages
 
     def take(self, record: Record) -> None:
         """Add what a record says; one that was taken before changes nothing."""
@@ -45,20 +57,21 @@ class Past:
         match record.kind:
             case "user_text":
                 self._add(Message("user", record.body["text"], record.at, record.turn_id))
-            case "agent_text" if record.body.get("continues") and self.messages:
-                last = self.messages[-1]
-                self.messages[-1] = attrs.evolve(last, text=last.text + record.body["text"])
+            case "agent_text" if record.body.get("continues") and self._messages:
+                self._rest.append(record.body["text"])
             case "agent_text":
                 self._add(Message("agent", record.body["text"], record.at, record.turn_id))
             case "session_cleared":
-                self.messages = []  # a new list: who looks at the old one goes on doing so
+                self._rest = []
+                self._messages = []  # a new list: who looks at the old one goes on doing so
 
     def before(self, turn: TurnId) -> Sequence[Message]:
         """What was said before that turn, which is the last one."""
-        end = len(self.messages)
-        while end and self.messages[end - 1].turn_id == turn:
+        messages = self.messages
+        end = len(messages)
+        while end and messages[end - 1].turn_id == turn:
             end -= 1
-        return _View(self.messages, end)
+        return _View(messages, end)
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
@@ -81,7 +94,10 @@ class _View(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        return self._messages[: self._end][index]
+        place = range(self._end)[index]
+        if isinstance(place, range):
+            return [self._messages[number] for number in place]
+        return self._messages[place]
 
     def __repr__(self) -> str:
         return repr(self._messages[: self._end])

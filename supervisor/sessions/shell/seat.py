@@ -136,6 +136,7 @@ class Seat:
         self.ref = self.session = self.log = self.past = None
         self.is_resting = False
         self.fenced = None
+        self.house.rouse_readers()  # what was committed and not published is nobody's secret now
         if error is not None:
             for wait in self._waits or ():
                 wait.error = error
@@ -182,5 +183,5 @@ class Seat:
 
     def remove_watcher(self, watcher: Watcher) -> None:
         """It has gone."""
-        if self._watchers is not None:
+        if self._watchers is not None and watcher in self._watchers:
             self._watchers.remove(watcher)

@@ -13,6 +13,9 @@ from itertools import count
 
 import trio
 
+# So many that were dropped may lie in the heap until they are due.
+_FEW = 1_000
+
 
 class Timer:
     """Something that is to happen later, unless it is set anew or cleared.
@@ -38,6 +41,11 @@ class Timer:
         self.due = math.inf
         self._ring = None
 
+    @property
+    def is_dropped(self) -> bool:
+        """Whether it will never ring again."""
+        return self._ring is None
+
     def ring(self) -> None:
         """Its time has come."""
         if self._ring is not None:
@@ -51,12 +59,23 @@ class Timers:
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._nap = trio.CancelScope()
+        # How many were dropped since the heap was last cleared of such.
+        self._dropped = 0
 
     def set(self, timer: Timer, after_seconds: float) -> None:
         """Let it ring after so many seconds, and not when it was going to."""
         timer.due = trio.current_time() + after_seconds
         if timer.due < timer.scheduled:
             self._schedule(timer)
+
+    def drop(self, timer: Timer) -> None:
+        """Never let it ring again, and forget it."""
+        timer.drop()
+        self._dropped += 1
+        if self._dropped > _FEW and self._dropped > len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if not entry[2].is_dropped]
+            heapq.heapify(self._heap)
+            self._dropped = 0
 
     def _schedule(self, timer: Timer) -> None:
         timer.scheduled = timer.due

@@ -2,49 +2,63 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from supervisor.core.errors import ConfigError, InputRefused
+from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.drivers.plain import plain
 
+T = TypeVar("T")
+
 MAX_NAME_BYTES = 1024
+MAX_CUSTOM_BYTES = 16384
 MAX_SECONDS = 1e10  # some three hundred years
 
 
 _words = functools.cache(get_args)
 
 
-def known_word(name: str, word: object, choices: object) -> None:
+def exact(text: T) -> T:
+    """A text that is nothing but a text: one of another class would not be stored as what it is."""
+    return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
+
+
+def known_word(name: str, word: T, choices: object) -> T:
     """One of the words of a `Literal`."""
     words = _words(choices)
     if not isinstance(word, str) or word not in words:
-        raise ConfigError(f"{name} is {word!r}", hint=f"choose one of {', '.join(words)}")
+        raise ConfigError(f"{name} is {shown(word)}", hint=f"choose one of {', '.join(words)}")
+    return exact(word)
 
 
 def some_text(name: str, text: object) -> str:
     """Short text with something in it, and with whole characters."""
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{name} is {text!r}", hint="give some text")
+        raise ConfigError(f"{name} is {shown(text)}", hint="give some text")
+    size = _size(name, text)
+    if size > MAX_NAME_BYTES:
+        raise ConfigError(
+            f"{name} has {size} bytes of {MAX_NAME_BYTES} allowed", hint="make it shorter"
+        )
+    return exact(text)
+
+
+def _size(name: str, text: str) -> int:
     try:
-        size = len(text.encode())
+        return len(text.encode())
     except UnicodeEncodeError:
         raise ConfigError(
             f"{name} has half of a character in it",
             hint="a lone surrogate cannot be stored: decode the text properly first",
         ) from None
-    if size > MAX_NAME_BYTES:
-        raise ConfigError(
-            f"{name} has {size} bytes of {MAX_NAME_BYTES} allowed", hint="make it shorter"
-        )
-    return text
 
 
 def text_or_none(name: str, text: object) -> None:
     """Text, or nothing."""
     if text is not None and not isinstance(text, str):
-        raise ConfigError(f"{name} is {text!r}", hint="give some text, or None")
+        raise ConfigError(f"{name} is {shown(text)}", hint="give some text, or None")
 
 
 def positive_seconds(seconds: object) -> float:
@@ -52,25 +66,31 @@ def positive_seconds(seconds: object) -> float:
     good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not good or not 0 < seconds <= MAX_SECONDS:  # type: ignore[operator]
         raise InputRefused(
-            f"ttl_seconds is {seconds!r}",
+            f"ttl_seconds is {shown(seconds)}",
             hint=f"give a number above 0 and up to {MAX_SECONDS:g}, or None for no limit",
         )
     return float(seconds)  # type: ignore[arg-type]
 
 
 def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Attachments as plain data, or `InputRefused`."""
+    """Attachments that are plain data, or `InputRefused`."""
     if not given:
         return ()
-    if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
-        raise InputRefused(f"attachments is {given!r}", hint="give a list of mappings")
-    return tuple(plain(attachment) for attachment in given)  # type: ignore[misc]
+    if not isinstance(given, Sequence) or not all(type(one) is dict for one in given):
+        raise InputRefused(f"attachments is {shown(given)}", hint="give a list of dicts")
+    for one in given:
+        if plain(one) != one:
+            raise InputRefused(
+                "an attachment is not plain data",
+                hint="text, finite numbers, lists and dicts; encode bytes, or attach a path",
+            )
+    return tuple(copy.deepcopy(one) for one in given)
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Tags, or `ConfigError`."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
-        raise ConfigError(f"tags is {tags!r}", hint="give a list of names")
+        raise ConfigError(f"tags is {shown(tags)}", hint="give a list of names")
     return tuple(some_text("a tag", tag) for tag in tags)
 
 
@@ -79,7 +99,11 @@ def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(custom, Mapping) or not all(
         isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
     ):
-        raise ConfigError(f"custom is {custom!r}", hint="give a mapping of text to text")
-    made = plain(custom)
-    assert isinstance(made, dict)
-    return made
+        raise ConfigError(f"custom is {shown(custom)}", hint="give a mapping of text to text")
+    size = sum(_size("custom", key) + _size("custom", value) for key, value in custom.items())
+    if size > MAX_CUSTOM_BYTES:
+        raise ConfigError(
+            f"custom has {size} bytes of {MAX_CUSTOM_BYTES} allowed",
+            hint="it is written with every step of the session; keep large things elsewhere",
+        )
+    return {exact(key): exact(value) for key, value in custom.items()}

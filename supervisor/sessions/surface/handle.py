@@ -12,7 +12,7 @@ import trio
 
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, plan_of
-from supervisor.core.errors import ConfigError, InputRefused
+from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info, info_of
 from supervisor.core.limits import Limits
@@ -21,6 +21,7 @@ from supervisor.core.session import PermissionRule, WhenBusy
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
 from supervisor.drivers.plain import plain
+from supervisor.drivers.turn import INSIDE
 from supervisor.sessions.shell.actor import Idempotency
 from supervisor.sessions.shell.feed import Watcher
 from supervisor.sessions.shell.past import messages_of
@@ -31,6 +32,7 @@ from .checks import (
     checked_attachments,
     checked_custom,
     checked_tags,
+    exact,
     known_word,
     positive_seconds,
     some_text,
@@ -104,6 +106,7 @@ class Session:
         Giving up the wait changes nothing. Raises `InputRefused` if the input was cancelled or
         expired, and `SessionNotActive` if the session stopped and holds it.
         """
+        self._refuse_from_inside("prompt()", "send() it instead")
         event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
         with self._waiting_for(event.input) as pending:
             receipt = await self._send(event, idempotency_key)
@@ -118,9 +121,10 @@ class Session:
         `InputRefused` if no such input was ever accepted.
         """
         some_text("input_id", input_id)
+        self._refuse_from_inside("result()", "let somebody else wait for it")
         with self._waiting_for(InputId(input_id)) as pending:
             row = await self._row()
-            records = await self._house.store.records(self.id)
+            records = await self._house.tree.all_records(self.id)
             if not any(
                 record.kind == "input_accepted" and record.body["input_id"] == input_id
                 for record in records
@@ -158,13 +162,13 @@ class Session:
         if_stopped: Literal["resume", "reject"],
     ) -> ev.InputSubmitted:
         self._house.tree.refuse_if_leaving()
-        known_word("when_busy", when_busy, WhenBusy)
-        known_word("if_stopped", if_stopped, Literal["resume", "reject"])
+        when_busy = known_word("when_busy", when_busy, WhenBusy)
+        if_stopped = known_word("if_stopped", if_stopped, Literal["resume", "reject"])
         attached = checked_attachments(attachments)
         stamp = self._house.stamp()
         return ev.InputSubmitted(
             input=InputId(self._house.ids.new("in")),
-            text=text,
+            text=exact(text),
             when_busy=when_busy,
             expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
             attachments=attached,
@@ -188,7 +192,7 @@ class Session:
         stamp = self._house.stamp()
         event = ev.SteeringSubmitted(
             input=InputId(self._house.ids.new("in")),
-            text=text,
+            text=exact(text),
             expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
             **stamp,
         )
@@ -210,12 +214,12 @@ class Session:
 
     async def edit_input(self, input_id: str, text: str) -> None:
         """Another text for an input that still waits in the queue."""
-        await self._ask(ev.InputEdited(input=InputId(input_id), text=text, **self._stamp()))
+        await self._ask(ev.InputEdited(input=InputId(input_id), text=exact(text), **self._stamp()))
 
     async def move_input(self, input_id: str, position: int) -> None:
         """Another place in the queue, from 0."""
         if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-            raise ConfigError(f"position is {position!r}", hint="give a whole number, from 0")
+            raise ConfigError(f"position is {shown(position)}", hint="give a whole number, from 0")
         await self._ask(ev.InputMoved(input=InputId(input_id), position=position, **self._stamp()))
 
     async def promote_input(self, input_id: str) -> Receipt:
@@ -267,6 +271,7 @@ class Session:
 
     async def wait_stopped(self) -> Info:
         """Wait until it has stopped."""
+        self._refuse_from_inside("wait_stopped()", "return, and it can stop")
         await self._house.tree.wait_until(self.id, lambda session: session.phase == "stopped")
         return await self.info()
 
@@ -281,17 +286,18 @@ class Session:
 
     async def append(self, role: Literal["user", "agent"], text: str) -> None:
         """Put a message into the history without a turn."""
-        known_word("role", role, Literal["user", "agent"])
-        await self._ask(ev.MessageAppended(role=role, text=text, **self._stamp()))
+        role = known_word("role", role, Literal["user", "agent"])
+        await self._ask(ev.MessageAppended(role=role, text=exact(text), **self._stamp()))
 
     async def fork(self, *, at_turn: str | None = None) -> Session:
         """A new session with what was said here, up to the end of a turn (the last, if None)."""
         stored = await self._house.tree.stored(self.id)
-        records = await self._house.store.records(self.id)
+        records = await self._house.tree.all_records(self.id)
         if at_turn is not None:
             records = _up_to_turn(records, at_turn)
-        elif stored.row.turn is not None:
-            records = [record for record in records if record.turn_id != stored.row.turn.id]
+        else:
+            ended = {record.turn_id for record in records if record.kind == "turn_ended"}
+            records = [record for record in records if record.turn_id in (None, *ended)]
         said = messages_of(records)
         new_id = await self._house.register.create(plan_of(stored.row), said)
         return Session(self._house, new_id)
@@ -314,9 +320,9 @@ class Session:
     ) -> None:
         """Change what is given, and leave what is None."""
         if title is not None:
-            some_text("title", title)
+            title = some_text("title", title)
         if limits is not None and not isinstance(limits, Limits):
-            raise ConfigError(f"limits is {limits!r}", hint="give supervisor.Limits(...)")
+            raise ConfigError(f"limits is {shown(limits)}", hint="give supervisor.Limits(...)")
         await self._ask(
             ev.DetailsChanged(
                 title=title,
@@ -345,7 +351,7 @@ class Session:
         numbers of what it was too slow for.
         """
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-            raise ConfigError(f"after is {after!r}", hint="give the number of a record, or 0")
+            raise ConfigError(f"after is {shown(after)}", hint="give the number of a record, or 0")
         self._house.tree.refuse_if_closed()
         seat = self._house.tree.seat(self.id)
         watcher = Watcher(self.id, self._house.store, after=after)
@@ -361,19 +367,24 @@ class Session:
     async def transcript(self) -> list[Message]:
         """What was said in the chapter that is open, as a person reads it."""
         await self._row()
-        return messages_of(await self._house.store.records(self.id))
+        return messages_of(await self._house.tree.all_records(self.id))
 
     async def history(self) -> list[TurnRecords]:
         """All records, grouped by turn."""
         await self._row()
         groups: list[tuple[TurnId | None, list[Record]]] = []
-        for record in await self._house.store.records(self.id):
+        for record in await self._house.tree.all_records(self.id):
             if not groups or groups[-1][0] != record.turn_id:
                 groups.append((record.turn_id, []))
             groups[-1][1].append(record)
         return [TurnRecords(turn, tuple(records)) for turn, records in groups]
 
     # Inside -------------------------------------------------------------------------------
+
+    def _refuse_from_inside(self, what: str, instead: str) -> None:
+        """An agent that waits for the end of its own turn would wait for ever."""
+        if INSIDE.get() == self.id:
+            raise InputRefused(f"{what} of an agent's own session never answers", hint=instead)
 
     def _stamp(self) -> Any:  # noqa: ANN401 - a Stamp
         return self._house.stamp()

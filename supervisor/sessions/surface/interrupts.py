@@ -8,12 +8,12 @@ import attrs
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.errors import ConfigError
-from supervisor.core.ids import InputId, SessionId
+from supervisor.core.errors import ConfigError, shown
+from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, UnderWay
 
-from .checks import known_word, some_text
+from .checks import exact, known_word, some_text
 from .shapes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def interrupt(
     name = _scope_name(scope)
     known_word("queued", queued, Literal["keep", "cancel"])
     if reason is not None:
-        some_text("reason", reason)
+        reason = some_text("reason", reason)
     if isinstance(scope, ToolCall) and (replace_with is not None or queued == "cancel"):
         raise ConfigError(
             "a tool call is interrupted alone: nothing replaces it, and the queue stays",
@@ -42,11 +42,11 @@ async def interrupt(
     began = trio.current_time()
     replacement = InputId(house.ids.new("in")) if replace_with is not None else None
     event = ev.InterruptRequested(
-        turn=scope.id if isinstance(scope, TurnScope) else None,
-        call=scope.id if isinstance(scope, ToolCall) else None,
+        turn=TurnId(exact(scope.id)) if isinstance(scope, TurnScope) else None,
+        call=CallId(exact(scope.id)) if isinstance(scope, ToolCall) else None,
         reason=reason,
         replacement=replacement,
-        replace_with=replace_with,
+        replace_with=None if replace_with is None else exact(replace_with),
         queued=queued,
         **house.stamp(),
     )
@@ -100,6 +100,6 @@ def _scope_name(scope: Scope) -> str:
         case "turn" | "session" | "tree":
             return scope
     raise ConfigError(
-        f"scope is {scope!r}",
+        f"scope is {shown(scope)}",
         hint='give "turn", "session", "tree", TurnScope(id) or ToolCall(id)',
     )

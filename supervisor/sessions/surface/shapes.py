@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from supervisor.core.ids import CallId, InputId, TurnId
+from supervisor.core.ids import InputId, TurnId
 from supervisor.core.records import Record
 
 
@@ -14,14 +14,14 @@ from supervisor.core.records import Record
 class TurnScope:
     """One turn, by its id."""
 
-    id: TurnId
+    id: str
 
 
 @attrs.frozen
 class ToolCall:
     """One tool call, by its id."""
 
-    id: CallId
+    id: str
 
 
 Scope: TypeAlias = Literal["turn", "session", "tree"] | TurnScope | ToolCall

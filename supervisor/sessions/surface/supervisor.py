@@ -18,6 +18,7 @@ from supervisor.core.errors import (
     InvalidDecision,
     PermissionNotFound,
     SessionNotFound,
+    shown,
 )
 from supervisor.core.ids import SessionKey, as_key, session_id
 from supervisor.core.info import Badge, Info, info_of
@@ -137,6 +138,7 @@ class Supervisor:
 
     async def reset(self, key: SessionKey | str) -> Session:
         """Begin a new chapter in the session that bears the key."""
+        self._house.tree.refuse_if_closed()
         bearer = self._house.register.bearer(as_key(key))
         if bearer is None:
             raise SessionNotFound(f"no session bears the key {key}", hint="use get_or_create()")
@@ -184,8 +186,9 @@ class Supervisor:
 
         `cursor` is the `next` of the page before; what is made or deleted meanwhile shifts nothing.
         """
+        self._house.tree.refuse_if_closed()
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigError(f"limit is {limit!r}", hint="give a whole number of at least 1")
+            raise ConfigError(f"limit is {shown(limit)}", hint="give a whole number of at least 1")
         for name, text in (
             ("agent", agent),
             ("tag", tag),
@@ -196,7 +199,7 @@ class Supervisor:
         ):
             text_or_none(name, text)
         if archived is not None and not isinstance(archived, bool):
-            raise ConfigError(f"archived is {archived!r}", hint="give True, False or None")
+            raise ConfigError(f"archived is {shown(archived)}", hint="give True, False or None")
         if phase is not None:
             known_word("phase", phase, Literal[tuple(Phase)])
         if badge is not None:
@@ -246,7 +249,7 @@ class Supervisor:
         request = self._house.inbox.find(request_id)
         if decision not in request.options:
             raise InvalidDecision(
-                f"request {request.id} does not offer {decision!r}",
+                f"request {request.id} does not offer {shown(decision)}",
                 hint=f"choose one of {', '.join(request.options)}",
             )
         event = ev.RequestAnswered(request=request.id, decision=decision, **self._house.stamp())
@@ -262,7 +265,7 @@ class Supervisor:
     async def watch(self, *, after: int = 0) -> AsyncIterator[Everything]:
         """The records of all sessions, in the order of their commits, from a position on."""
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-            raise ConfigError(f"after is {after!r}", hint="give a position, or 0")
+            raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")
         house = self._house
         house.tree.refuse_if_closed()
         reader = Everything(house.store, after=after, is_published=house.is_published)
@@ -274,6 +277,7 @@ class Supervisor:
 
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""
+        self._house.tree.refuse_if_closed()
         await leave(self._house, patience_seconds=self._house.settings.exit_seconds)
 
     # Inside -------------------------------------------------------------------------------
@@ -292,9 +296,9 @@ class Supervisor:
         permissions: Permissions | None = None,
         **terms: Any,  # noqa: ANN401 - the fields of Terms
     ) -> Plan:
-        for field, text in (("agent", agent), ("name", name), ("title", title)):
-            if text is not None or field == "agent":
-                some_text(field, text)
+        agent = some_text("agent", agent)
+        name = None if name is None else some_text("name", name)
+        title = None if title is None else some_text("title", title)
         settings = self._house.settings
         return Plan(
             agent=agent,
@@ -324,7 +328,7 @@ class Supervisor:
 
 def _of_kind(name: str, value: T | None, kind: type[T]) -> T | None:
     if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} is {value!r}", hint=f"give supervisor.{kind.__name__}(...)")
+        raise ConfigError(f"{name} is {shown(value)}", hint=f"give supervisor.{kind.__name__}(...)")
     return value
 
 
@@ -349,6 +353,6 @@ def _decoded(cursor: str | None) -> int:
         number = -1
     if number < 0:
         raise ConfigError(
-            f"{cursor!r} is no cursor", hint="give the `next` of a page, or None for the first"
+            f"{shown(cursor)} is no cursor", hint="give the `next` of a page, or None for the first"
         )
     return number
