@@ -45,21 +45,21 @@ from .core.errors import (
     SupervisorError,
     TurnOver,
 )
-from .core.ids import SessionKey
+from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from .core.info import Info
 from .core.limits import Ladder, Limits, Restart
 from .core.permissions import Permissions
 from .core.records import Record
-from .core.session import Failure, PermissionRule, Phase, Usage
+from .core.session import Decision, Failure, PermissionRule, Phase, Usage, WhenBusy
 from .core.step import InterruptReport, Receipt
 from .drivers.python import PythonAgent, agent
 from .drivers.turn import Call, Turn
 from .runtime import open  # noqa: A004 - its public name
 from .sessions.inbox import PermissionRequest
-from .sessions.shell.feed import Delta, Everything, Gap, Watcher
+from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
 from .sessions.shell.results import TurnResult
 from .sessions.surface.handle import Session
-from .sessions.surface.shapes import Input, ToolCall, TurnRecords, TurnScope
+from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope
 from .sessions.surface.supervisor import Page, Supervisor
 
 __version__: str
@@ -69,7 +69,9 @@ __all__ = [
     "AgentUnknown",
     "BudgetSpent",
     "Call",
+    "CallId",
     "ConfigError",
+    "Decision",
     "Delta",
     "Everything",
     "Failure",
@@ -78,17 +80,20 @@ __all__ = [
     "IdempotencyConflict",
     "Info",
     "Input",
+    "InputId",
     "InputRefused",
     "InputTooLarge",
     "InterruptReport",
     "InvalidDecision",
     "InvalidKey",
+    "Item",
     "KeyTaken",
     "Ladder",
     "Limits",
     "Message",
     "NotRunning",
     "NotStorable",
+    "Options",
     "OutputTooLarge",
     "Page",
     "PermissionConflict",
@@ -102,8 +107,11 @@ __all__ = [
     "QueueFull",
     "Receipt",
     "Record",
+    "RequestId",
     "Restart",
+    "Scope",
     "Session",
+    "SessionId",
     "SessionKey",
     "SessionNotActive",
     "SessionNotFound",
@@ -116,12 +124,14 @@ __all__ = [
     "SupervisorError",
     "ToolCall",
     "Turn",
+    "TurnId",
     "TurnOver",
     "TurnRecords",
     "TurnResult",
     "TurnScope",
     "Usage",
     "Watcher",
+    "WhenBusy",
     "agent",
     "open",
 ]

@@ -54,8 +54,8 @@ LADDERS: list[tuple[Any, ...]] = [("ask",), ("ask", "close", "terminate", "kill"
 class Chance:
     """Makes sessions and events by a seed."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+    def __init__(self, seed: int | random.Random) -> None:
+        self._random = random.Random(seed) if isinstance(seed, int) else seed
         self._count = 0
         self.now = 1000.0
 
@@ -246,7 +246,7 @@ class Chance:
         return {"epoch": session.epoch + 1}
 
 
-def history(seed: int, length: int) -> Iterator[tuple[Session, ev.Event]]:
+def history(seed: int | random.Random, length: int) -> Iterator[tuple[Session, ev.Event]]:
     """Pairs of a session and what it is told next, each the outcome of the one before."""
     chance = Chance(seed)
     session = chance.session()

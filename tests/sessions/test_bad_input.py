@@ -413,9 +413,9 @@ async def test_odd_but_whole_text_is_kept_as_it_is(sup: Supervisor) -> None:
 
 async def test_an_unknown_option_is_refused_by_name(sup: Supervisor) -> None:
     with pytest.raises(ConfigError, match="colour"):
-        await sup.get_or_create("echo:irc:ann", colour="red")
+        await sup.get_or_create("echo:irc:ann", colour="red")  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="colour"):
-        await sup.new("echo:irc:ann", colour="red")
+        await sup.new("echo:irc:ann", colour="red")  # type: ignore[call-arg]
 
     assert (await sup.list()).items == ()
 

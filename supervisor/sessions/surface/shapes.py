@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict
 
 import attrs
 
 from supervisor.core.ids import InputId, TurnId
+from supervisor.core.limits import Ladder, Limits, Restart
+from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 
 
@@ -25,6 +28,26 @@ class ToolCall:
 
 
 Scope: TypeAlias = Literal["turn", "session", "tree"] | TurnScope | ToolCall
+
+
+class Options(TypedDict, total=False):
+    """What a session may be made with besides its agent and its key; see `Supervisor.create`."""
+
+    name: str | None
+    title: str | None
+    tags: Sequence[str]
+    custom: Mapping[str, str] | None
+    workspace: str | None
+    limits: Limits | None
+    permissions: Permissions | None
+    restart: Restart | None
+    ladder: Ladder | None
+    queue_cap: int | None
+    max_text_bytes: int | None
+    max_turn_bytes: int | None
+    steer_fallback: Literal["queue", "interrupt"] | None
+    permission_timeout_seconds: float | None
+    suspend_after_seconds: float | None
 
 
 @attrs.frozen

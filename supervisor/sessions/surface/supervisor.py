@@ -6,7 +6,7 @@ import base64
 import os.path
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
 
 import attrs
 import trio
@@ -33,6 +33,7 @@ from supervisor.sessions.shell.repeats import fingerprint
 
 from .checks import checked_custom, checked_tags, known_word, some_text, text_or_none
 from .handle import Session
+from .shapes import Options
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -112,7 +113,7 @@ class Supervisor:
         key: SessionKey | str,
         *,
         agent: str | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: Unpack[Options],
     ) -> Session:
         """The session that bears the key, in any phase; made if there is none.
 
@@ -127,7 +128,7 @@ class Supervisor:
         key: SessionKey | str,
         *,
         agent: str | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: Unpack[Options],
     ) -> Session:
         """Archive the session that bears the key, and begin another one that does."""
         key = as_key(key)
