@@ -185,11 +185,12 @@ def _agent_attached(_: Session, body: Body, __: Fact) -> Changes:
     capabilities = _capabilities(
         able["steering"], able["cancels_calls"], able["loads_sessions"], tuple(able["ladder"])
     )
-    return {"agent": Agent(capabilities, session_id=body["agent_session_id"], pid=body["pid"])}
+    return {"agent": _agent(capabilities, body["agent_session_id"], body["pid"])}
 
 
 # There are as many as there are kinds of agents, and as many agents as there are sessions.
 _capabilities: Final = functools.lru_cache(maxsize=256)(Capabilities)
+_agent: Final = functools.lru_cache(maxsize=256)(Agent)
 
 
 def _accepted(session: Session, body: Body, fact: Fact) -> Changes:

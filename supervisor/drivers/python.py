@@ -107,7 +107,7 @@ class PythonDriver:
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
         run = self._running(turn)
         if run is not None and step == "ask":
-            run.scope.cancel(reason="the turn was interrupted")
+            run.cancel("the turn was interrupted")
 
     def abandon_turn(self, turn: TurnId) -> None:
         run = self._running(turn)
@@ -128,7 +128,7 @@ class PythonDriver:
 
     def drop(self) -> None:
         if self._run is not None and not self._run.ended:
-            self._run.scope.cancel(reason="its session's actor is gone")
+            self._run.cancel("its session's actor is gone")
             self._run.abandon()
 
     def _running(self, turn: TurnId) -> _Run | None:
@@ -142,11 +142,12 @@ class _Run:
         "_abandoned",
         "_agent",
         "_answer",
+        "_cancelled",
         "_failure",
         "_office",
+        "_scope",
         "_workshop",
         "ended",
-        "scope",
         "turn",
     )
 
@@ -157,11 +158,19 @@ class _Run:
         self._office = office
         self._workshop = workshop
         self.turn = Turn(order, office, closing=workshop.closing)
-        self.scope = trio.CancelScope()
+        # Why it was cancelled, if it was; and what cancels it, once it runs.
+        self._cancelled: str | None = None
+        self._scope: trio.CancelScope | None = None
         self._abandoned = False
         self._answer: object = None
         self._failure: BaseException | None = None
         self.ended = False
+
+    def cancel(self, reason: str) -> None:
+        """Ask the agent to end."""
+        self._cancelled = reason
+        if self._scope is not None:
+            self._scope.cancel(reason=reason)
 
     def abandon(self) -> None:
         """The turn is over, though its task is not; or was not, when that was decided."""
@@ -193,12 +202,13 @@ class _Run:
 
     async def _outcome(self) -> ev.TurnEnded | ev.AgentExited:
         try:
-            with self.scope:
-                self.turn.history = await self._office.history(self.turn.id)
-                # In a task of its own: an agent that leaves a nursery open ruins the task it runs
-                # in, and trio tells the nursery around that. Only this one.
-                async with trio.open_nursery() as cell:
-                    cell.start_soon(self._call, name=f"{self._agent.name} {self.turn.id}")
+            # In a task of its own: an agent that leaves a nursery open ruins the task it runs in,
+            # and trio tells the nursery around that. Only this one.
+            async with trio.open_nursery() as cell:
+                self._scope = cell.cancel_scope
+                if self._cancelled is not None:
+                    self._scope.cancel(reason=self._cancelled)
+                cell.start_soon(self._call, name=self._agent.name)
         except BaseException as error:  # noqa: BLE001 - also a Cancelled: of ours, or from anywhere
             self._failure = self._failure or error
         failure, answer = self._failure, self._answer
@@ -207,9 +217,9 @@ class _Run:
                 failure=Failure("process_exit", str(failure)), **self._office.stamp()
             )
         if failure is not None:
-            interrupted = self.scope.cancel_called
+            interrupted = self._cancelled is not None
             return self._ended("interrupted" if interrupted else "failed", error=_shown(failure))
-        if self.scope.cancelled_caught:
+        if self._scope is not None and self._scope.cancelled_caught:
             return self._ended("interrupted", stop_reason="cancelled")
         if answer is not None and not isinstance(answer, str):
             return self._ended(
@@ -222,6 +232,7 @@ class _Run:
         """Call the agent's function, and keep what comes of it."""
         INSIDE.set(self.turn.session_id)
         try:
+            self.turn.history = await self._office.history(self.turn.id)
             self._answer = await self._agent.function(self.turn)
         except BaseException as error:
             # A Cancelled that nobody around us has sent is one that it kept from somewhere else.

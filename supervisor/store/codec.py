@@ -20,7 +20,7 @@ from cattrs.gen import make_dict_structure_fn
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
-from supervisor.core.session import Capabilities, Lineage, Phase, Session, Terms
+from supervisor.core.session import Agent, Lineage, Phase, Session, Terms
 
 from .port import Kept
 
@@ -97,7 +97,7 @@ def _plain(thing: Any) -> object:  # noqa: ANN401 - whatever orjson does not kno
 
 
 # Frozen, and one object for nearly every session.
-_SHARED: Final = frozenset({Terms, Limits, Permissions, Capabilities, Lineage})
+_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage})
 
 
 # By identity, which is quicker to look at than they are to compare; the object is kept with its
