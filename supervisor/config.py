@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from .core.errors import ConfigError
+from .core.errors import ConfigError, shown
 from .core.limits import Ladder, Limits, Restart, number, one_of, whole
 
 SteerFallback: TypeAlias = Literal["queue", "interrupt"]
@@ -21,7 +21,9 @@ def _a(kind: type) -> Any:  # noqa: ANN401 - what attrs takes as a validator
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
             name = f"settings.{field.name}"
-            raise ConfigError(f"{name} is {value!r}", hint=f"give {name} a {kind.__name__}(...)")
+            raise ConfigError(
+                f"{name} is {shown(value)}", hint=f"give {name} a {kind.__name__}(...)"
+            )
 
     return check
 

@@ -11,7 +11,7 @@ import trio
 import actors
 
 from .config import Settings
-from .core.errors import ConfigError, SessionNotActive
+from .core.errors import ConfigError, SessionNotActive, shown
 from .drivers.builtin import BUILT_IN
 from .drivers.port import AgentKind, Workshop
 from .drivers.watchdog import watch_over_the_loop
@@ -40,9 +40,11 @@ async def open(  # noqa: A001 - its public name is supervisor.open
     if settings is None:
         settings = Settings()
     elif not isinstance(settings, Settings):
-        raise ConfigError(f"settings is {settings!r}", hint="give supervisor.Settings(...)")
+        raise ConfigError(f"settings is {shown(settings)}", hint="give supervisor.Settings(...)")
     if path != ":memory:":
-        raise ConfigError(f"{path!r} cannot be opened yet", hint='only ":memory:" is there so far')
+        raise ConfigError(
+            f"{shown(path)} cannot be opened yet", hint='only ":memory:" is there so far'
+        )
     known = _by_name(agents)
     failure: BaseException | None = None
     # Last started, first stopped: the writer outlives everyone who writes.
@@ -115,14 +117,14 @@ async def _leave(house: House, *, in_peace: bool) -> None:
 def _by_name(agents: Iterable[AgentKind]) -> dict[str, AgentKind]:
     known: dict[str, AgentKind] = {agent.name: agent for agent in BUILT_IN}
     if not isinstance(agents, Iterable):
-        raise ConfigError(f"agents is {agents!r}", hint="give a list of agents")
+        raise ConfigError(f"agents is {shown(agents)}", hint="give a list of agents")
     for agent in agents:
         name = getattr(agent, "name", None)
         if not isinstance(name, str) or not hasattr(agent, "make_driver"):
             raise ConfigError(
-                f"{agent!r} is no agent", hint='decorate it with @supervisor.agent("name")'
+                f"{shown(agent)} is no agent", hint='decorate it with @supervisor.agent("name")'
             )
         if name in known:
-            raise ConfigError(f"two agents are called {name!r}", hint="give one another name")
+            raise ConfigError(f"two agents are called {shown(name)}", hint="give one another name")
         known[name] = agent
     return known

@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from supervisor.core.errors import ConfigError
+from supervisor.core.errors import ConfigError, shown
 
 from .python import AgentDied, PythonAgent
 from .turn import Turn
@@ -41,7 +41,7 @@ async def _think(turn: Turn, text: str) -> None:
 async def _tool(turn: Turn, rest: str) -> None:
     name, _, seconds = rest.rpartition(" ")
     if not name:
-        raise ConfigError(f"tool {rest!r} has no seconds", hint="write: tool NAME SECONDS")
+        raise ConfigError(f"tool {shown(rest)} has no seconds", hint="write: tool NAME SECONDS")
     async with turn.tool(name) as call:
         await trio.sleep(_number("tool", seconds))
         call.result("done")
@@ -106,7 +106,7 @@ async def _scripted(turn: Turn) -> None:
         step = STEPS.get(word)
         if step is None:
             raise ConfigError(
-                f"line {number} of the script begins with {word!r}",
+                f"line {number} of the script begins with {shown(word)}",
                 hint=f"the steps are {', '.join(STEPS)}",
             )
         await step(turn, rest.strip())
@@ -119,7 +119,9 @@ BUILT_IN: Final = (echo, scripted)
 def _whole(step: str, text: str) -> int:
     number = _number(step, text)
     if not number.is_integer():
-        raise ConfigError(f"{step} {text!r} is no whole number", hint="there are no halves of it")
+        raise ConfigError(
+            f"{step} {shown(text)} is no whole number", hint="there are no halves of it"
+        )
     return int(number)
 
 
@@ -129,5 +131,5 @@ def _number(step: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0.0 <= number < LARGEST:
-        raise ConfigError(f"{step} {text!r} is no number", hint="give a number of at least 0")
+        raise ConfigError(f"{step} {shown(text)} is no number", hint="give a number of at least 0")
     return number

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import attrs
 import trio
@@ -18,7 +18,7 @@ from trio.lowlevel import enable_ki_protection
 
 from supervisor.core import events as ev
 from supervisor.core.effects import OfferSteering, StartTurn
-from supervisor.core.errors import ConfigError, OutputTooLarge
+from supervisor.core.errors import ConfigError, OutputTooLarge, shown
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.session import (
     Agent,
@@ -34,6 +34,8 @@ from .port import Office, Workshop
 from .turn import INSIDE, Turn, is_cancellation
 
 AgentFunction: TypeAlias = Callable[[Turn], Awaitable[str | None]]
+
+MAX_ERROR_LETTERS: Final = 2000
 
 CAPABILITIES = Capabilities(steering="boundary", cancels_calls=True, ladder=("ask",))
 ATTACHED = Agent(CAPABILITIES)
@@ -52,10 +54,12 @@ class PythonAgent:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise ConfigError(f"the name of an agent is {self.name!r}", hint="give it some text")
+            raise ConfigError(
+                f"the name of an agent is {shown(self.name)}", hint="give it some text"
+            )
         if not _is_async(self.function):
             raise ConfigError(
-                f"agent {self.name!r} is {self.function!r}, which is no async function",
+                f"agent {shown(self.name)} is {shown(self.function)}, which is no async function",
                 hint="write `async def`, with one parameter for the turn",
             )
 
@@ -277,4 +281,5 @@ def _shown(error: BaseException) -> str:
     except BaseException:  # noqa: BLE001 - whatever an agent's error does when it is shown
         said = "which cannot be shown"
     name = type(error).__name__
-    return plain_text(f"{name}: {said}" if said else name)[:2000]
+    first_line = said.strip().partition("\n")[0]
+    return plain_text(f"{name}: {first_line}" if first_line else name)[:MAX_ERROR_LETTERS]

@@ -18,7 +18,13 @@ import trio
 
 from supervisor.core import events as ev
 from supervisor.core.creation import Message
-from supervisor.core.errors import ConfigError, OutputTooLarge, PermissionDenied, TurnOver
+from supervisor.core.errors import (
+    ConfigError,
+    OutputTooLarge,
+    PermissionDenied,
+    TurnOver,
+    shown,
+)
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.session import Decision, Usage
 
@@ -210,7 +216,7 @@ class Turn:
     async def _put_out(self, kind: TextKind, text: str) -> None:
         self._refuse_if_over()
         if not isinstance(text, str):
-            raise OutputTooLarge(f"{text!r} is no text", hint="say text; str() makes some")
+            raise OutputTooLarge(f"{shown(text)} is no text", hint="say text; str() makes some")
         if text:
             self._office.write_text(self.id, kind, plain_text(text))
         await self._office.wait_for_room()
@@ -332,7 +338,7 @@ class _Question:
 
 def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise ConfigError(f"the input of a tool is {given!r}", hint="give a mapping, or None")
+        raise ConfigError(f"the input of a tool is {shown(given)}", hint="give a mapping, or None")
     made = plain(given)
     assert isinstance(made, dict)
     return made
@@ -340,7 +346,7 @@ def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _some_text(what: str, text: object) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{what} is {text!r}", hint="give some text")
+        raise ConfigError(f"{what} is {shown(text)}", hint="give some text")
     return plain_text(text)
 
 
@@ -370,6 +376,7 @@ def _checked_usage(input_tokens: int, output_tokens: int, cost: float) -> Usage:
     ):
         if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < 2**53:
             raise ConfigError(
-                f"{name} is {value!r}", hint="give what was spent since the last report, 0 or more"
+                f"{name} is {shown(value)}",
+                hint="give what was spent since the last report, 0 or more",
             )
     return Usage(input_tokens, output_tokens, float(cost))

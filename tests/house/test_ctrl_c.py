@@ -21,6 +21,30 @@ async def main():
 trio.run(main)
 """
 
+SESSIONS = """
+import trio, trio.testing, supervisor
+
+@supervisor.agent("busy")
+async def busy(turn):
+    await trio.sleep_forever()
+
+async def main():
+    settings = supervisor.Settings(exit_seconds=3600.0)
+    async with supervisor.open(agents=[busy], settings=settings) as sup:
+        session = await sup.create("busy")
+        await session.send("keep busy")
+        trio.lowlevel.spawn_system_task(say_when_all_wait)
+
+async def say_when_all_wait():
+    await trio.testing.wait_all_tasks_blocked()
+    print("leaving", flush=True)
+
+try:
+    trio.run(main)
+except BaseException as error:
+    print(type(error).__name__)
+"""
+
 
 def test_ctrl_c_that_strikes_in_the_block_itself_waits_for_nobody() -> None:
     """The same program, struck an instant earlier: before it has begun to leave."""
@@ -46,3 +70,18 @@ def test_one_ctrl_c_is_enough_while_a_program_waits_for_its_actors_to_stop() -> 
             program.kill()
 
     assert "KeyboardInterrupt" in errors
+
+
+def test_ctrl_c_comes_out_bare_while_a_program_waits_for_its_sessions_to_end() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SESSIONS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "leaving\n"
+        program.send_signal(signal.SIGINT)
+        try:
+            said, errors = program.communicate(timeout=30)
+        finally:
+            program.kill()
+
+    assert said == "KeyboardInterrupt\n", errors

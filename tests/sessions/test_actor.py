@@ -425,7 +425,7 @@ async def test_a_turn_whose_end_cannot_be_written_has_one_end(
     assert (await session.info()).phase is Phase.IDLE
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("trouble", CRASHES)
 async def test_output_that_cannot_be_written_does_not_end_the_session(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:

@@ -8,10 +8,10 @@ Rule 3: if it is not known whether a commit happened, this incarnation ends, and
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, Final, assert_never, get_args
+from typing import Any, Final, NoReturn, assert_never, get_args
 
 import attrs
 import trio
@@ -34,8 +34,6 @@ from .past import said_in
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .seat import Seat
 from .timers import Timer
-
-logger = logging.getLogger("supervisor")
 
 _RETRY_SECONDS = 0.05
 
@@ -68,6 +66,14 @@ class _Rest:
 
 REST: Final = _Rest()
 REST_AFTER_SECONDS: Final = 1.0
+
+
+@attrs.frozen(eq=False)
+class NotWritten:
+    """Output of an incarnation did not get into the store, so nothing after it will either."""
+
+    by: SessionActor
+    error: Exception
 
 
 class SessionActor(Actor):
@@ -135,6 +141,9 @@ class SessionActor(Actor):
                     self.write_soon()
         elif type(message) is ev.LadderElapsed:
             await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
+        elif type(message) is NotWritten:
+            if message.by is self:
+                self._give_up(message.error)
         elif message is not REST:
             await self._take(message)
         if self._may_rest():
@@ -190,14 +199,18 @@ class SessionActor(Actor):
             kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
         write = Write(self.seat.id, self._epoch, records, step.session, kept, also)
         refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
-        if isinstance(refusal, Fenced):
-            self.seat.fenced = refusal
-            # Somebody else has the session now. This incarnation ends; whoever was waiting for it
-            # calls on the one that the session has then.
-            raise StopActor from refusal
         if refusal is not None:
-            raise refusal
+            self._give_up(refusal)
         return last
+
+    def _give_up(self, error: Exception) -> NoReturn:
+        """What is written is not what is in memory: the next incarnation reads it."""
+        if isinstance(error, Fenced):
+            # Somebody else has the session now. Whoever was waiting for this incarnation calls on
+            # the one that the session has then.
+            self.seat.fenced = error
+            raise StopActor from error
+        raise error
 
     # What comes in ----------------------------------------------------------------------------
 
@@ -408,9 +421,10 @@ class SessionActor(Actor):
                     write = Write(self.seat.id, self._epoch, records)
                     refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
                     if refusal is not None:
-                        return  # the actor's own next commit is refused too, and ends it
+                        raise refusal  # noqa: TRY301 - told as any other trouble
                     log.committed(records[-1].seq)
-        except Exception as error:  # noqa: BLE001 - the actor finds out by its own next commit
-            logger.warning("output of session %s was not written: %s", self.seat.id, error)
+        except Exception as error:  # noqa: BLE001 - it becomes the actor's own
+            with contextlib.suppress(ActorStopped, MailboxFull):  # its next commit finds out too
+                self.ref.tell(NotWritten(self, error), urgent=True)
         finally:
             log.scribe_is_busy = False

@@ -68,6 +68,7 @@ class Watcher:
         # Invariant: at most MAX_UNREAD of them.
         self._new: deque[Record | Delta] = deque()
         self._missed: Gap | None = None
+        self._reading = trio.Lock()
         self._has_begun = False
         self._ended = False
         self._wake: trio.Event | None = None
@@ -100,6 +101,11 @@ class Watcher:
         return self
 
     async def __anext__(self) -> Item:
+        # Whoever reads it with several tasks gets each item once, in one of them.
+        async with self._reading:
+            return await self._next()
+
+    async def _next(self) -> Item:
         if self._read < self._published and not self._old:
             await self._read_old()
         await trio.lowlevel.checkpoint()
@@ -159,6 +165,7 @@ class Everything:
         self.position = after
         self._store = store
         self._is_published = is_published
+        self._reading = trio.Lock()
         self._page: deque[tuple[int, Record]] = deque()
         self._ended = False
         self._news = False
@@ -180,6 +187,10 @@ class Everything:
         return self
 
     async def __anext__(self) -> Record:
+        async with self._reading:
+            return await self._next()
+
+    async def _next(self) -> Record:
         while not self._page:
             self._news = False
             for position, record in await self._store.all_records(after=self.position, limit=_PAGE):

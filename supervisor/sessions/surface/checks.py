@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
@@ -78,18 +77,18 @@ def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str
         return ()
     if not isinstance(given, Sequence) or not all(type(one) is dict for one in given):
         raise InputRefused(f"attachments is {shown(given)}", hint="give a list of dicts")
-    for one in given:
-        if plain(one) != one:
-            raise InputRefused(
-                "an attachment is not plain data",
-                hint="text, finite numbers, lists and dicts; encode bytes, or attach a path",
-            )
-    return tuple(copy.deepcopy(one) for one in given)
+    made = tuple(plain(one) for one in given)
+    if any(copy != one for copy, one in zip(made, given, strict=True)):
+        raise InputRefused(
+            "an attachment is not plain data",
+            hint="text, finite numbers, lists and dicts; encode bytes, or attach a path",
+        )
+    return made  # type: ignore[return-value] # the plain copy of a dict is one
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Tags, or `ConfigError`."""
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
+    if isinstance(tags, str | Mapping) or not isinstance(tags, Iterable):
         raise ConfigError(f"tags is {shown(tags)}", hint="give a list of names")
     return tuple(some_text("a tag", tag) for tag in tags)
 

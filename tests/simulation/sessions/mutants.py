@@ -209,7 +209,7 @@ def whole_turn_hit(patch: Patch) -> None:
     def cancel_call(self: PythonDriver, turn: Any, call: Any) -> None:
         run = self._running(turn)
         if run is not None:
-            run.scope.cancel()  # the fault: more than was named
+            run.cancel("all of it")  # the fault: more than was named
 
     patch.setattr(PythonDriver, "cancel_call", cancel_call)
 
