@@ -68,6 +68,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             )
             await house.tree.open()
             workshop.start_soon(house.timers.run)
+            workshop.start_soon(house.scribe.run)
             with watch_over_the_loop(known.values()):
                 try:
                     yield Supervisor(house)

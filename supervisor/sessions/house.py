@@ -17,6 +17,7 @@ from .clock import Clock
 from .ids import Ids
 from .inbox import Inbox
 from .register import Register
+from .scribe import Scribe
 from .shell.feed import Everything
 from .shell.timers import Timers
 from .tree import Tree
@@ -46,6 +47,7 @@ class House:
         self.ids = Ids()
         self.timers = Timers()
         self.inbox = Inbox()
+        self.scribe = Scribe(writer)
         self.readers: list[Everything] = []
         self.tree = Tree(self)
         self.works = Works(workshop)

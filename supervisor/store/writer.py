@@ -8,6 +8,7 @@ Rule 2: what is asked is written in the order of asking; a claim has its place i
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -28,6 +29,13 @@ class Commit(Ask[SupervisorError | None]):
     """Make this durable; the answer is None, or why it was refused."""
 
     write: Write
+
+
+@attrs.frozen
+class CommitAll(Ask[list[SupervisorError | None]]):
+    """Make these durable, of many sessions; an answer for each."""
+
+    writes: tuple[Write, ...]
 
 
 @attrs.frozen
@@ -56,20 +64,20 @@ class Writer(Actor):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._batch: list[tuple[Write, Later[SupervisorError | None]]] = []
+        self._batch: list[Write] = []
+        # Who is to be told what became of them: so many writes each, in order; None for one alone.
+        self._askers: list[tuple[Later[Any], int | None]] = []
         # Whether a _FLUSH is in the mailbox, behind everything that is in the batch. One that comes
         # when the batch has gone already finds nothing, or the beginning of the next.
         self._flush_is_due = False
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         if type(message) is Commit:
-            later: Later[SupervisorError | None] = Later()
-            self._batch.append((message.write, later))
-            if len(self._batch) >= MAX_BATCH:
-                await self._flush()
-            elif not self._flush_is_due:
-                self._flush_soon()
-            return later
+            self._batch.append(message.write)
+            return await self._answer_later(None)
+        if type(message) is CommitAll:
+            self._batch.extend(message.writes)
+            return await self._answer_later(len(message.writes))
         await self._flush()
         match message:
             case Claim(session_id):
@@ -78,6 +86,15 @@ class Writer(Actor):
                 return await _or_failed(self._store.delete(session_id))
             case _:
                 return None
+
+    async def _answer_later(self, count: int | None) -> Later[Any]:
+        later: Later[Any] = Later()
+        self._askers.append((later, count))
+        if len(self._batch) >= MAX_BATCH:
+            await self._flush()
+        elif not self._flush_is_due:
+            self._flush_soon()
+        return later
 
     async def on_stop(self, _: object) -> None:
         """Whatever was taken in is written, however we end."""
@@ -92,11 +109,12 @@ class Writer(Actor):
 
     async def _flush(self) -> None:
         batch, self._batch = self._batch, []
+        askers, self._askers = self._askers, []
         self._flush_is_due = False
         if batch:
-            answers = await self._store.commit([write for write, _ in batch])
-            for (_, later), answer in zip(batch, answers, strict=True):
-                later.answer(answer)
+            answers = iter(await self._store.commit(batch))
+            for later, count in askers:
+                later.answer(next(answers) if count is None else list(islice(answers, count)))
 
 
 async def _or_failed(work: Awaitable[T]) -> T | Later[T]:

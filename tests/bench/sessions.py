@@ -11,6 +11,7 @@
   LangGraph's is a graph of one node that does nothing with its in-memory checkpointer.
 """
 
+import dataclasses
 import gc
 import statistics
 import subprocess
@@ -44,6 +45,13 @@ NOT_THE_STORE = [
     tracemalloc.Filter(False, "*/store/*"),  # noqa: FBT003 - its own signature
     tracemalloc.Filter(False, tracemalloc.__file__),  # noqa: FBT003
 ]
+
+
+@dataclasses.dataclass
+class Words:
+    """What AutoGen sends: it wants a dataclass."""
+
+    text: str
 
 
 @supervisor.agent("nothing")
@@ -179,7 +187,7 @@ def autogen_round_trips_per_second() -> float:
 
     class Nothing(RoutedAgent):
         @message_handler
-        async def receive(self, message: str, context: MessageContext) -> str:
+        async def receive(self, message: Words, context: MessageContext) -> Words:
             return message
 
     async def main() -> float:
@@ -189,7 +197,7 @@ def autogen_round_trips_per_second() -> float:
 
         async def sender(number: int, count: int) -> None:
             for _ in range(count):
-                await runtime.send_message("go", AgentId("nothing", str(number)))
+                await runtime.send_message(Words("go"), AgentId("nothing", str(number)))
 
         await sender(0, 1)
         begun = time.perf_counter()

@@ -8,13 +8,11 @@ Rule 3: if it is not known whether a commit happened, this incarnation ends, and
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, assert_never, get_args
 
 import attrs
-import trio
 
 from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
 from supervisor.core import effects as do
@@ -28,10 +26,11 @@ from supervisor.drivers.port import Driver
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
 
-from .log import PART_SECONDS, Log
+from .log import Log
 from .office import Office, Reported
 from .past import said_in
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
+from .reports import NotWritten
 from .seat import Seat
 from .timers import Timer
 
@@ -68,14 +67,6 @@ REST: Final = _Rest()
 REST_AFTER_SECONDS: Final = 1.0
 
 
-@attrs.frozen(eq=False)
-class NotWritten:
-    """Output of an incarnation did not get into the store, so nothing after it will either."""
-
-    by: SessionActor
-    error: Exception
-
-
 class SessionActor(Actor):
     """One incarnation. What outlives it is in the seat, and in the store."""
 
@@ -85,7 +76,7 @@ class SessionActor(Actor):
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self._house = seat.house
-        self._epoch = 0
+        self.epoch = 0
         # Invariant: the agent at work, from StartAgent until it left or was told to close.
         self._driver: Driver | None = None
         self._office: Office | None = None
@@ -99,7 +90,7 @@ class SessionActor(Actor):
         if stored is None:
             raise SessionNotFound(f"there is no session {self.seat.id}", hint="list the sessions")
         self.session = stored.row
-        self._epoch = stored.epoch
+        self.epoch = stored.epoch
         self.log = Log(self.seat, stored.last_seq)
         await self._publish_what_is_left(stored.last_seq)
         self.seat.log = self.log
@@ -197,7 +188,7 @@ class SessionActor(Actor):
         kept: Kept | None = None
         if idempotency is not None and isinstance(step.reply, Accepted):
             kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
-        write = Write(self.seat.id, self._epoch, records, step.session, kept, also)
+        write = Write(self.seat.id, self.epoch, records, step.session, kept, also)
         refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
         if refusal is not None:
             self._give_up(refusal)
@@ -399,32 +390,7 @@ class SessionActor(Actor):
 
     def write_soon(self) -> None:
         """There is output: see that it gets to the store in time."""
-        if not self.log.scribe_is_busy:
-            self.log.scribe_is_busy = True
-            self._house.workshop.start_soon(self._write_output)
-
-    async def _write_output(self) -> None:
-        """Write output as long as some comes; what is decided meanwhile takes it along.
-
-        Runs apart from the actor, which may be waiting for a commit of its own.
-        """
-        log = self.log
-        try:
-            while log.has_output:
-                if not log.has_unsent:
-                    log.hurry = trio.Event()
-                    with trio.move_on_after(PART_SECONDS):
-                        await log.hurry.wait()
-                    log.close_part()
-                records = log.take_unsent()
-                if records:
-                    write = Write(self.seat.id, self._epoch, records)
-                    refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
-                    if refusal is not None:
-                        raise refusal  # noqa: TRY301 - told as any other trouble
-                    log.committed(records[-1].seq)
-        except Exception as error:  # noqa: BLE001 - it becomes the actor's own
-            with contextlib.suppress(ActorStopped, MailboxFull):  # its next commit finds out too
-                self.ref.tell(NotWritten(self, error), urgent=True)
-        finally:
-            log.scribe_is_busy = False
+        if self.log.has_unsent:
+            self._house.scribe.write_now(self)
+        else:
+            self._house.scribe.write_later(self)

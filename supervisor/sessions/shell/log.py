@@ -97,10 +97,10 @@ class Log:
         "_unpublished",
         "_unsent",
         "_wait_for_room",
-        "hurry",
+        "is_hurried",
+        "is_noted",
         "last_seq",
         "published",
-        "scribe_is_busy",
     )
 
     def __init__(self, seat: Seat, last_seq: int) -> None:
@@ -117,8 +117,9 @@ class Log:
         self._part: _Part | None = None
         self._backlog = 0
         self._wait_for_room: trio.Event | None = None
-        self.scribe_is_busy = False
-        self.hurry: trio.Event | None = None
+        # Whether the scribe has it on its list, for later and for now.
+        self.is_noted = False
+        self.is_hurried = False
 
     # Decisions ----------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class Log:
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
     ) -> None:
         """Streamed text: merged into a record, and shown to whoever watches at once."""
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
         output = self._grow(turn, size)
         if output is None:
             return
@@ -211,13 +212,13 @@ class Log:
                 output.messages += 1
             self._part = _Part(kind, f"{turn}.{output.parts}", turn, continues=continues)
         part = self._part
-        self._seat.show(Delta(self._seat.id, turn, kind, part.name, part.width, text))
+        if self._seat.is_watched:
+            self._seat.show(Delta(self._seat.id, turn, kind, part.name, part.width, text))
         part.pieces.append(text)
         part.size += size
         part.width += len(text)
         if part.size >= PART_BYTES:
             self.close_part(at)
-            self._hurry_up()
 
     def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         """Another record of the turn's output."""
@@ -232,7 +233,6 @@ class Log:
         if self._output is not None and self._output.turn == turn:
             self.close_part(at)
             self._number(turn, kind, at, body)
-            self._hurry_up()
 
     def hold(self) -> None:
         """A report is on its way to the actor: what is put out now comes after it."""
@@ -293,7 +293,8 @@ class Log:
 
     def close(self) -> None:
         """Nothing will be written any more, so nobody need wait for that."""
-        self._output = self._held = None
+        self._output = self._held = self._part = None
+        self._unsent = []
         self._unpublished = []
         if self._wait_for_room is not None:
             self._wait_for_room.set()
@@ -325,10 +326,6 @@ class Log:
         self._unpublished.append(record)
         if self._output is not None and kind in _BREAKS:
             self._output.last_kind = None
-
-    def _hurry_up(self) -> None:
-        if self.hurry is not None:
-            self.hurry.set()
 
 
 def _size_of(body: object) -> int:

@@ -100,6 +100,11 @@ class Seat:
         """Whether there is a reason to keep it."""
         return bool(self.ref or self.start or self._watchers or self._waits or self.results)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody would see what is shown."""
+        return bool(self._watchers)
+
     # From the actor -----------------------------------------------------------------------
 
     def adopt(self, session: Session) -> None:

@@ -109,7 +109,7 @@ def answered_early(patch: Patch) -> None:
     ) -> int:
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq
-        write = Write(self.seat.id, self._epoch, records, step.session, None, also)
+        write = Write(self.seat.id, self.epoch, records, step.session, None, also)
 
         async def write_later() -> None:
             await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
