@@ -34,12 +34,13 @@ class Plan:
 
 @attrs.frozen
 class Message:
-    """One thing that was said: by whom, what, when, and in which turn."""
+    """One thing that was said: by whom, what, when, in which turn, and if it was steered in."""
 
     role: Literal["user", "agent"]
     text: str
     at: float
     turn_id: str | None = None
+    steered: bool = False
 
 
 def create(

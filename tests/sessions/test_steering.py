@@ -63,9 +63,9 @@ async def test_feed_and_transcript_say_that_it_was_steered(session: Session, sce
         ("user_text", "shorter"),
     ]
     assert {record.turn_id for record in news} == {scene.turn.id}
-    assert [(m.role, m.text) for m in await session.transcript()] == [
-        ("user", "first"),
-        ("user", "shorter"),
+    assert [(m.role, m.text, m.steered) for m in await session.transcript()] == [
+        ("user", "first", False),
+        ("user", "shorter", True),
     ]
 
 

@@ -251,7 +251,7 @@ def take_steering(draft: Draft, event: SteeringTaken) -> None:
             how = "native" if waiting.status == "handed" else "boundary"
             settle(draft, waiting, "steered")
             draft.note("steered", input_id=waiting.id, how=how)
-            draft.note("user_text", text=waiting.text, part=waiting.id)
+            draft.note("user_text", text=waiting.text, part=waiting.id, steered=True)
 
 
 # What waits ------------------------------------------------------------------------------

@@ -56,7 +56,8 @@ class Past:
         self._up_to = record.seq
         match record.kind:
             case "user_text":
-                self._add(Message("user", record.body["text"], record.at, record.turn_id))
+                steered = record.body.get("steered", False)
+                self._add(Message("user", record.body["text"], record.at, record.turn_id, steered))
             case "agent_text" if record.body.get("continues") and self._messages:
                 self._rest.append(record.body["text"])
             case "agent_text":
