@@ -11,7 +11,7 @@ import trio
 import actors
 
 from .config import Settings
-from .core.errors import ConfigError, SessionNotActive, shown
+from .core.errors import ConfigError, shown
 from .drivers.builtin import BUILT_IN
 from .drivers.port import AgentKind, Workshop
 from .drivers.watchdog import watch_over_the_loop
@@ -110,7 +110,7 @@ async def _leave(house: House, *, in_peace: bool) -> None:
             await leave(house, patience_seconds=0.0)
         raise
     finally:
-        house.tree.close(SessionNotActive("the supervisor has left", hint="open it again"))
+        house.tree.close()
         with trio.CancelScope(shield=True):
             await wait_for_zombies(house)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from .facts import Fact, begin, fold
+from .facts import Fact, begin, fold, kind_of_text
 from .ids import SessionId, SessionKey
 from .limits import Limits
 from .permissions import RIGHTS, Permissions, at_root
@@ -50,8 +50,7 @@ def create(
     facts = [Fact("session_created", at, _body(plan))]
     session = begin(session_id, facts[0])
     for message in said:
-        kind: Literal["user_text", "agent_text"] = f"{message.role}_text"  # type: ignore[assignment]
-        fact = Fact(kind, at, {"text": message.text, "part": None})
+        fact = Fact(kind_of_text(message.role), at, {"text": message.text, "part": None})
         facts.append(fact)
         session = fold(session, fact)
     return session, tuple(facts)

@@ -76,6 +76,11 @@ Changes: TypeAlias = dict[str, Any]
 TITLE_LETTERS: Final = 60
 
 
+def kind_of_text(role: Literal["user", "agent"]) -> Literal["user_text", "agent_text"]:
+    """The kind of record that says what somebody said."""
+    return "user_text" if role == "user" else "agent_text"
+
+
 @attrs.frozen
 class Fact:
     """One thing that is now so; a record, before the log gives it its number."""

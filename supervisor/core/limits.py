@@ -29,8 +29,8 @@ def whole(*, least: int, most: int | None = None, optional: bool = False) -> Che
     def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None and optional:
             return
-        is_whole = type(value) is int  # no bool, and no enum's: stored, it would lose its name
-        if not is_whole or not least <= value <= (LARGEST if most is None else most):  # type: ignore[operator]
+        # No bool, and no enum's number: stored, it would lose its name.
+        if type(value) is not int or not least <= value <= (LARGEST if most is None else most):
             bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
             raise _refusal(owner, field, value, f"a whole number {bounds}", optional=optional)
 

@@ -307,6 +307,11 @@ class Session:
         object.__setattr__(copy, "__dict__", {**self.__dict__, **changes})
         return copy
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing happens in it until somebody wants something."""
+        return self.phase in (Phase.SUSPENDED, Phase.STOPPED)
+
     def find_input(self, input_id: InputId) -> Waiting | None:
         """The input of that id, if it is not settled."""
         return next((waiting for waiting in self.inputs if waiting.id == input_id), None)

@@ -6,6 +6,8 @@ import time
 
 import trio
 
+from supervisor.drivers.watchdog import time_is_real
+
 # A wall clock that is further ahead than this was set, or the machine slept.
 _JUMP_SECONDS = 1.0
 # Where time begins for a clock that is not the machine's own (tests, simulations).
@@ -20,8 +22,7 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        # trio has no public name for the clock that it uses when it is given none.
-        self._is_real = type(trio.lowlevel.current_clock()).__name__ == "SystemClock"
+        self._is_real = time_is_real()
         begin = time.time() if self._is_real else _VIRTUAL_EPOCH
         self._offset = begin - trio.current_time()
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import events as ev
-from supervisor.core.session import Phase
 
 if TYPE_CHECKING:
     from .house import House
@@ -80,11 +78,7 @@ def _awake(house: House) -> list[Seat]:
 def _is_held(seat: Seat) -> bool:
     """Whether only a task that will not end keeps it awake."""
     session = seat.session
-    return (
-        session is not None
-        and session.zombie is not None
-        and session.phase in (Phase.SUSPENDED, Phase.STOPPED)
-    )
+    return session is not None and session.zombie is not None and session.is_at_rest
 
 
 async def _wait_until_no_zombies(house: House) -> None:
@@ -95,4 +89,4 @@ async def _wait_until_no_zombies(house: House) -> None:
 
 def _longest_ladder(house: House) -> float:
     ladders = [seat.session.terms.ladder for seat in house.tree.live() if seat.session is not None]
-    return max((ladder.total_seconds for ladder in ladders), default=0.0) or math.ulp(1.0)
+    return max((ladder.total_seconds for ladder in ladders), default=0.0)

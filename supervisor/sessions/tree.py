@@ -47,9 +47,9 @@ RESTART: Final = RestartPolicy(
 SHUTDOWN_SECONDS: Final = 5.0
 # How many incarnations of a session may end under a request before its sender hears of it.
 TRIES: Final = 5
-# What brings a stopped session back.
 _RETRY_SECONDS: Final = 0.01
 _PAGE: Final = 500
+# What brings a stopped session back.
 _REVIVING: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
 
@@ -129,8 +129,8 @@ class Tree:
         """Wait for the next step of the session's way to its rest: up, at rest, gone."""
         if seat.start is not None:
             await seat.start.done.wait()
-        elif seat.session is not None and not _is_at_rest(seat.session):
-            await self.wait_until(seat.id, _is_at_rest)
+        elif seat.session is not None and not seat.session.is_at_rest:
+            await self.wait_until(seat.id, lambda session: session.is_at_rest)
         elif seat.ref is not None:
             await self.wait_over(seat.ref)
 
@@ -190,11 +190,11 @@ class Tree:
         seat.vacate(error)
         self.let_go(seat)
 
-    def close(self, error: SupervisorError) -> None:
+    def close(self) -> None:
         """Nothing is answered any more, and nobody is left waiting."""
         self.is_leaving = self.is_closed = True
         for seat in list(self._seats.values()):
-            seat.close(error)
+            seat.close(has_left())
         for reader in self._house.readers:
             reader.end()
 
@@ -376,10 +376,6 @@ class Tree:
 def _has_stopped(session: Session) -> bool:
     """Whether a stop that was asked for is done; if somebody has resumed it since, it was."""
     return session.phase is Phase.STOPPED or session.stopping is None
-
-
-def _is_at_rest(session: Session) -> bool:
-    return session.phase in (Phase.SUSPENDED, Phase.STOPPED)
 
 
 def _value(reply: Reply | None) -> Receipt | InterruptReport | UnderWay | None:

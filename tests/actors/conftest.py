@@ -6,35 +6,18 @@ a deadlock fails the test with the names of those who wait.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-import trio
 
 from actors import Group, open_actors
-from actors.testing import VirtualClock
 from tests.actors.cast import Diary
-
-Result = TypeVar("Result")
-
-
-def run_in_virtual_time(
-    main: Callable[[], Awaitable[Result]],
-    *,
-    clock: trio.abc.Clock | None,
-    instruments: Sequence[trio.abc.Instrument],
-) -> Result:
-    return trio.run(main, clock=clock or VirtualClock(), instruments=instruments)
+from tests.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.parent == here and inspect.iscoroutinefunction(getattr(item, "obj", None)):
-            item.add_marker(pytest.mark.trio(run=run_in_virtual_time))
+    use_virtual_time(items, Path(__file__).parent)
 
 
 @pytest.fixture

@@ -5,20 +5,17 @@ A new store joins `STORES` with one line and inherits the whole contract.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pytest
-import trio
 
-from actors.testing import VirtualClock
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Store
+from tests.virtual_time import use_virtual_time
 
-Result = TypeVar("Result")
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 
 
@@ -37,17 +34,5 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
         yield opened
 
 
-def run_in_virtual_time(
-    main: Callable[[], Awaitable[Result]],
-    *,
-    clock: trio.abc.Clock | None,
-    instruments: Sequence[trio.abc.Instrument],
-) -> Result:
-    return trio.run(main, clock=clock or VirtualClock(), instruments=instruments)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.parent == here and inspect.iscoroutinefunction(getattr(item, "obj", None)):
-            item.add_marker(pytest.mark.trio(run=run_in_virtual_time))
+    use_virtual_time(items, Path(__file__).parent)

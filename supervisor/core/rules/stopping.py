@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import attrs
 
 from supervisor.core.effects import CloseAgent, StartAgent
@@ -20,6 +18,7 @@ from supervisor.core.events import (
     StopRequested,
     UnarchiveRequested,
 )
+from supervisor.core.facts import kind_of_text
 from supervisor.core.step import Draft
 
 from .door import refuse_archived, refused, text_problem
@@ -127,10 +126,7 @@ def append(draft: Draft, event: MessageAppended) -> None:
     if draft.session.archived:
         refuse_archived(draft)
     elif not refused(draft, text_problem(draft.session, event.text)):
-        kind: Literal["user_text", "agent_text"] = (
-            "user_text" if event.role == "user" else "agent_text"
-        )
-        draft.note(kind, text=event.text, part=None)
+        draft.note(kind_of_text(event.role), text=event.text, part=None)
         draft.accept()
 
 

@@ -17,12 +17,13 @@ import attrs
 from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
-from supervisor.core.errors import Fenced, SessionNotFound
+from supervisor.core.errors import Fenced
 from supervisor.core.ids import RequestId
-from supervisor.core.session import Failure, Phase, Session
+from supervisor.core.session import Failure, Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.drivers.port import Driver
+from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
 
@@ -88,7 +89,7 @@ class SessionActor(Actor):
     async def on_start(self) -> None:
         stored = await self._house.writer.ask(Claim(self.seat.id), timeout_seconds=math.inf)
         if stored is None:
-            raise SessionNotFound(f"there is no session {self.seat.id}", hint="list the sessions")
+            raise not_found(self.seat.id)
         self.session = stored.row
         self.epoch = stored.epoch
         self.log = Log(self.seat, stored.last_seq)
@@ -258,7 +259,7 @@ class SessionActor(Actor):
 
     def _may_rest(self) -> bool:
         return (
-            self.session.phase in (Phase.SUSPENDED, Phase.STOPPED)
+            self.session.is_at_rest
             and self._driver is None
             and not self._closing
             and self.session.zombie is None

@@ -17,7 +17,7 @@ from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info, info_of
 from supervisor.core.limits import Limits
 from supervisor.core.records import Record
-from supervisor.core.session import PermissionRule, WhenBusy
+from supervisor.core.session import PermissionRule, Phase, WhenBusy
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
 from supervisor.drivers.plain import plain
@@ -134,7 +134,7 @@ class Session:
                     hint="the receipt of send() has the id",
                 )
             settle_from_records(pending, records)
-            if row.phase == "stopped":
+            if row.phase is Phase.STOPPED:
                 pending.held_by(row)
             return await pending.wait()
 
@@ -272,7 +272,7 @@ class Session:
     async def wait_stopped(self) -> Info:
         """Wait until it has stopped."""
         self._refuse_from_inside("wait_stopped()", "return, and it can stop")
-        await self._house.tree.wait_until(self.id, lambda session: session.phase == "stopped")
+        await self._house.tree.wait_until(self.id, lambda session: session.phase is Phase.STOPPED)
         return await self.info()
 
     async def resume(self) -> None:
