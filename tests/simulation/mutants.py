@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import attrs
 import pytest
 import trio
 from trio.lowlevel import checkpoint
@@ -28,9 +27,9 @@ from actors._mailbox import NOTHING, Mailbox
 from actors._message import Question, Timeouts
 from actors._recovery import Recovery
 from actors._supervisor import Supervisor
+from tests.simulation.finding import Mutant
 
 from .attacks import (
-    Attack,
     crowd_a_mailbox,
     shake_a_group,
     shake_a_tree,
@@ -43,20 +42,6 @@ from .attacks import (
 from .player import Answer
 
 Patch = pytest.MonkeyPatch
-
-
-@attrs.frozen
-class Mutant:
-    """One planted fault: its name, what it breaks, who should find it, and by which words.
-
-    Any failure is a find, but only the right words show that the right promise was checked.
-    """
-
-    name: str
-    breaks: str
-    found_by: Attack
-    says: str
-    plant: Callable[[Patch], None]
 
 
 # Messages -------------------------------------------------------------------------------

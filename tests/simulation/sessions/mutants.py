@@ -10,7 +10,7 @@ Rule 3: a fault that touches what no longer exists fails loudly; it is then writ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -32,9 +32,9 @@ from supervisor.sessions.shell.seat import Seat
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
 from supervisor.store.writer import Commit
+from tests.simulation.finding import Mutant
 
 from .attacks import (
-    Attack,
     ask_people,
     kill_agents,
     point_at_turns,
@@ -45,20 +45,6 @@ from .attacks import (
 )
 
 Patch = pytest.MonkeyPatch
-
-
-@attrs.frozen
-class Mutant:
-    """One planted fault: its name, what it breaks, who should find it, and by which words.
-
-    Any failure is a find, but only the right words show that the right promise was checked.
-    """
-
-    name: str
-    breaks: str
-    found_by: Attack
-    says: str
-    plant: Callable[[Patch], None]
 
 
 # The store ------------------------------------------------------------------------------

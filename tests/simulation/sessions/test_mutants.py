@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.finding import first_seed_that_shows
+from tests.simulation.finding import Mutant, first_seed_that_shows
 
-from .mutants import MUTANTS, Mutant
+from .mutants import MUTANTS
 
 SCHEDULES = 600
 
@@ -17,7 +17,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     mutant.plant(monkeypatch)
 
-    seed = first_seed_that_shows(mutant.found_by, mutant.says, schedules=SCHEDULES)
+    seed = first_seed_that_shows(mutant, schedules=SCHEDULES)
 
     assert seed is not None, f"{mutant.name} ({mutant.breaks}): missed {SCHEDULES} times"
     record_property("seed", seed)
