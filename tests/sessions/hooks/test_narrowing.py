@@ -1,0 +1,139 @@
+"""Hooks may narrow, never widen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from supervisor import Limits, Permissions
+from supervisor.sessions.hooks import BlockingPoint, Change, Denied, Deny, Hooks, Stop
+from tests.sessions.hooks.asking import DATA, ask
+
+GIVEN = Permissions(tools=["bash", "read"], mode="approve_reads")
+
+
+async def changed(hooks: Hooks, point: BlockingPoint, given: object, **change: object) -> object:
+    """What is taken of a hook's change of one field."""
+    ((name, value),) = change.items()
+    hooks.add(point, lambda _: Change(**{name: value}), required=True)
+    return (await ask(hooks, point, **{name: given}))[name]
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [
+        (Permissions(), GIVEN),
+        (Permissions(tools=["read"]), Permissions(tools=["read"], mode="approve_reads")),
+        (Permissions(tools=[]), Permissions(tools=[], mode="approve_reads")),
+        (
+            Permissions(skills=["sing"], mode="deny_all"),
+            Permissions(tools=["bash", "read"], skills=["sing"], mode="deny_all"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("point", ["spawn_before", "session_create"])
+async def test_fewer_rights_are_taken_and_what_is_left_out_stays_as_it_was(
+    hooks: Hooks, point: BlockingPoint, asked: Permissions, taken: Permissions
+) -> None:
+    assert await changed(hooks, point, GIVEN, permissions=asked) == taken
+
+
+@pytest.mark.parametrize(
+    "wider",
+    [Permissions(tools=["read", "write"]), Permissions(mode="approve_all")],
+    ids=["another tool", "a wider mode"],
+)
+@pytest.mark.parametrize("point", ["spawn_before", "session_create"])
+async def test_more_rights_are_a_failure_of_the_hook(
+    hooks: Hooks, point: BlockingPoint, wider: Permissions
+) -> None:
+    with pytest.raises(Denied, match=r"failed: it would widen permissions$"):
+        await changed(hooks, point, GIVEN, permissions=wider)
+
+
+async def test_the_next_hook_cannot_give_back_what_one_has_taken(hooks: Hooks) -> None:
+    hooks.add("spawn_before", lambda _: Change(permissions=Permissions(tools=["read"])))
+    hooks.add("spawn_before", lambda _: Change(permissions=GIVEN), required=True)
+
+    with pytest.raises(Denied, match="widen"):
+        await ask(hooks, "spawn_before", permissions=GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"), [(60.0, 59.5), (60.0, 60.0), (60.0, 1), (None, 3600.0), (None, None)]
+)
+@pytest.mark.parametrize("point", ["spawn_before", "input_submitted"])
+async def test_less_time_is_taken(
+    hooks: Hooks, point: BlockingPoint, given: float | None, asked: float | None
+) -> None:
+    assert await changed(hooks, point, given, ttl_seconds=asked) == asked
+
+
+@pytest.mark.parametrize("asked", [60.5, 61, None])
+@pytest.mark.parametrize("point", ["spawn_before", "input_submitted"])
+async def test_more_time_is_a_failure_of_the_hook(
+    hooks: Hooks, point: BlockingPoint, asked: float | None
+) -> None:
+    with pytest.raises(Denied, match="it would widen ttl_seconds"):
+        await changed(hooks, point, 60.0, ttl_seconds=asked)
+
+
+@pytest.mark.parametrize("rubbish", [0, -1, math.nan, math.inf, "5", True, [5]])
+@pytest.mark.parametrize("given", [None, 60.0])
+async def test_what_is_no_time_is_a_failure_of_the_hook(
+    hooks: Hooks, given: float | None, rubbish: object
+) -> None:
+    with pytest.raises(Denied, match="refused: input_refused"):
+        await changed(hooks, "spawn_before", given, ttl_seconds=rubbish)
+
+
+async def test_lower_limits_are_taken(hooks: Hooks) -> None:
+    lower = Limits(max_children=1, tokens=1000)
+
+    assert await changed(hooks, "session_create", Limits(), limits=lower) == lower
+
+
+@pytest.mark.parametrize(
+    "higher", [Limits(max_children=6, tokens=10), Limits(), Limits(tokens=1001)]
+)
+async def test_a_higher_limit_is_a_failure_of_the_hook(hooks: Hooks, higher: Limits) -> None:
+    with pytest.raises(Denied, match="it would widen limits"):
+        await changed(hooks, "session_create", Limits(tokens=1000), limits=higher)
+
+
+@pytest.mark.parametrize("field", ["permissions", "limits", "tags", "custom", "title", "name"])
+async def test_rubbish_is_a_failure_of_the_hook(hooks: Hooks, field: str) -> None:
+    rubbish: dict[str, Any] = {field: 7}
+
+    with pytest.raises(Denied, match=f"{field} to what was refused: config_error"):
+        await changed(hooks, "session_create", DATA["session_create"][field], **rubbish)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "taken"),
+    [
+        ("title", "a better one", "a better one"),
+        ("tags", ["a", "b"], ("a", "b")),
+        ("custom", {"team": "blue"}, {"team": "blue"}),
+    ],
+)
+async def test_what_a_session_is_called_may_be_changed(
+    hooks: Hooks, field: str, value: object, taken: object
+) -> None:
+    assert await changed(hooks, "session_create", None, **{field: value}) == taken
+
+
+@pytest.mark.parametrize("field", [*DATA["permission"]])
+async def test_of_a_request_for_permission_nothing_can_be_changed(hooks: Hooks, field: str) -> None:
+    with pytest.raises(Denied, match=f"it would change '{field}'"):
+        await changed(hooks, "permission", DATA["permission"][field], **{field: "allow_once"})
+
+
+@pytest.mark.parametrize("answer", [Deny("no"), Stop("no")])
+async def test_a_request_for_permission_can_be_refused(hooks: Hooks, answer: Deny | Stop) -> None:
+    hooks.add("permission", lambda _: answer)
+
+    with pytest.raises(Denied, match="no"):
+        await ask(hooks, "permission")

@@ -1,0 +1,158 @@
+"""Hooks that lead to hooks: that ends somewhere."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from actors.testing import settle
+from supervisor.drivers.port import Workshop
+from supervisor.sessions.hooks import MAX_NESTING, Denied, HookEvent, Hooks
+from supervisor.sessions.hooks.run import path_of_hooks
+from tests.sessions.hooks.asking import ask, notify, saying
+
+
+async def test_hooks_that_lead_to_hooks_are_denied_beyond_a_depth(hooks: Hooks) -> None:
+    runs: list[str] = []
+    reasons: list[str] = []
+
+    async def echo(_: HookEvent) -> None:
+        runs.append("run")
+        try:
+            await ask(hooks)
+        except Denied as denied:
+            reasons.append(f"{denied.hook}: {denied.reason}")
+
+    hooks.add("prompt_assembled", echo)
+    await ask(hooks)
+
+    assert len(runs) == MAX_NESTING
+    assert reasons == ["echo: hooks lead to hooks more than 4 deep: echo > echo > echo > echo"]
+
+
+async def test_where_nobody_is_asked_depth_does_not_matter(hooks: Hooks) -> None:
+    answers: list[object] = []
+
+    async def deeper(event: HookEvent) -> None:
+        depth = event.data["text"]
+        if len(depth) < MAX_NESTING:
+            await ask(hooks, text=depth + "x")
+        else:
+            answers.append((await ask(hooks, "turn_start"))["text"])
+
+    hooks.add("prompt_assembled", deeper, required=True)
+    await ask(hooks, text="x")
+
+    assert answers == ["hello"]
+
+
+async def test_one_after_the_other_is_not_one_inside_the_other(hooks: Hooks) -> None:
+    said: list[str] = []
+    hooks.add("prompt_assembled", saying("asked", said))
+
+    for _ in range(MAX_NESTING + 2):
+        await ask(hooks)
+
+    assert len(said) == MAX_NESTING + 2
+
+
+async def test_what_a_hook_started_and_outlives_it_is_not_inside_it_any_more(
+    hooks: Hooks, nursery: trio.Nursery
+) -> None:
+    """As a session does which a hook has made, whose hook makes the next one, and so on."""
+    generations: list[int] = []
+
+    async def life(number: int) -> None:
+        await trio.sleep(1.0)
+        await ask(hooks, text=str(number))
+
+    def beget(event: HookEvent) -> None:
+        number = int(event.data["text"])
+        generations.append(number)
+        if number < 3 * MAX_NESTING:
+            nursery.start_soon(life, number + 1)
+
+    hooks.add("prompt_assembled", beget, required=True)
+    await ask(hooks, text="1")
+    await trio.sleep(100.0)
+
+    assert generations == list(range(1, 3 * MAX_NESTING + 1))
+
+
+async def test_what_an_inner_hook_started_is_inside_the_outer_one_while_that_runs(
+    hooks: Hooks, nursery: trio.Nursery
+) -> None:
+    paths: list[tuple[str, ...]] = []
+
+    async def outlive() -> None:
+        for _ in range(3):
+            paths.append(path_of_hooks())
+            await trio.sleep(1.5)
+
+    async def inner(_: HookEvent) -> None:
+        nursery.start_soon(outlive)
+        await trio.sleep(1.0)
+
+    async def outer(_: HookEvent) -> None:
+        await ask(hooks, "turn_start")
+        await trio.sleep(1.0)
+
+    hooks.add("prompt_assembled", outer)
+    hooks.add("turn_start", inner)
+    await ask(hooks)
+    await trio.sleep(10.0)
+
+    assert paths == [("outer", "inner"), ("outer",), ()]
+
+
+async def test_observers_that_lead_to_news_are_not_told_beyond_a_depth(
+    told: Hooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[HookEvent] = []
+
+    def echo(event: HookEvent) -> None:
+        seen.append(event)
+        notify(told)
+
+    told.add("turn_end", echo)
+    notify(told)
+    await settle()
+
+    assert len(seen) == MAX_NESTING
+    (line,) = caplog.messages
+    assert line.startswith("observers of turn_end were not told: hooks lead to hooks")
+
+
+async def test_observers_count_the_hooks_by_whose_doing_it_happened(
+    told: Hooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: list[str] = []
+
+    async def deeper(event: HookEvent) -> None:
+        notify(told)
+        if len(event.data["text"]) < MAX_NESTING:
+            await ask(told, text=event.data["text"] + "x")
+
+    told.add("turn_end", saying("told", said))
+    told.add("prompt_assembled", deeper)
+    await ask(told, text="x")
+    await settle()
+
+    assert len(said) == MAX_NESTING - 1
+    assert len(caplog.messages) == 1
+
+
+async def test_hooks_of_two_supervisors_are_still_hooks_inside_hooks(workshop: Workshop) -> None:
+    one, other = Hooks(workshop), Hooks(workshop)
+    depths: list[int] = []
+
+    async def pass_on(_: HookEvent) -> None:
+        depths.append(len(depths))
+        await ask(other if len(depths) % 2 else one)
+
+    one.add("prompt_assembled", pass_on, required=True)
+    other.add("prompt_assembled", pass_on)
+
+    await ask(one)
+
+    assert len(depths) == MAX_NESTING
