@@ -12,9 +12,9 @@ import attrs
 
 from .core.errors import ConfigError, shown
 from .core.limits import Ladder, Limits, Restart, number, one_of, whole
+from .core.session import OnStall
 
 SteerFallback: TypeAlias = Literal["queue", "interrupt"]
-OnStall: TypeAlias = Literal["notify", "interrupt", "restart", "stop"]
 
 
 def _a(kind: type) -> Any:  # noqa: ANN401 - what attrs takes as a validator
@@ -44,6 +44,7 @@ class Settings:
     turn_deadline_seconds: float | None = attrs.field(
         default=None, validator=number(least=0.0, optional=True)
     )
+    answers_for_children: bool = attrs.field(default=False, validator=_a(bool))
     suspend_after_seconds: float = attrs.field(
         default=900.0, validator=number(least=0.0, finite=False)
     )

@@ -17,6 +17,7 @@ from .drivers.port import AgentKind, Workshop
 from .drivers.watchdog import watch_over_the_loop
 from .sessions.house import House
 from .sessions.leaving import leave, wait_for_zombies
+from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
 from .store.memory import MemoryStore
 from .store.writer import Writer
@@ -65,10 +66,12 @@ async def open(  # noqa: A001 - its public name is supervisor.open
                 writer=writer,
                 system=system,
                 workshop=workshop,
+                make_handle=Session,
             )
             await house.tree.open()
             workshop.start_soon(house.timers.run)
             workshop.start_soon(house.scribe.run)
+            workshop.start_soon(house.pulse.run)
             with watch_over_the_loop(known.values()):
                 try:
                     yield Supervisor(house)

@@ -18,7 +18,7 @@ NUMBERS = [
     if "int" in str(field.type) or "float" in str(field.type)
 ]
 WORDS = [(Settings, "steer_fallback"), (Settings, "on_stall"), (Restart, "policy")]
-PARTS = ["limits", "restart", "ladder"]
+PARTS = ["limits", "restart", "ladder", "answers_for_children"]
 
 
 def test_every_field_is_a_number_a_word_or_a_part() -> None:

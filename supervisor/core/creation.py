@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from .facts import Fact, begin, fold, kind_of_text
-from .ids import SessionId, SessionKey
+from .ids import InputId, SessionId, SessionKey
 from .limits import Limits
 from .permissions import RIGHTS, Permissions, at_root
 from .session import Kind, Lineage, Session, Terms
@@ -28,8 +28,16 @@ class Plan:
     workspace: str | None = None
     lineage: Lineage = Lineage()
     terms: Terms = Terms()
-    limits: Limits = Limits()
+    limits: Limits | None = Limits()  # None: those of its parent
     permissions: Permissions = Permissions()
+
+
+@attrs.frozen
+class Errand:
+    """The text that a child is spawned with: its first input, accepted as it begins."""
+
+    input_id: InputId
+    text: str
 
 
 @attrs.frozen
@@ -44,7 +52,12 @@ class Message:
 
 
 def create(
-    session_id: SessionId, plan: Plan, *, at: float, said: Iterable[Message] = ()
+    session_id: SessionId,
+    plan: Plan,
+    *,
+    at: float,
+    said: Iterable[Message] = (),
+    errand: Errand | None = None,
 ) -> tuple[Session, tuple[Fact, ...]]:
     """A session in its first phase, and the facts that make it; `said` is what a fork brings."""
     facts = [Fact("session_created", at, _body(plan))]
@@ -53,22 +66,42 @@ def create(
         fact = Fact(kind_of_text(message.role), at, {"text": message.text, "part": None})
         facts.append(fact)
         session = fold(session, fact)
+    if errand is not None:
+        fact = Fact("input_accepted", at, _accepted(errand))
+        facts.append(fact)
+        session = fold(session, fact)
     return session, tuple(facts)
 
 
-def plan_of(session: Session) -> Plan:
-    """The plan by which a session like this one would be made; a key it must find for itself."""
+def _accepted(errand: Errand) -> dict[str, Any]:
+    return {
+        "input_id": errand.input_id,
+        "text": errand.text,
+        "when_busy": "queue",
+        "number": 1,
+        "source": "parent",
+        "generation": 0,
+        "expires_at": None,
+        "attachments": [],
+        "replacement": False,
+    }
+
+
+def plan_of(session: Session, limits: Limits) -> Plan:
+    """The plan by which a session like this one would be made, as a root of its own.
+
+    A key it must find for itself, and its parent's places are not for whoever copies a child.
+    """
     return Plan(
         agent=session.agent_name,
-        kind=session.kind,
+        kind="user" if session.kind == "spawned" else session.kind,
         name=session.name,
         title=session.title,
         tags=session.tags,
         custom=session.custom,
         workspace=session.workspace,
-        lineage=session.lineage,
         terms=session.terms,
-        limits=session.limits,
+        limits=limits,
         permissions=session.permissions,
     )
 
@@ -86,7 +119,7 @@ def _body(plan: Plan) -> dict[str, Any]:
         "workspace": plan.workspace,
         "lineage": attrs.asdict(plan.lineage),
         "terms": attrs.asdict(plan.terms),
-        "limits": attrs.asdict(plan.limits),
+        "limits": None if plan.limits is None else attrs.asdict(plan.limits),
         "permissions": {
             **{right: _listed(getattr(granted, right)) for right in RIGHTS},
             "mode": granted.mode,

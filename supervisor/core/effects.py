@@ -13,7 +13,7 @@ import attrs
 from .ids import CallId, InputId, RequestId, TurnId
 from .session import Decision, LadderStep
 
-TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry"]
+TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry", "silence", "deadline"]
 
 
 @attrs.frozen
@@ -79,6 +79,11 @@ class AnswerRequest:
 
 
 @attrs.frozen
+class StopDependents:
+    """Have every child that lives with this session stop, the youngest first."""
+
+
+@attrs.frozen
 class SetTimer:
     """(Re)set a timer of the session; the event it leads to names what it was set for."""
 
@@ -107,6 +112,7 @@ Effect: TypeAlias = (
     | OfferSteering
     | WithdrawSteering
     | AnswerRequest
+    | StopDependents
     | SetTimer
     | SetRequestTimer
     | ClearTimer

@@ -3,6 +3,7 @@
 Rule 1: every event says when it happened (`at`, wall seconds) and brings one id that nobody has
         used yet (`fresh`), in case a turn begins because of it: the core has no clock, no dice.
 Rule 2: what a driver reports names its turn, so that late news can be told from news.
+Rule 3: what only the tree knows comes along too (`situation`), true at the instant of the decision.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
-from .ids import CallId, InputId, RequestId, TurnId
+from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import Limits
 from .session import (
     Agent,
@@ -20,11 +21,16 @@ from .session import (
     Decision,
     Failure,
     LadderStep,
+    Lifetime,
+    OnEnd,
     Outcome,
+    Silence,
     Source,
+    Spending,
     Usage,
     WhenBusy,
 )
+from .tree.situation import ALONE, Situation
 
 
 @attrs.frozen(kw_only=True)
@@ -33,6 +39,7 @@ class Happened:
 
     at: float
     fresh: TurnId
+    situation: Situation = ALONE
 
 
 @attrs.frozen
@@ -159,11 +166,34 @@ class DetailsChanged(Asked):
 class RequestAnswered(Asked):
     request: RequestId
     decision: Decision
+    by: Literal["person", "parent"] = "person"
 
 
 @attrs.frozen(kw_only=True)
 class RuleRemoved(Asked):
     rule: RequestId
+
+
+@attrs.frozen(kw_only=True)
+class ChildAdmitted(Asked):
+    """There is room for a child, and it is reserved; in the same commit the child begins."""
+
+    child: SessionId
+    agent: str
+    text: str
+    name: str | None = None
+    role: str | None = None
+    lifetime: Lifetime = "with_parent"
+    on_end: OnEnd = "tell"
+
+
+@attrs.frozen(kw_only=True)
+class ChildDeleted(Asked):
+    """Nothing is left of a child but what it has spent, and that it once was."""
+
+    child: SessionId
+    spent: Spending
+    spawns: int
 
 
 # From the driver -------------------------------------------------------------------------
@@ -235,6 +265,7 @@ class PermissionAsked(Happened):
     inside_workspace: bool = False
     input: Mapping[str, object] | None = None
     options: tuple[Decision, ...] = get_args(Decision)
+    denied_by: str | None = None  # the hook that will not have it
 
 
 @attrs.frozen(kw_only=True)
@@ -249,7 +280,39 @@ class UsageReported(Happened):
     usage: Usage
 
 
+@attrs.frozen(kw_only=True)
+class NewsTaken(Happened):
+    """The agent has read so much of the news of its children, from the first on."""
+
+    turn: TurnId
+    read: int
+
+
+@attrs.frozen(kw_only=True)
+class ProgressMade(Happened):
+    """The turn goes on, after it was said to be quiet or stalled."""
+
+    turn: TurnId
+
+
 # From timers -----------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class SilenceNoticed(Happened):
+    """There was no progress for so long; what the turn waits for, and since when."""
+
+    turn: TurnId
+    level: Silence
+    waits_for: str
+    detail: str | None
+    since: float
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class DeadlineElapsed(Happened):
+    turn: TurnId
 
 
 @attrs.frozen(kw_only=True)
@@ -277,6 +340,52 @@ class IdleElapsed(Happened):
 @attrs.frozen(kw_only=True)
 class BackoffElapsed(Happened):
     pass
+
+
+# From the tree ---------------------------------------------------------------------------
+
+NewsKind: TypeAlias = Literal["started", "done", "over"]
+
+
+@attrs.frozen(kw_only=True)
+class ChildNews:
+    """What became of a child: it began (again), did what it was spawned for, or is over."""
+
+    what: NewsKind
+    child: SessionId
+    agent: str
+    name: str | None
+    role: str | None
+    on_end: OnEnd
+    outcome: Outcome | None = None
+    text: str = ""
+    reason: str | None = None
+    detail: str | None = None
+    failed: bool = False
+    # Whether how its errand ended was told before.
+    was_done: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class FamilyChanged(Happened):
+    """Something is different around the session: see its situation, and what children did.
+
+    `input` is an id that nobody has used, in case the news begins a turn.
+    """
+
+    input: InputId
+    news: tuple[ChildNews, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ChildRefused(Happened):
+    """A child was not admitted."""
+
+    agent: str
+    limit: str
+    used: float | None
+    allowed: float | None
+    detail: str
 
 
 # From the shell --------------------------------------------------------------------------
@@ -324,6 +433,8 @@ Event: TypeAlias = (
     | DetailsChanged
     | RequestAnswered
     | RuleRemoved
+    | ChildAdmitted
+    | ChildDeleted
     | AgentAttached
     | AgentStartFailed
     | AgentClosed
@@ -335,6 +446,12 @@ Event: TypeAlias = (
     | PermissionAsked
     | SteeringTaken
     | UsageReported
+    | NewsTaken
+    | ProgressMade
+    | SilenceNoticed
+    | DeadlineElapsed
+    | FamilyChanged
+    | ChildRefused
     | LadderElapsed
     | InputsExpired
     | RequestTimedOut

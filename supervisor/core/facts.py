@@ -29,6 +29,7 @@ from .session import (
     Phase,
     Request,
     Session,
+    Spending,
     Stopping,
     Terms,
     Turn,
@@ -61,6 +62,12 @@ DecidedKind: TypeAlias = Literal[
     "usage",
     "steered",
     "interrupted",
+    "child_started",
+    "child_ended",
+    "spawn_refused",
+    "quiet",
+    "stalled",
+    "progress_resumed",
     "agent_restarting",
     "turn_ended",
 ]
@@ -74,6 +81,8 @@ Body: TypeAlias = Mapping[str, Any]
 Changes: TypeAlias = dict[str, Any]
 
 TITLE_LETTERS: Final = 60
+# So much of what a child said last is told to its parent; the rest is in the child's own records.
+NEWS_LETTERS: Final = 2000
 
 
 def kind_of_text(role: Literal["user", "agent"]) -> Literal["user_text", "agent_text"]:
@@ -110,7 +119,7 @@ def begin(session_id: SessionId, created: Fact) -> Session:
         workspace=body["workspace"],
         lineage=Lineage(**body["lineage"]),
         terms=Terms(**terms),
-        limits=Limits(**body["limits"]),
+        limits=None if body["limits"] is None else Limits(**body["limits"]),
         permissions=Permissions(**body["permissions"]),
         created_at=created.at,
         updated_at=created.at,
@@ -129,7 +138,7 @@ def fold(session: Session, fact: Fact) -> Session:
 # One function for each kind: what it changes, None where it changes nothing at all ------------
 
 
-def _changed(_: Session, body: Body, __: Fact) -> Changes:
+def _changed(session: Session, body: Body, __: Fact) -> Changes:
     changes: Changes = {
         name: body[name]
         for name in ("title", "custom", "epoch", "zombie", "leaving")
@@ -142,10 +151,27 @@ def _changed(_: Session, body: Body, __: Fact) -> Changes:
     if "agent_gone" in body:
         changes["agent"] = None
     if "stopping" in body:
-        changes["stopping"] = Stopping(**body["stopping"])
+        changes["stopping"] = _stopping(body["stopping"])
         if not body["stopping"]["after_turn"]:
             changes["phase"] = Phase.STOPPING
+    if "verdict" in body:
+        changes["turn"] = _in_turn(
+            session, lambda turn: attrs.evolve(turn, verdict=body["verdict"])
+        )
+    if "news_read" in body:
+        changes["family"] = attrs.evolve(session.family, news_read=body["news_read"])
+    if "deleted" in body:
+        changes["family"] = attrs.evolve(
+            session.family,
+            deleted=session.family.deleted + Spending(**body["deleted"]["spent"]),
+            deleted_spawns=session.family.deleted_spawns + body["deleted"]["spawns"],
+        )
     return changes
+
+
+def _stopping(body: Body) -> Stopping:
+    failure = body["failure"]
+    return Stopping(**{**body, "failure": None if failure is None else Failure(**failure)})
 
 
 def _started(_: Session, __: Body, ___: Fact) -> Changes:
@@ -228,7 +254,13 @@ def _input_changed(session: Session, body: Body, _: Fact) -> Changes:
 
 def _settled(session: Session, body: Body, _: Fact) -> Changes:
     settled = body["input_id"]
-    return {"inputs": tuple(waiting for waiting in session.inputs if waiting.id != settled)}
+    changes: Changes = {
+        "inputs": tuple(waiting for waiting in session.inputs if waiting.id != settled)
+    }
+    if settled == session.lineage.input and body["outcome"] not in ("delivered", "steered"):
+        # It will never run, which is also an end of what the session was spawned for.
+        changes["family"] = attrs.evolve(session.family, outcome="interrupted")
+    return changes
 
 
 def _generation_raised(_: Session, body: Body, __: Fact) -> Changes:
@@ -336,6 +368,35 @@ def _interrupted(session: Session, body: Body, _: Fact) -> Changes | None:
     return changes
 
 
+def _child_started(session: Session, _: Body, __: Fact) -> Changes:
+    family = session.family
+    return {
+        "family": attrs.evolve(family, open_children=family.open_children + 1, news=family.news + 1)
+    }
+
+
+def _child_ended(session: Session, body: Body, _: Fact) -> Changes:
+    family = session.family
+    over = body["reason"] is not None
+    return {
+        "family": attrs.evolve(
+            family, open_children=family.open_children - over, news=family.news + 1
+        )
+    }
+
+
+def _quiet(session: Session, _: Body, __: Fact) -> Changes:
+    return {"turn": _in_turn(session, lambda turn: attrs.evolve(turn, silence="quiet"))}
+
+
+def _stalled(session: Session, _: Body, __: Fact) -> Changes:
+    return {"turn": _in_turn(session, lambda turn: attrs.evolve(turn, silence="stalled"))}
+
+
+def _progress_resumed(session: Session, _: Body, __: Fact) -> Changes:
+    return {"turn": _in_turn(session, lambda turn: attrs.evolve(turn, silence=None))}
+
+
 def _agent_restarting(session: Session, body: Body, _: Fact) -> Changes:
     return {
         "phase": Phase.RESTARTING,
@@ -348,13 +409,24 @@ def _agent_restarting(session: Session, body: Body, _: Fact) -> Changes:
 
 def _turn_ended(session: Session, body: Body, fact: Fact) -> Changes:
     busy = session.phase in (Phase.RUNNING, Phase.INTERRUPTING)
-    return {
+    changes: Changes = {
         "turn": None,
         "phase": Phase.IDLE if busy else session.phase,
         "zombie": TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
         "messages": session.messages + body["messages"],
+        "wall_seconds": session.wall_seconds + body["seconds"],
         "last_active_at": fact.at,
     }
+    lineage = session.lineage
+    if lineage.parent is not None:
+        turn = session.turn
+        errand = turn is not None and turn.input_id == lineage.input
+        changes["family"] = attrs.evolve(
+            session.family,
+            outcome=body["outcome"] if errand else session.family.outcome,
+            text=body["text"][:NEWS_LETTERS],
+        )
+    return changes
 
 
 def _in_turn(session: Session, change: Callable[[Turn], Turn]) -> Turn | None:
@@ -395,6 +467,12 @@ _FOLDS: Final[Mapping[Kind, Callable[[Session, Body, Fact], Changes | None]]] = 
     "usage": _usage,
     "steered": _nothing,
     "interrupted": _interrupted,
+    "child_started": _child_started,
+    "child_ended": _child_ended,
+    "spawn_refused": _nothing,
+    "quiet": _quiet,
+    "stalled": _stalled,
+    "progress_resumed": _progress_resumed,
     "agent_restarting": _agent_restarting,
     "warning": _nothing,
     "turn_ended": _turn_ended,

@@ -10,7 +10,7 @@ import attrs
 from .ids import SessionId, TurnId
 from .limits import Limits
 from .permissions import Permissions
-from .session import ENDINGS, Failure, Kind, Phase, Session, Usage
+from .session import ENDINGS, Failure, Kind, Phase, Session, Spending, Usage
 
 Badge: TypeAlias = Literal[
     "failed",
@@ -75,10 +75,25 @@ class Info:
     created_at: float
     updated_at: float
     last_active_at: float
+    spent: Spending = Spending()  # by it and by all that ever were below it
 
 
-def info_of(session: Session, *, last_seq: int) -> Info:
-    """The picture of a session."""
+class Node(Info):
+    """A session in its tree: the same, with its children as nodes."""
+
+    children: tuple[Node, ...]  # type: ignore[assignment]
+
+
+def info_of(
+    session: Session,
+    *,
+    last_seq: int,
+    limits: Limits | None = None,
+    children: tuple[SessionId, ...] = (),
+    spent: Spending | None = None,
+    waits_for: str | None = None,
+) -> Info:
+    """The picture of a session; what its row does not know of the tree is given."""
     agent = session.agent
     lineage = session.lineage
     return Info(
@@ -100,9 +115,9 @@ def info_of(session: Session, *, last_seq: int) -> Info:
         role=lineage.role,
         lifetime=lineage.lifetime,
         expires_at=lineage.expires_at,
-        limits=session.limits,
+        limits=limits or session.limits or Limits(),
         permissions=session.permissions,
-        children=(),
+        children=children,
         turn_id=session.turn.id if session.turn else None,
         turns=session.turns,
         messages=session.messages,
@@ -115,13 +130,14 @@ def info_of(session: Session, *, last_seq: int) -> Info:
         stop_reason=session.stop_reason,
         stop_detail=session.stop_detail,
         last_failure=session.last_failure,
-        waiting_for=waiting_for(session),
+        waiting_for=waits_for or waiting_for(session),
         restarts=session.restarts,
         agent_session_id=agent.session_id if agent else None,
         pid=agent.pid if agent else None,
         created_at=session.created_at,
         updated_at=session.updated_at,
         last_active_at=session.last_active_at,
+        spent=session.spending if spent is None else spent,
     )
 
 
@@ -140,6 +156,8 @@ def badge_of(session: Session) -> Badge:
         return "failed" if session.stop_reason in _FAILED_REASONS else "stopped"
     if session.turn is not None and session.turn.requests:
         return "waiting-for-you"
+    if session.turn is not None and session.turn.silence == "stalled":
+        return "hung"
     if session.zombie is not None:
         return "unhealthy"
     return _BADGES.get(session.phase, "unknown")

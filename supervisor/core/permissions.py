@@ -9,7 +9,7 @@ Rule 3: this binds what passes through us. It is no sandbox.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 import attrs
 
@@ -84,6 +84,11 @@ def _refuse_unless_names(right: str, names: object) -> None:
                 f"permissions.{right} has {shown(name)} in it, which names nothing",
                 hint="leave it out, or write the exact name",
             )
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ConfigError(
+                f"permissions.{right} has {shown(name)} in it, with half of a character",
+                hint="a lone surrogate cannot be stored: decode the name properly first",
+            )
 
 
 def at_root(asked: Permissions) -> Permissions:
@@ -123,6 +128,31 @@ def _share_of_mode(had: Mode, asked: Mode | None) -> Mode:
 
 def _refusal(problem: str, hint: str) -> SpawnRefused:
     return SpawnRefused(problem, hint=hint, limit="permissions", used=None, allowed=None)
+
+
+def may_allow(own: Permissions, rules: Iterable[Answered], tool: str) -> bool:
+    """Whether whoever has these rights would need nobody's leave for that tool.
+
+    So much may be allowed to others on their account, and no more.
+    """
+    if not own.allows("tools", tool):
+        return False
+    decisions = [rule.decision for rule in rules if rule.tool == tool]
+    if decisions:
+        return decisions[-1] == "allow_always"
+    return own.mode == "approve_all"
+
+
+class Answered(Protocol):
+    """An answer for always."""
+
+    @property
+    def tool(self) -> str:
+        """For which tool."""
+
+    @property
+    def decision(self) -> str:
+        """Which it was."""
 
 
 def answer_by_mode(mode: Mode, kind: str | None, *, inside_workspace: bool) -> Verdict:

@@ -26,6 +26,10 @@ Settled: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "fa
 Decision: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 Steering: TypeAlias = Literal["native", "boundary", "none"]
 LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
+Lifetime: TypeAlias = Literal["with_parent", "detached"]
+OnEnd: TypeAlias = Literal["tell", "wake"]
+OnStall: TypeAlias = Literal["notify", "interrupt", "restart", "stop"]
+Silence: TypeAlias = Literal["quiet", "stalled"]
 Cause: TypeAlias = Literal[
     "completed",
     "user",
@@ -86,7 +90,8 @@ ENDINGS: Final[Mapping[Cause, Ending]] = {
 }
 
 # After these a message does not bring a session back; somebody has to change something first.
-NOT_RESUMED_BY_INPUT: Final = frozenset({"max_turns", "budget_exceeded", "fenced", "ttl_expired"})
+SPENT_REASONS: Final = frozenset({"max_turns", "budget_exceeded"})
+NOT_RESUMED_BY_INPUT: Final = SPENT_REASONS | {"fenced", "ttl_expired"}
 
 
 @attrs.frozen
@@ -101,18 +106,31 @@ class Terms:
     permission_timeout_seconds: float = 300.0
     suspend_after_seconds: float | None = 900.0  # None: never
     max_turn_bytes: int = 67108864
+    quiet_after_seconds: float = 120.0
+    stalled_after_seconds: float = 300.0
+    tool_stalled_after_seconds: float = 900.0
+    on_stall: OnStall = "notify"
+    turn_deadline_seconds: float | None = None  # None: no deadline
+    # Whether its agent may decide what its own descendants ask, within its own rights.
+    answers_for_children: bool = False
 
 
 @attrs.frozen
 class Lineage:
-    """Where a session stands in its tree; the default is a root's, whose root it is itself."""
+    """Where a session stands in its tree; the default is a root's, whose root it is itself.
+
+    `input` is the text that it was spawned with, and `on_end` what the end of that is to its
+    parent: news, or a turn.
+    """
 
     parent: SessionId | None = None
     root: SessionId | None = None
     depth: int = 0
     role: str | None = None
-    lifetime: Literal["with_parent", "detached"] = "with_parent"
+    lifetime: Lifetime = "with_parent"
     expires_at: float | None = None
+    input: InputId | None = None
+    on_end: OnEnd = "tell"
 
 
 @attrs.frozen
@@ -214,6 +232,9 @@ class Turn:
     """The turn that is under way; at most one at any instant.
 
     `step` is how far the ladder went since someone interrupted it, None while nobody has.
+    `silence` is what was last said about its progress, None while there is some. `verdict` is what
+    its end will mean when it was interrupted by us: that its time was over, or that its agent is to
+    be restarted.
     """
 
     id: TurnId
@@ -224,6 +245,8 @@ class Turn:
     requests: tuple[Request, ...] = ()
     step: LadderStep | None = None
     usage: Usage = Usage()
+    silence: Silence | None = None
+    verdict: Literal["timed_out", "restart"] | None = None
 
 
 @attrs.frozen
@@ -237,11 +260,56 @@ class PermissionRule:
 
 @attrs.frozen
 class Stopping:
-    """A stop that was asked for: why, and whether the running turn may end first."""
+    """A stop that was asked for: why, and whether the running turn may end first.
+
+    `agent_closed`: nothing is left of the agent, and only other sessions are waited for.
+    """
 
     cause: Cause
     detail: str | None = None
     after_turn: bool = False
+    agent_closed: bool = False
+    failure: Failure | None = None
+
+
+@attrs.frozen
+class Spending:
+    """What budgets are about: turns begun, tokens, cost, and the seconds that turns have run."""
+
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    wall_seconds: float = 0.0
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(
+            min(self.turns + other.turns, LARGEST),
+            min(self.tokens + other.tokens, LARGEST),
+            min(self.cost + other.cost, float(LARGEST)),
+            self.wall_seconds + other.wall_seconds,
+        )
+
+
+@attrs.frozen
+class Family:
+    """What a session remembers of those below it, and of its own errand for the one above."""
+
+    open_children: int = 0  # started, and their end not told yet
+    news: int = 0  # how much news of children there was, and how much of it the agent has read
+    news_read: int = 0
+    # What descendants have spent, and how many there were, that were deleted since.
+    deleted: Spending = Spending()
+    deleted_spawns: int = 0
+    # How the text that it was spawned with ended, and what its agent said last, for its parent.
+    outcome: Outcome | None = None
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to remember; rows leave out what is empty."""
+        return self is not NO_FAMILY and self != NO_FAMILY
+
+
+NO_FAMILY: Final = Family()
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -266,7 +334,8 @@ class Session:
     updated_at: float = 0.0
     last_active_at: float = 0.0
     terms: Terms = Terms()
-    limits: Limits = Limits()
+    # None in a child that was given none of its own: those of the nearest above it that has some.
+    limits: Limits | None = None
     permissions: Permissions = Permissions()
     rules: tuple[PermissionRule, ...] = ()
 
@@ -285,13 +354,16 @@ class Session:
     turn: Turn | None = None
     # A turn that was interrupted and whose task lives on; no other may begin meanwhile.
     zombie: TurnId | None = None
-    # Invariant: at most `terms.queue_cap` of them, sorted by `order`.
+    # Invariant: at most `terms.queue_cap` of them, and one of news from children besides; sorted by
+    # `order`.
     inputs: tuple[Waiting, ...] = ()
 
     turns: int = 0
     messages: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
+    wall_seconds: float = 0.0  # of turns that are over
+    family: Family = NO_FAMILY
     restarts: int = 0
     recent_restarts: tuple[float, ...] = ()
 
@@ -306,6 +378,12 @@ class Session:
         copy = object.__new__(Session)
         object.__setattr__(copy, "__dict__", {**self.__dict__, **changes})
         return copy
+
+    @property
+    def spending(self) -> Spending:
+        """What it has spent itself, the running turn's seconds not counted."""
+        tokens = self.usage.input_tokens + self.usage.output_tokens
+        return Spending(self.turns, tokens, self.usage.cost, self.wall_seconds)
 
     @property
     def is_at_rest(self) -> bool:

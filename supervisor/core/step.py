@@ -89,6 +89,7 @@ class Draft:
         self.session = session
         self.at = event.at
         self.fresh = event.fresh
+        self.situation = event.situation
         self._request = event.fresh if isinstance(event, Asked) else None
         self._facts: list[Fact] = []
         self._effects: list[Effect] = []

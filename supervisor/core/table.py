@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from . import events as ev
-from .rules import agents, inputs, interrupts, requests, stopping, turns
+from .rules import agents, family, inputs, interrupts, liveness, requests, stopping, turns
 from .session import Phase, Session
 from .step import Draft, Step
 
@@ -52,7 +52,9 @@ ignore: Final = stopping.ignore
 # Where the end of a turn leads: on to the next, to nothing to do, or to where the session was told
 # to go when it is over.
 _AFTER_A_TURN: Final = (RUNNING, IDLE, STOPPING, SUSPENDED)
-_RESTART: Final = (RESTARTING, STOPPED)
+# Where the death of an agent leads: to another one, or to the end, once all below it have ended.
+_END: Final = (STOPPED, STOPPING)
+_RESTART: Final = (RESTARTING, *_END)
 
 ROWS: Final[tuple[Row, ...]] = (
     # New input
@@ -83,15 +85,20 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(INTERRUPTING, ev.InterruptRequested, interrupts.interrupt),
     _row(STOPPING, ev.InterruptRequested, interrupts.join),
     *_rows(_but(*OPEN), ev.InterruptRequested, interrupts.miss),
-    _row(INTERRUPTING, ev.LadderElapsed, interrupts.climb, INTERRUPTING, IDLE, STOPPING, SUSPENDED),
+    _row(
+        INTERRUPTING,
+        ev.LadderElapsed,
+        interrupts.climb,
+        *(INTERRUPTING, IDLE, STOPPING, SUSPENDED, RESTARTING, STOPPED),
+    ),
     _row(STOPPING, ev.LadderElapsed, interrupts.climb),
     *_rows(_but(INTERRUPTING, STOPPING), ev.LadderElapsed, ignore),
     # Turns
     _row(RUNNING, ev.TurnEnded, turns.finish, *_AFTER_A_TURN),
-    _row(INTERRUPTING, ev.TurnEnded, turns.finish, INTERRUPTING, *_AFTER_A_TURN),
+    _row(INTERRUPTING, ev.TurnEnded, turns.finish, INTERRUPTING, *_AFTER_A_TURN, *_RESTART),
     _row(STOPPING, ev.TurnEnded, turns.finish),
     *_rows(_but(*OPEN), ev.TurnEnded, ignore),
-    _row(IDLE, ev.ZombieEnded, turns.bury_zombie, IDLE, RUNNING),
+    _row(IDLE, ev.ZombieEnded, turns.bury_zombie, IDLE, RUNNING, STOPPING),
     *_rows(_but(IDLE), ev.ZombieEnded, turns.bury_zombie),
     *_rows(OPEN, ev.CallStarted, turns.call_started),
     *_rows(_but(*OPEN), ev.CallStarted, ignore),
@@ -107,23 +114,46 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(RUNNING, ev.RequestTimedOut, requests.time_out),
     *_rows(_but(RUNNING), ev.RequestTimedOut, ignore),
     *_rows(Phase, ev.RuleRemoved, requests.remove_rule),
+    # Those below it, and what changes around it
+    *_rows((STARTING, IDLE, RUNNING, INTERRUPTING, RESTARTING), ev.ChildAdmitted, family.admit),
+    _row(SUSPENDED, ev.ChildAdmitted, family.admit, SUSPENDED, IDLE, RUNNING),
+    *_rows((STOPPING, STOPPED), ev.ChildAdmitted, family.refuse_child),
+    *_rows(Phase, ev.ChildRefused, family.note_refusal),
+    *_rows(Phase, ev.ChildDeleted, family.forget_child),
+    _row(IDLE, ev.FamilyChanged, family.look_around, IDLE, RUNNING, STOPPING),
+    _row(SUSPENDED, ev.FamilyChanged, family.look_around, SUSPENDED, IDLE, RUNNING, STOPPING),
+    _row(STOPPING, ev.FamilyChanged, family.look_around, STOPPING, STOPPED),
+    *_rows(
+        (STARTING, RUNNING, INTERRUPTING, RESTARTING, STOPPED),
+        ev.FamilyChanged,
+        family.look_around,
+    ),
+    *_rows(OPEN, ev.NewsTaken, family.take_news),
+    *_rows(_but(*OPEN), ev.NewsTaken, ignore),
+    # Progress, and the lack of it. A turn that is being interrupted is watched by its ladder.
+    _row(RUNNING, ev.SilenceNoticed, liveness.notice_silence, RUNNING, INTERRUPTING, STOPPING),
+    *_rows(_but(RUNNING), ev.SilenceNoticed, ignore),
+    *_rows(OPEN, ev.ProgressMade, liveness.notice_progress),
+    *_rows(_but(*OPEN), ev.ProgressMade, ignore),
+    _row(RUNNING, ev.DeadlineElapsed, liveness.end_its_time, RUNNING, INTERRUPTING),
+    *_rows(_but(RUNNING), ev.DeadlineElapsed, ignore),
     # The agent
-    _row(STARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING, SUSPENDED),
-    _row(RESTARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING),
+    _row(STARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING, SUSPENDED, STOPPING),
+    _row(RESTARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING, STOPPING),
     *_rows((IDLE, RUNNING, INTERRUPTING), ev.AgentAttached, agents.attach_again),
     *_rows((SUSPENDED, STOPPED), ev.AgentAttached, agents.send_away),
     _row(STOPPING, ev.AgentAttached, ignore),  # CloseAgent is on its way, or comes after the turn
-    _row(STARTING, ev.AgentStartFailed, agents.not_up, STOPPED),
-    _row(RUNNING, ev.AgentStartFailed, agents.not_up, STOPPED),
-    _row(INTERRUPTING, ev.AgentStartFailed, agents.not_up, STOPPED),
-    _row(RESTARTING, ev.AgentStartFailed, agents.not_up_again, RESTARTING, STOPPED),
+    _row(STARTING, ev.AgentStartFailed, agents.not_up, *_END),
+    _row(RUNNING, ev.AgentStartFailed, agents.not_up, *_END),
+    _row(INTERRUPTING, ev.AgentStartFailed, agents.not_up, *_END),
+    _row(RESTARTING, ev.AgentStartFailed, agents.not_up_again, *_RESTART),
     _row(STOPPING, ev.AgentStartFailed, agents.gone_while_stopping),
     *_rows((IDLE, SUSPENDED, STOPPED), ev.AgentStartFailed, ignore),
-    _row(IDLE, ev.AgentExited, agents.gone_while_idle, IDLE, RESTARTING, STOPPED),
+    _row(IDLE, ev.AgentExited, agents.gone_while_idle, IDLE, *_RESTART),
     _row(RUNNING, ev.AgentExited, agents.gone_while_running, *_RESTART, RUNNING, SUSPENDED),
-    _row(INTERRUPTING, ev.AgentExited, agents.gone_while_interrupting, *_AFTER_A_TURN),
+    _row(INTERRUPTING, ev.AgentExited, agents.gone_while_interrupting, *_AFTER_A_TURN, *_RESTART),
     _row(STOPPING, ev.AgentExited, agents.gone_while_stopping),
-    _row(STARTING, ev.AgentExited, agents.gone_before_it_was_up, STOPPED),
+    _row(STARTING, ev.AgentExited, agents.gone_before_it_was_up, *_END),
     _row(RESTARTING, ev.AgentExited, agents.gone_before_it_was_back, *_RESTART),
     *_rows((SUSPENDED, STOPPED), ev.AgentExited, ignore),
     _row(STOPPING, ev.AgentClosed, agents.closed, STOPPING, STOPPED),
@@ -136,7 +166,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(RESTARTING, ev.StopRequested, stopping.stop, STOPPING),
     _row(RUNNING, ev.StopRequested, stopping.stop_while_busy, RUNNING, STOPPING),
     _row(INTERRUPTING, ev.StopRequested, stopping.stop_while_busy, INTERRUPTING, STOPPING),
-    _row(SUSPENDED, ev.StopRequested, stopping.stop_suspended, STOPPED),
+    _row(SUSPENDED, ev.StopRequested, stopping.stop_suspended, *_END),
     *_rows((STOPPING, STOPPED), ev.StopRequested, stopping.already_stopping),
     _row(STOPPED, ev.ResumeRequested, stopping.resume, STOPPED, STARTING),
     _row(STOPPING, ev.ResumeRequested, stopping.refuse_unless_live),
@@ -163,15 +193,16 @@ ROWS: Final[tuple[Row, ...]] = (
     # A new incarnation: what was under way is lost, and nothing else
     _row(RUNNING, ev.Claimed, agents.claim, *_AFTER_A_TURN),
     _row(INTERRUPTING, ev.Claimed, agents.claim, *_AFTER_A_TURN),
-    *_rows(_but(RUNNING, INTERRUPTING), ev.Claimed, agents.claim),
+    _row(IDLE, ev.Claimed, agents.claim, IDLE, RUNNING, STOPPING),
+    *_rows(_but(IDLE, RUNNING, INTERRUPTING), ev.Claimed, agents.claim),
     # The whole supervisor was gone, and is back; or is about to go
-    _row(STARTING, ev.SupervisorRestarted, agents.recover, STOPPED),
+    _row(STARTING, ev.SupervisorRestarted, agents.recover, *_END),
     _row(RUNNING, ev.SupervisorRestarted, agents.recover, *_RESTART),
     _row(INTERRUPTING, ev.SupervisorRestarted, agents.recover, *_RESTART),
     _row(RESTARTING, ev.SupervisorRestarted, agents.recover),
-    _row(STOPPING, ev.SupervisorRestarted, agents.recover, STOPPED),
-    _row(IDLE, ev.SupervisorRestarted, agents.recover, SUSPENDED, RUNNING),
-    _row(SUSPENDED, ev.SupervisorRestarted, agents.recover, SUSPENDED, RUNNING),
+    _row(STOPPING, ev.SupervisorRestarted, agents.recover, *_END),
+    _row(IDLE, ev.SupervisorRestarted, agents.recover, SUSPENDED, IDLE, RUNNING, STOPPING),
+    _row(SUSPENDED, ev.SupervisorRestarted, agents.recover, SUSPENDED, IDLE, RUNNING, STOPPING),
     _row(STOPPED, ev.SupervisorRestarted, agents.recover),
     _row(IDLE, ev.LeaveRequested, stopping.leave, SUSPENDED),
     _row(RESTARTING, ev.LeaveRequested, stopping.leave, SUSPENDED),

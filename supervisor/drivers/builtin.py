@@ -75,8 +75,12 @@ async def _use(turn: Turn, tokens: str) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def _spawn(_: Turn, rest: str) -> None:
-    raise ConfigError(f"spawn {rest}: sessions have no children yet", hint="leave the step out")
+async def _spawn(turn: Turn, rest: str) -> None:
+    agent, _, text = rest.partition(" ")
+    if not text.strip():
+        raise ConfigError(f"spawn {shown(rest)} has no text", hint="write: spawn AGENT TEXT")
+    child = await turn.spawn(agent, text)
+    await turn.say(f"spawned {child.id}\n")
 
 
 async def _hang(turn: Turn, _: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple
 
+import attrs
 import trio
 
 from supervisor.core.creation import Message
@@ -17,7 +18,7 @@ from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.events import Event
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Decision, LadderStep
+from supervisor.core.session import Decision, LadderStep, Outcome, Usage
 
 Args = TypeVarTuple("Args")
 TextKind: TypeAlias = Literal["agent_text", "thought"]
@@ -84,6 +85,88 @@ class Office(Protocol):
 
     async def history(self, turn: TurnId) -> Sequence[Message]:
         """What was said in this chapter before the turn."""
+
+    def spend(self, turn: TurnId, usage: Usage) -> None:
+        """Count what the turn has used, at once; raises `BudgetSpent` if there was nothing left."""
+
+    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401 - those
+        # of Session.spawn, which drivers do not know
+        """A child of the session, up and at work on the text; raises `SpawnRefused`."""
+
+    async def descendant(self, session_id: str) -> Child:
+        """One below the session; raises `PermissionDenied` for anyone else."""
+
+    async def load_news(self) -> None:
+        """Have what is to be told of its children at hand."""
+
+    def news(self, turn: TurnId) -> list[News]:
+        """What the agent has not been told of its children; from now on it has."""
+
+    def requests(self) -> list[ChildRequest]:
+        """What those below the session wait to be allowed, if it may answer that."""
+
+    async def answer_request(self, request_id: str, decision: Decision) -> None:
+        """Decide for one below; raises `PermissionDenied` if that is more than it may itself."""
+
+
+@attrs.frozen
+class News:
+    """What became of a child: it began, or its errand or the child itself ended.
+
+    `outcome` is that of the text that it was spawned with, `text` what it said last; `reason` says
+    why the child itself has stopped, and is None while it has not.
+    """
+
+    kind: Literal["child_started", "child_ended"]
+    child: SessionId
+    agent: str
+    name: str | None
+    role: str | None
+    at: float
+    outcome: Outcome | None = None
+    text: str = ""
+    reason: str | None = None
+    detail: str | None = None
+
+
+@attrs.frozen
+class ChildRequest:
+    """What a descendant waits to be allowed."""
+
+    id: RequestId
+    session_id: SessionId
+    tool: str
+    question: str
+    options: tuple[Decision, ...]
+
+
+class Child(Protocol):
+    """What an agent has of one below it."""
+
+    @property
+    def id(self) -> SessionId:
+        """Which it is."""
+
+    async def wait(self) -> Any:  # noqa: ANN401 - a TurnResult
+        """The result of the text that it was spawned with."""
+
+    async def send(self, text: str) -> Any:  # noqa: ANN401 - a Receipt
+        """Give it another input."""
+
+    async def prompt(self, text: str) -> Any:  # noqa: ANN401 - a TurnResult
+        """Give it another input, and wait for what comes of it."""
+
+    async def steer(self, text: str) -> Any:  # noqa: ANN401 - a Receipt
+        """Guidance for what it is doing."""
+
+    async def interrupt(self, scope: Any = "turn") -> Any:  # noqa: ANN401 - an InterruptReport
+        """Interrupt what it is doing."""
+
+    async def stop(self) -> None:
+        """Stop it, and all that live with it."""
+
+    async def info(self) -> Any:  # noqa: ANN401 - an Info
+        """How it is."""
 
 
 class Driver(Protocol):

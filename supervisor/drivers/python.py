@@ -237,6 +237,7 @@ class _Run:
         INSIDE.set(self.turn.session_id)
         try:
             self.turn.history = await self._office.history(self.turn.id)
+            await self._office.load_news()
             self._answer = await self._agent.function(self.turn)
         except BaseException as error:
             # A Cancelled that nobody around us has sent is one that it kept from somewhere else.

@@ -33,7 +33,7 @@ from .plain import plain, plain_text
 if TYPE_CHECKING:
     from supervisor.core.effects import StartTurn
 
-    from .port import Office, TextKind
+    from .port import Child, ChildRequest, News, Office, TextKind
 
 # Whose turn the code that runs now belongs to; None outside of agents.
 INSIDE: Final[ContextVar[SessionId | None]] = ContextVar("INSIDE", default=None)
@@ -161,10 +161,45 @@ class Turn:
         return waiting.decision in ("allow_once", "allow_always")
 
     def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: float = 0.0) -> None:
-        """Say what was spent since the last time."""
+        """Say what was spent since the last time.
+
+        It is drawn from the budgets of the session and of all above it. What spends the last of one
+        is still counted, and the turn is interrupted for it; what comes after raises `BudgetSpent`.
+        """
         self._refuse_if_over()
-        self._unreported += _checked_usage(input_tokens, output_tokens, cost)
+        used = _checked_usage(input_tokens, output_tokens, cost)
+        self._office.spend(self.id, used)
+        self._unreported += used
         self._report_usage()
+
+    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
+        """A child of this session, at work on `text`; answers when its agent is up.
+
+        Options are those of `Session.spawn`. Raises `SpawnRefused`. Giving up the wait does not
+        undo it: then the child is there, and told of by `news()`.
+        """
+        self._refuse_if_over()
+        return await self._office.spawn(agent, text, **options)
+
+    async def descendant(self, session_id: str) -> Child:
+        """One that was spawned by this session, or below it; raises `PermissionDenied`."""
+        self._refuse_if_over()
+        return await self._office.descendant(session_id)
+
+    def news(self) -> list[News]:
+        """What became of children since it was last asked, in this turn or an earlier one."""
+        self._refuse_if_over()
+        return self._office.news(self.id)
+
+    def requests(self) -> list[ChildRequest]:
+        """What those below wait to be allowed, if this session was given the right to answer."""
+        self._refuse_if_over()
+        return self._office.requests()
+
+    async def answer_request(self, request_id: str, decision: Decision) -> None:
+        """Decide for one below; raises `PermissionDenied` for more than this session may itself."""
+        self._refuse_if_over()
+        await self._office.answer_request(request_id, decision)
 
     async def hang(self) -> None:
         """Be deaf to every interrupt until the supervisor itself leaves; for scripts and tests."""

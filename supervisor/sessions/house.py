@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from actors import Group, Ref
 from supervisor.config import Settings
-from supervisor.core.ids import TurnId
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Terms
 from supervisor.drivers.port import AgentKind, Stamp, Workshop
 from supervisor.store.port import Store
 
 from .clock import Clock
+from .desk import Desk
 from .ids import Ids
 from .inbox import Inbox
+from .pulse import Pulse
 from .register import Register
 from .scribe import Scribe
 from .shell.feed import Everything
 from .shell.timers import Timers
+from .spawning import Spawning
 from .tree import Tree
 from .works import Works
 
@@ -36,6 +40,7 @@ class House:
         writer: Ref,
         system: Group,
         workshop: Workshop,
+        make_handle: Callable[[House, SessionId], Any],
     ) -> None:
         self.settings = settings
         self.agents = agents
@@ -43,21 +48,29 @@ class House:
         self.writer = writer
         self.system = system
         self.workshop = workshop
+        self._make_handle = make_handle
         self.clock = Clock()
         self.ids = Ids()
         self.timers = Timers()
         self.inbox = Inbox()
         self.scribe = Scribe(writer)
         self.readers: list[Everything] = []
+        self.pulse = Pulse()
+        self.desk = Desk(self)
         self.tree = Tree(self)
         self.works = Works(workshop)
         self.register = Register(self)
+        self.spawning = Spawning(self)
         # One object for all sessions that leave the settings as they are.
         self._usual_terms = _terms(settings)
 
     def terms_of(self, settings: Settings) -> Terms:
         """What a session made under these settings goes by."""
         return self._usual_terms if settings is self.settings else _terms(settings)
+
+    def handle(self, session_id: SessionId) -> Any:  # noqa: ANN401 - a surface.handle.Session
+        """What users hold of a session; agents get the same of those below them."""
+        return self._make_handle(self, session_id)
 
     def stamp(self) -> Stamp:
         """What every event brings: when, and an id that nobody has used."""
@@ -95,4 +108,10 @@ def _terms(settings: Settings) -> Terms:
         permission_timeout_seconds=settings.permission_timeout_seconds,
         suspend_after_seconds=_or_never(settings.suspend_after_seconds),
         max_turn_bytes=settings.max_turn_bytes,
+        quiet_after_seconds=settings.quiet_after_seconds,
+        stalled_after_seconds=settings.stalled_after_seconds,
+        tool_stalled_after_seconds=settings.tool_stalled_after_seconds,
+        on_stall=settings.on_stall,
+        turn_deadline_seconds=settings.turn_deadline_seconds,
+        answers_for_children=settings.answers_for_children,
     )

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.creation import Message, Plan, create
+from supervisor.core.creation import Errand, Message, Plan, create
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
@@ -66,12 +66,12 @@ class Register:
     ) -> SessionId:
         """Make a session and bring it up; answers when its agent is up, or raises why not."""
         self._tree.refuse_if_leaving()
-        self._refuse_unknown_agent(plan.agent)
+        self.refuse_unknown_agent(plan.agent)
         if idempotency is not None:
             name = f"create {idempotency.key}"
-            return await self._alone(name, self._create_once, plan, idempotency)
+            return await self.alone(name, self._create_once, plan, idempotency)
         if plan.key is not None:
-            return await self._alone(str(plan.key), self._create, plan, tuple(said), None)
+            return await self.alone(str(plan.key), self._create, plan, tuple(said), None)
         return await self._works.carry_through(self._create, plan, tuple(said), None)
 
     async def _create_once(self, plan: Plan, idempotency: Idempotency) -> SessionId:
@@ -99,14 +99,17 @@ class Register:
         if plan.key is not None:
             self._reserve(plan.key, session_id)
         try:
+            self._house.desk.admit_root(session_id)
             await self._commit(write)
         except BaseException:
             self._free(plan.key, session_id)
+            self._house.desk.withdraw(session_id)
             raise
-        await self._bring_up(session_id)
+        await self.bring_up(session_id)
         return session_id
 
-    async def _bring_up(self, session_id: SessionId) -> None:
+    async def bring_up(self, session_id: SessionId) -> None:
+        """Start it, and wait until its agent is up; raises why it is not."""
         await self._start_for_certain(session_id)
         session = await self._tree.wait_until(
             session_id, lambda session: session.phase is not Phase.STARTING
@@ -131,9 +134,16 @@ class Register:
                 return
         raise did_not_answer(session_id, problem)
 
-    def creation(self, session_id: SessionId, plan: Plan, said: Iterable[Message] = ()) -> Write:
+    def creation(
+        self,
+        session_id: SessionId,
+        plan: Plan,
+        said: Iterable[Message] = (),
+        errand: Errand | None = None,
+    ) -> Write:
         """The write that makes the session."""
-        session, facts = create(session_id, plan, at=self._house.clock.now(), said=said)
+        at = self._house.clock.now()
+        session, facts = create(session_id, plan, at=at, said=said, errand=errand)
         return Write(session_id, 0, numbered(session_id, facts, after=0), session)
 
     async def get_or_create(self, key: SessionKey, plan: Plan) -> SessionId:
@@ -146,8 +156,8 @@ class Register:
             await trio.lowlevel.checkpoint()
             return bearer
         self._tree.refuse_if_leaving()
-        self._refuse_unknown_agent(plan.agent)
-        return await self._alone(name, self._create, plan, (), None)
+        self.refuse_unknown_agent(plan.agent)
+        return await self.alone(name, self._create, plan, (), None)
 
     def bearer(self, key: SessionKey) -> SessionId | None:
         """Who bears the key."""
@@ -159,27 +169,31 @@ class Register:
         `make_plan` gets the name of the old one's agent, or None if there was none.
         """
         self._tree.refuse_if_leaving()
-        return await self._alone(str(key), self._replace, key, make_plan)
+        return await self.alone(str(key), self._replace, key, make_plan)
 
     async def _replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
         old = self._keys.get(key)
         if old is None:
             plan = make_plan(None)
-            self._refuse_unknown_agent(plan.agent)
+            self.refuse_unknown_agent(plan.agent)
             return await self._create(plan, ())
         stored = await self._house.store.read(old)
         plan = make_plan(stored.row.agent_name if stored is not None else None)
-        self._refuse_unknown_agent(plan.agent)
+        self.refuse_unknown_agent(plan.agent)
         session_id = SessionId(self._house.ids.new("s"))
         self._tree.ending.add(old)
         try:
+            self._house.desk.admit_root(session_id)
             await self._stop_and_archive(
                 old, also=self.creation(session_id, attrs.evolve(plan, key=key))
             )
+        except BaseException:
+            self._house.desk.withdraw(session_id)
+            raise
         finally:
             self._tree.ending.discard(old)
         self._keys[key] = session_id
-        await self._bring_up(session_id)
+        await self.bring_up(session_id)
         return session_id
 
     async def _stop_and_archive(self, old: SessionId, *, also: Write) -> None:
@@ -202,14 +216,14 @@ class Register:
         if key is not None and self._keys.get(key, session_id) != session_id:
             raise self._taken(key)
         await self._tree.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
-        await self._bring_up(session_id)
+        await self.bring_up(session_id)
 
     async def _wait_for_change(self, name: str) -> None:
         """Wait until nobody else is about to give that name a meaning."""
         while (changing := self._changing.get(name)) is not None:
             await changing.wait()
 
-    async def _alone(self, name: str, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+    async def alone(self, name: str, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
         """Carry the work through while nobody else may give that name a meaning."""
         await self._wait_for_change(name)
         done = self._changing[name] = trio.Event()
@@ -231,7 +245,7 @@ class Register:
         """Carry the work through while nobody else changes who bears the session's key."""
         key = (await self._tree.stored(session_id)).row.key
         name = f"session {session_id}" if key is None else str(key)
-        await self._alone(name, work, session_id, key)
+        await self.alone(name, work, session_id, key)
 
     def _reserve(self, key: SessionKey, session_id: SessionId) -> None:
         if self._keys.setdefault(key, session_id) != session_id:
@@ -247,7 +261,8 @@ class Register:
         if key is not None and self._keys.get(key) == session_id:
             del self._keys[key]
 
-    def _refuse_unknown_agent(self, name: str) -> None:
+    def refuse_unknown_agent(self, name: str) -> None:
+        """Raise if nobody has given us an agent of that name."""
         if name not in self._house.agents:
             known = ", ".join(sorted(self._house.agents))
             raise AgentUnknown(f"no agent is called {name!r}", hint=f"there are: {known}")
@@ -283,10 +298,11 @@ class Register:
         self._tree.ending.add(session_id)
         try:
             await self._tree.stop(session_id, "deleted")
-            await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+            await self._erase(session_id)
         finally:
             self._tree.ending.discard(session_id)
         self._free(key, session_id)
+        self._house.desk.delete(session_id)
         seat = self._tree.find_seat(session_id)
         if seat is not None:
             if seat.ref is not None:
@@ -295,6 +311,17 @@ class Register:
                 await self._tree.wait_over(seat.ref)
             seat.close(not_found(session_id))
             self._tree.let_go(seat)
+
+    async def _erase(self, session_id: SessionId) -> None:
+        """Leave nothing of it; what it has spent is its parent's from then on, in one commit."""
+        member = self._house.desk.ledger.find(session_id)
+        if member is None or member.parent is None:
+            await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+            return
+        forgotten = ev.ChildDeleted(
+            child=session_id, spent=member.spent, spawns=member.spawns + 1, **self._house.stamp()
+        )
+        await self._tree.ask(member.parent.id, forgotten, removes=session_id)
 
     async def _commit(self, write: Write) -> None:
         """Make it durable; raises why not, or that it is not known."""

@@ -208,15 +208,28 @@ class Tree:
         after_turn: bool = False,
     ) -> None:
         """Stop it for that cause, and wait until it has stopped."""
-        stop = ev.StopRequested(cause=cause, after_turn=after_turn, **self._house.stamp())
+        await self.order_stop(session_id, cause, after_turn=after_turn)
+        if INSIDE.get() != session_id or not after_turn:
+            await self.wait_until(session_id, _has_stopped)
+
+    async def order_stop(
+        self,
+        session_id: SessionId,
+        cause: Cause,
+        *,
+        detail: str | None = None,
+        after_turn: bool = False,
+    ) -> None:
+        """Have it stop for that cause; answers when it is on its way."""
+        stop = ev.StopRequested(
+            cause=cause, detail=detail, after_turn=after_turn, **self._house.stamp()
+        )
         while True:
             try:
                 await self.ask(session_id, stop, urgent=True)
                 break
             except QueueFull:  # a stop is never refused because of what others want
                 await trio.sleep(_RETRY_SECONDS)
-        if INSIDE.get() != session_id or not after_turn:
-            await self.wait_until(session_id, _has_stopped)
 
     async def ask(  # noqa: C901 - one case for each way not to be answered
         self,
@@ -225,6 +238,7 @@ class Tree:
         *,
         idempotency: Idempotency | None = None,
         also: Write | None = None,
+        removes: SessionId | None = None,
         urgent: bool = False,
     ) -> Receipt | InterruptReport | UnderWay | None:
         """Ask the session, and if its actor ends meanwhile, the next one; raises what it refuses.
@@ -258,7 +272,7 @@ class Tree:
                 problem = error
                 deaths += 1
                 continue
-            request = Request(event, idempotency, again=again, also=also)
+            request = Request(event, idempotency, again=again, also=also, removes=removes)
             try:
                 # Without a time-out of its own: commits have none, and every death is an answer.
                 reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)

@@ -169,7 +169,7 @@ def _origin_is(*origins: object) -> Callable[[object], bool]:
 
 # The fields of a row that `encode` never leaves out, because they are never empty.
 _ALWAYS_THERE: Final = frozenset(
-    {"id", "agent_name", "kind", "lineage", "terms", "limits", "permissions", "phase", "usage"}
+    {"id", "agent_name", "kind", "lineage", "terms", "permissions", "phase", "usage"}
 )
 
 

@@ -82,6 +82,8 @@ class MemoryStore:
             )
         for part, (row, records, kept) in zip(parts, encoded, strict=True):
             self._keep(part, row, records, kept)
+            if part.removes is not None:
+                self._remove(part.removes)
         return None
 
     def _refusal(self, write: Write) -> SupervisorError | None:
@@ -138,6 +140,9 @@ class MemoryStore:
 
     async def delete(self, session_id: SessionId) -> None:
         await trio.lowlevel.checkpoint()
+        self._remove(session_id)
+
+    def _remove(self, session_id: SessionId) -> None:
         shelf = self._shelves.pop(session_id, None)
         for position in shelf.positions if shelf is not None else ():
             self._records[position - 1] = None

@@ -32,7 +32,8 @@ class Write:
     """Something of one session that is to be durable, all of it or nothing.
 
     `records` are numbered without a gap from the last one stored. `row` is None when they change
-    no row. `also` belongs to another session and is in the same commit: both, or neither.
+    no row. `also` belongs to another session and is in the same commit: both, or neither. So is
+    the end of `removes`, another one of which nothing is left.
     """
 
     session_id: SessionId
@@ -41,6 +42,7 @@ class Write:
     row: Session | None = None
     kept: Kept | None = None
     also: Write | None = None
+    removes: SessionId | None = None
 
 
 @attrs.frozen

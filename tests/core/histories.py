@@ -13,18 +13,36 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from supervisor.core import events as ev
+from supervisor.core.errors import SpawnRefused
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Limits, Restart
 from supervisor.core.permissions import MODES, Permissions
-from supervisor.core.session import Agent, Capabilities, Failure, Phase, Session, Terms, Usage
+from supervisor.core.session import (
+    Agent,
+    Capabilities,
+    Failure,
+    Lineage,
+    Phase,
+    Session,
+    Spending,
+    Terms,
+    Usage,
+)
 from supervisor.core.table import decide
+from supervisor.core.tree.situation import ALONE, Shortage, Situation
 
 T = TypeVar("T")
 
 # What a session in that phase is told more often, so that histories get somewhere.
 LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
     Phase.STARTING: (ev.AgentAttached, ev.InputSubmitted),
-    Phase.IDLE: (ev.InputSubmitted, ev.IdleElapsed),
+    Phase.IDLE: (
+        ev.InputSubmitted,
+        ev.InputSubmitted,
+        ev.IdleElapsed,
+        ev.FamilyChanged,
+        ev.SupervisorRestarted,
+    ),
     Phase.RUNNING: (
         ev.TurnEnded,
         ev.InputSubmitted,
@@ -36,17 +54,36 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         ev.PermissionAsked,
         ev.RequestAnswered,
         ev.AgentExited,
+        ev.SilenceNoticed,
     ),
-    Phase.INTERRUPTING: (ev.LadderElapsed, ev.TurnEnded, ev.StopRequested, ev.Claimed),
-    Phase.RESTARTING: (ev.AgentStartFailed, ev.AgentAttached),
-    Phase.STOPPING: (ev.AgentClosed, ev.LadderElapsed, ev.TurnEnded),
+    Phase.INTERRUPTING: (
+        ev.LadderElapsed,
+        ev.TurnEnded,
+        ev.StopRequested,
+        ev.AgentExited,
+        ev.Claimed,
+    ),
+    Phase.RESTARTING: (ev.AgentStartFailed, ev.AgentAttached, ev.AgentExited),
+    Phase.SUSPENDED: (
+        ev.InputSubmitted,
+        ev.InputSubmitted,
+        ev.FamilyChanged,
+        ev.ChildAdmitted,
+        ev.SupervisorRestarted,
+    ),
+    Phase.STOPPING: (ev.AgentClosed, ev.FamilyChanged, ev.LadderElapsed, ev.TurnEnded),
     Phase.STOPPED: (ev.ResumeRequested, ev.InputSubmitted, ev.UnarchiveRequested),
 }
 
 LIKELINESS = 0.4
+ALONENESS = 0.7
 
 # What would otherwise end so many histories that the others get nowhere.
 RARE = (ev.SupervisorRestarted, ev.LeaveRequested, ev.Claimed)
+
+# For a session that is rather alone in the world; and what keeps others from where they would go.
+SHORTAGE = Shortage("tokens", 120, 100, SessionId("s_root"))
+REFUSAL = SpawnRefused("full", hint="wait", limit="max_children", used=5, allowed=5)
 
 LADDERS: list[tuple[Any, ...]] = [("ask",), ("ask", "close", "terminate", "kill")]
 
@@ -76,10 +113,32 @@ class Chance:
             restart=Restart(
                 policy=self.one_of("never", "on_crash", "always"), max_restarts=self.one_of(0, 2)
             ),
+            on_stall=self.one_of("notify", "interrupt", "restart", "stop"),
+            turn_deadline_seconds=self.one_of(None, 60.0),
         )
         permissions = Permissions(tools=self.one_of(None, ["bash"]), mode=self.one_of(None, *MODES))
+        below = Lineage(SessionId("s_root"), SessionId("s_root"), depth=1, input=InputId("in_1"))
         return Session(
-            id=SessionId("s_1"), agent_name="agent", terms=terms, permissions=permissions
+            id=SessionId("s_1"),
+            agent_name="agent",
+            terms=terms,
+            permissions=permissions,
+            lineage=self.one_of(Lineage(), below),
+        )
+
+    def situation(self) -> Situation:
+        """Mostly nobody is there; else everything at once may be in the way."""
+        if self._random.random() < ALONENESS:
+            return ALONE
+        return Situation(
+            dependents=self.one_of(0, 1, 3),
+            has_company=self.maybe(),
+            no_turn=self.maybe(),
+            no_place=self.maybe(),
+            has_younger=self.maybe(),
+            shortage=self.one_of(None, None, SHORTAGE),
+            refusal=self.one_of(None, REFUSAL),
+            ran_seconds=self.one_of(None, 1.5),
         )
 
     def event(self, session: Session) -> ev.Event:
@@ -92,7 +151,8 @@ class Chance:
             kind = ev.RequestAnswered
         make: Callable[[Session], dict[str, Any]] | None = getattr(self, f"_{kind.__name__}", None)
         given = make(session) if make is not None else {}
-        return kind(at=self.now, fresh=TurnId(self.new("turn")), **given)
+        fresh = TurnId(self.new("turn"))
+        return kind(at=self.now, fresh=fresh, situation=self.situation(), **given)
 
     # What the events bring, by the names of their classes --------------------------------
 
@@ -152,7 +212,7 @@ class Chance:
 
     def _StopRequested(self, _: Session) -> dict[str, Any]:
         return {
-            "cause": self.one_of("user", "deleted", "ttl_expired", "stalled", "budget"),
+            "cause": self.one_of("user", "ttl_expired", "stalled", "budget", "parent_stopped"),
             "after_turn": self.maybe(),
         }
 
@@ -238,6 +298,54 @@ class Chance:
     def _LadderElapsed(self, session: Session) -> dict[str, Any]:
         step = session.turn.step if session.turn else None
         return {"turn": self._turn(session), "step": step or "ask"}
+
+    def _child(self) -> dict[str, Any]:
+        names = {"name": self.one_of(None, "bob"), "role": "worker"}
+        return {"child": SessionId("s_9"), "agent": "agent", **names}
+
+    def _ChildAdmitted(self, _: Session) -> dict[str, Any]:
+        return {**self._child(), "text": self._text()}
+
+    def _ChildDeleted(self, _: Session) -> dict[str, Any]:
+        return {"child": SessionId("s_9"), "spent": Spending(2, 30, 0.5, 1.0), "spawns": 1}
+
+    def _ChildRefused(self, _: Session) -> dict[str, Any]:
+        return {"agent": "agent", "limit": "max_children", "used": 5, "allowed": 5, "detail": "no"}
+
+    def _FamilyChanged(self, _: Session) -> dict[str, Any]:
+        news = [
+            ev.ChildNews(
+                **self._child(),
+                what=what,
+                on_end=self.one_of("tell", "wake"),
+                outcome="completed",
+                text=self.one_of("", "done", "z" * 1900),
+                reason="completed" if what == "over" else None,
+                failed=self.maybe(),
+                was_done=self.maybe(),
+            )
+            for what in self.one_of((), ("done",), ("over",), ("started",), ("done", "over"))
+        ]
+        return {"input": InputId(self.new("in")), "news": tuple(news)}
+
+    def _NewsTaken(self, session: Session) -> dict[str, Any]:
+        return {"turn": self._turn(session), "read": session.family.news}
+
+    def _ProgressMade(self, session: Session) -> dict[str, Any]:
+        return {"turn": self._turn(session)}
+
+    def _DeadlineElapsed(self, session: Session) -> dict[str, Any]:
+        return {"turn": self._turn(session)}
+
+    def _SilenceNoticed(self, session: Session) -> dict[str, Any]:
+        return {
+            "turn": self._turn(session),
+            "level": self.one_of("quiet", "stalled", "stalled"),
+            "waits_for": self.one_of("model", "tool"),
+            "detail": self.one_of(None, "bash"),
+            "since": self.now - 300.0,
+            "seconds": 300.0,
+        }
 
     def _Claimed(self, session: Session) -> dict[str, Any]:
         return {"epoch": session.epoch + 1, "undead": self.maybe()}

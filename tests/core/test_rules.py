@@ -21,6 +21,7 @@ from supervisor.core.effects import (
     StartTurn,
 )
 from supervisor.core.errors import (
+    BudgetSpent,
     InputRefused,
     InputTooLarge,
     InvalidDecision,
@@ -547,7 +548,8 @@ def test_a_message_does_not_undo_a_stop_by_limits(cause: str) -> None:
 
     play.tell(ev.InputSubmitted, input="a", text="hello")
 
-    assert isinstance(play.refusal(), SessionNotActive)
+    spent = cause in ("budget", "turns_limit")
+    assert isinstance(play.refusal(), BudgetSpent if spent else SessionNotActive)
 
 
 def test_an_archived_session_takes_nothing_until_it_is_unarchived() -> None:

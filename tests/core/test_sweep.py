@@ -34,14 +34,24 @@ def check_one_step(session: Session, event: ev.Event, step: Step) -> None:
     # 4, 5: what waits is in order, within its bound, and of this generation.
     orders = [waiting.order for waiting in after.inputs]
     assert orders == sorted(set(orders))
-    assert len(orders) <= after.terms.queue_cap
+    assert len([w for w in after.inputs if w.source != "child"]) <= after.terms.queue_cap
     assert all(waiting.generation == after.generation for waiting in after.inputs)
     # 7: what only grows only grows.
     for name in ("accepted", "generation", "epoch", "chapter", "turns", "restarts"):
         assert getattr(session, name) <= getattr(after, name)
-    # 19: a stop that was asked for is no crash.
+    # 19: a stop that was asked for is no crash, and a crash that waits for children stays one.
     if session.phase is Phase.STOPPING and after.phase is Phase.STOPPED:
-        assert after.stop_reason != "agent_crashed"
+        assert session.stopping is not None
+        crashed = session.stopping.cause == "process_exited"
+        assert (after.stop_reason == "agent_crashed") == crashed
+    # 12, 13: nobody ends before those who live with it.
+    if after.phase is Phase.STOPPED and session.phase is not Phase.STOPPED:
+        assert event.situation.dependents == 0
+    # 8: nobody wakes where there is no place, nor runs where there is none.
+    if session.phase is Phase.SUSPENDED and event.situation.no_place:
+        assert after.phase in (Phase.SUSPENDED, Phase.STOPPING, Phase.STOPPED)
+    if event.situation.no_turn or event.situation.shortage:
+        assert after.turns == session.turns
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

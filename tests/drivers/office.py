@@ -15,11 +15,12 @@ from trio.lowlevel import ParkingLot
 
 from supervisor.core.creation import Message
 from supervisor.core.effects import OfferSteering, StartTurn
-from supervisor.core.errors import OutputTooLarge
+from supervisor.core.errors import OutputTooLarge, PermissionDenied, SpawnRefused
 from supervisor.core.events import Event, TurnEnded
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.port import AgentKind, Stamp, TextKind, Workshop
+from supervisor.core.session import Decision, Usage
+from supervisor.drivers.port import AgentKind, Child, ChildRequest, News, Stamp, TextKind, Workshop
 
 E = TypeVar("E", bound=Event)
 
@@ -114,6 +115,27 @@ class StandInOffice:
     def report_surely(self, event: Event) -> None:
         if not self.report(event):
             self._late.append(event)
+
+    def spend(self, turn: TurnId, usage: Usage) -> None:
+        """There is always something left."""
+
+    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
+        raise SpawnRefused("it stands alone", hint="none", limit="max_children", used=0, allowed=0)
+
+    async def descendant(self, session_id: str) -> Child:
+        raise PermissionDenied("nobody is below it", hint="none")
+
+    async def load_news(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def news(self, turn: TurnId) -> list[News]:
+        return []
+
+    def requests(self) -> list[ChildRequest]:
+        return []
+
+    async def answer_request(self, request_id: str, decision: Decision) -> None:
+        raise PermissionDenied("nobody is below it", hint="none")
 
     def write_text(
         self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True

@@ -138,7 +138,7 @@ OPTIONS: dict[str, list[Any]] = {
     "custom": NO_CUSTOM,
     "workspace": [5, True, b"/srv", [], {}, "", " ", HALF, "a\0b"],
     "limits": [5, "x", {}, [], True],
-    "permissions": [5, "approve_all", {}, [], Permissions(tools=[HALF])],
+    "permissions": [5, "approve_all", {}, []],
     "restart": [5, "never", {}, []],
     "ladder": [5, "ask", {}, []],
     "queue_cap": [0, -1, 1001, 1.5, "3", True, []],
@@ -147,6 +147,12 @@ OPTIONS: dict[str, list[Any]] = {
     "steer_fallback": [5, "", "nonsense", [], {}],
     "permission_timeout_seconds": [-1, math.nan, "3", True, [], 10**400],
     "suspend_after_seconds": [-1, math.nan, "3", True, [], 10**400],
+    "quiet_after_seconds": [-1, math.nan, "3", True, [], 10**400],
+    "stalled_after_seconds": [-1, math.nan, math.inf, "3", True, [], 10**400],
+    "tool_stalled_after_seconds": [-1, math.nan, math.inf, "3", True, [], 10**400],
+    "on_stall": [5, "", "nonsense", [], {}],
+    "turn_deadline_seconds": [-1, math.nan, math.inf, "3", True, [], 10**400],
+    "answers_for_children": [5, "yes", 1.0, [], {}],
 }
 
 METHODS: dict[str, tuple[Call, list[Any]]] = {
@@ -169,6 +175,16 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "steer text": (lambda g, bad: g.busy.steer(bad), NO_TEXTS),
     "steer idempotency_key": (lambda g, bad: g.busy.steer("a", idempotency_key=bad), NO_NAMES),
     "steer ttl_seconds": (lambda g, bad: g.busy.steer("a", ttl_seconds=bad), NO_SECONDS),
+    "spawn agent": (lambda g, bad: g.idle.spawn(bad, "a"), [*NO_NAMES, None, "nobody"]),
+    "spawn text": (lambda g, bad: g.idle.spawn("echo", bad), NO_TEXTS),
+    "spawn role": (lambda g, bad: g.idle.spawn("echo", "a", role=bad), NO_NAMES),
+    "spawn lifetime": (lambda g, bad: g.idle.spawn("echo", "a", lifetime=bad), NO_WORDS),
+    "spawn on_end": (lambda g, bad: g.idle.spawn("echo", "a", on_end=bad), NO_WORDS),
+    "spawn ttl_seconds": (lambda g, bad: g.idle.spawn("echo", "a", ttl_seconds=bad), NO_SECONDS),
+    "spawn idempotency_key": (
+        lambda g, bad: g.idle.spawn("echo", "a", idempotency_key=bad),
+        NO_NAMES,
+    ),
     "edit_input input_id": (lambda g, bad: g.busy.edit_input(bad, "a"), NO_INPUTS),
     "edit_input text": (lambda g, bad: g.busy.edit_input(g.queued, bad), NO_TEXTS),
     "move_input input_id": (lambda g, bad: g.busy.move_input(bad, 0), NO_INPUTS),
@@ -227,6 +243,8 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "list workspace": (lambda g, bad: g.sup.list(workspace=bad), [5, [], {}, b"/srv"]),
     "list channel": (lambda g, bad: g.sup.list(channel=bad), [5, [], {}, b"irc"]),
     "list peer": (lambda g, bad: g.sup.list(peer=bad), [5, [], {}, b"ann"]),
+    "list parent": (lambda g, bad: g.sup.list(parent=bad), [5, [], {}, b"s_1"]),
+    "list root": (lambda g, bad: g.sup.list(root=bad), [5, [], {}, b"s_1"]),
     "list archived": (lambda g, bad: g.sup.list(archived=bad), [5, [], {}, "yes"]),
     "answer request_id": (lambda g, bad: g.sup.answer(bad, "allow_once"), NO_INPUTS),
     "answer decision": (
@@ -247,6 +265,8 @@ def creating(option: str, how: str) -> Call:
                 await ground.sup.get_or_create("echo:irc:ann", **options)
             case "new":
                 await ground.sup.new("echo:irc:ann", **options)
+            case "spawn":
+                await ground.idle.spawn("echo", "a", **options)
 
     return create
 
@@ -256,7 +276,7 @@ def cases() -> Iterator[Any]:
         yield pytest.param(call, values, id=name)
     for option, values in OPTIONS.items():
         yield pytest.param(creating(option, "create"), values, id=f"create {option}")
-        for how in ("get_or_create", "new"):
+        for how in ("get_or_create", "new", "spawn"):
             yield pytest.param(creating(option, how), values[:1], id=f"{how} {option}")
 
 
@@ -323,6 +343,8 @@ UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
     "prompt": lambda session: session.prompt("a"),
     "result": lambda session: session.result("in_1"),
     "steer": lambda session: session.steer("a"),
+    "spawn": lambda session: session.spawn("echo", "a"),
+    "wait": lambda session: session.wait(),
     "inputs": lambda session: session.inputs(),
     "edit_input": lambda session: session.edit_input("in_1", "a"),
     "move_input": lambda session: session.move_input("in_1", 0),
@@ -512,7 +534,9 @@ async def test_a_supervisor_that_cannot_be_meant_is_not_opened(
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("names", [5, "bash", [5], [""], [None], [["bash"]], [{}]], ids=shown)
+@pytest.mark.parametrize(
+    "names", [5, "bash", [5], [""], [None], [["bash"]], [{}], [HALF]], ids=shown
+)
 def test_rights_are_lists_of_names(names: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigError) as refused:
         Permissions(tools=names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from supervisor.core.effects import CloseAgent, SetTimer, StartAgent
+from supervisor.core.effects import CloseAgent, SetTimer, StartAgent, StopDependents
 from supervisor.core.events import (
     AgentAttached,
     AgentClosed,
@@ -17,19 +17,18 @@ from supervisor.core.events import (
 from supervisor.core.session import Failure, Phase
 from supervisor.core.step import Draft
 
+from .after import go_on, restart_or_stop
 from .flow import (
     NOTHING_SAID,
     begin_stopping,
     end_turn,
     expire_inputs,
-    finalise,
-    go_on,
+    finish_stopping,
     rest,
     start_next,
     stop_at_once,
 )
 
-MAX_DOUBLINGS = 16
 _NEVER_UP = Failure("startup", "it left before it was up")
 _DIED = "the supervisor died meanwhile"
 _STARTED_ANEW = "the session had to be started anew; the log says why"
@@ -76,12 +75,12 @@ def gone_before_it_was_up(draft: Draft, event: AgentExited) -> None:
 
 def gone_before_it_was_back(draft: Draft, event: AgentExited) -> None:
     """It left while it was being restarted: another try, or the end."""
-    _restart_or_stop(draft, event.failure or _NEVER_UP, jitter=event.jitter)
+    restart_or_stop(draft, event.failure or _NEVER_UP, jitter=event.jitter)
 
 
 def not_up_again(draft: Draft, event: AgentStartFailed) -> None:
     """It did not come back: another try, or the end."""
-    _restart_or_stop(draft, event.failure, jitter=0.0)
+    restart_or_stop(draft, event.failure, jitter=0.0)
 
 
 def gone_while_idle(draft: Draft, event: AgentExited) -> None:
@@ -92,7 +91,7 @@ def gone_while_idle(draft: Draft, event: AgentExited) -> None:
         stop_at_once(draft, "completed")
     else:
         failure = event.failure or Failure("process_exit", "it left, and is always restarted")
-        _restart_or_stop(draft, failure, jitter=event.jitter)
+        restart_or_stop(draft, failure, jitter=event.jitter)
 
 
 def gone_while_running(draft: Draft, event: AgentExited) -> None:
@@ -104,14 +103,14 @@ def gone_while_running(draft: Draft, event: AgentExited) -> None:
     if draft.session.stopping is not None:
         stop_at_once(draft, "process_exited", failure)
     else:
-        _restart_or_stop(draft, failure, jitter=event.jitter)
+        restart_or_stop(draft, failure, jitter=event.jitter)
 
 
 def gone_while_interrupting(draft: Draft, event: AgentExited) -> None:
     """The ladder ended it, which is no crash; the next turn starts another one."""
     draft.note("session_changed", agent_gone=True)
-    end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said)
-    go_on(draft)
+    ended = end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said)
+    go_on(draft, ended)
 
 
 def gone_while_stopping(draft: Draft, event: AgentExited | AgentStartFailed) -> None:
@@ -125,37 +124,12 @@ def gone_while_stopping(draft: Draft, event: AgentExited | AgentStartFailed) -> 
 def closed(draft: Draft, _: AgentClosed) -> None:
     """The last thing to wait for; unless it is an agent from before, and a turn is still open."""
     if draft.session.turn is None:
-        finalise(draft)
+        finish_stopping(draft)
 
 
 def start_again(draft: Draft, _: BackoffElapsed) -> None:
     """The pause is over."""
     draft.do(StartAgent())
-
-
-def _restart_or_stop(draft: Draft, failure: Failure, *, jitter: float) -> None:
-    session = draft.session
-    terms = session.terms.restart
-    recent = (
-        *(at for at in session.recent_restarts if draft.at - at <= terms.within_seconds),
-        draft.at,
-    )
-    if terms.policy == "never" or len(recent) > terms.max_restarts:
-        stop_at_once(draft, "process_exited", failure)
-        return
-    doubled = terms.backoff_seconds * 2.0 ** min(len(recent) - 1, MAX_DOUBLINGS)
-    after_seconds = doubled * (1.0 - jitter / 2.0)
-    draft.note(
-        "agent_restarting",
-        attempt=len(recent),
-        after_seconds=after_seconds,
-        failure=attrs.asdict(failure),
-        recent=list(recent),
-    )
-    if session.leaving:
-        rest(draft)
-    else:
-        draft.do(SetTimer("backoff", after_seconds))
 
 
 def claim(draft: Draft, event: Claimed) -> None:
@@ -171,6 +145,8 @@ def claim(draft: Draft, event: Claimed) -> None:
             draft.do(StartAgent())
         case Phase.STOPPING:
             draft.do(CloseAgent())
+            if draft.situation.dependents:
+                draft.do(StopDependents())
         case _:
             pass
 
@@ -186,15 +162,15 @@ def recover(draft: Draft, event: SupervisorRestarted) -> None:
         case Phase.STARTING:
             stop_at_once(draft, "start_failed", Failure("startup", _DIED))
         case Phase.RUNNING | Phase.INTERRUPTING if session.stopping is not None:
-            begin_stopping(draft, session.stopping.cause)
-            finalise(draft)
+            begin_stopping(draft, session.stopping.cause, agent_closed=True)
+            finish_stopping(draft)
         case Phase.RUNNING | Phase.INTERRUPTING:
-            _restart_or_stop(draft, Failure("process_exit", _DIED), jitter=0.0)
+            restart_or_stop(draft, Failure("process_exit", _DIED), jitter=0.0)
         case Phase.RESTARTING:
             # That death was counted when it began; only the pause is cut short.
             draft.do(SetTimer("backoff", 0.0))
         case Phase.STOPPING:
-            finalise(draft)
+            finish_stopping(draft)
         case Phase.IDLE:
             rest(draft)
             _wake_if_wanted(draft)
@@ -206,7 +182,7 @@ def recover(draft: Draft, event: SupervisorRestarted) -> None:
 
 def _wake_if_wanted(draft: Draft) -> None:
     expire_inputs(draft)
-    if draft.session.inputs:
+    if draft.session.inputs and not draft.situation.no_place:
         draft.note("session_resumed", woken=True)
         start_next(draft)
 

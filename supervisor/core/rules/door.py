@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from supervisor.core.errors import (
+    BudgetSpent,
     InputRefused,
     InputTooLarge,
     QueueFull,
@@ -44,11 +45,24 @@ def text_problem(session: Session, text: str, *, attached: int = 0) -> Superviso
 def queue_problem(session: Session) -> SupervisorError | None:
     """Why the queue takes no more, or None."""
     cap = session.terms.queue_cap
-    if len(session.inputs) < cap:
+    # News of children wakes its session however full the queue is.
+    waiting = sum(one.source != "child" for one in session.inputs)
+    if waiting < cap:
         return None
     return QueueFull(
-        f"session {session.id} has {len(session.inputs)} of {cap} inputs waiting",
+        f"session {session.id} has {waiting} of {cap} inputs waiting",
         hint="wait for a turn to end, cancel one, or raise queue_cap",
+    )
+
+
+def budget_problem(draft: Draft) -> SupervisorError | None:
+    """Why nothing new begins here, or None."""
+    shortage = draft.situation.shortage
+    if shortage is None:
+        return None
+    return BudgetSpent(
+        f"session {draft.session.id} has nothing left to spend: {shortage}",
+        hint=f"raise limits.{shortage.limit} of session {shortage.owner}",
     )
 
 

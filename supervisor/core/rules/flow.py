@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from supervisor.core.effects import AnswerRequest, ClearTimer, CloseAgent, SetTimer, StartTurn
+import attrs
+
+from supervisor.core.effects import (
+    AnswerRequest,
+    ClearTimer,
+    CloseAgent,
+    SetTimer,
+    StartTurn,
+    StopDependents,
+)
 from supervisor.core.events import Said
 from supervisor.core.ids import InputId
 from supervisor.core.session import (
@@ -20,6 +29,7 @@ from supervisor.core.session import (
     Phase,
     Settled,
     Source,
+    Turn,
     Waiting,
     WhenBusy,
 )
@@ -98,12 +108,32 @@ def start_next(draft: Draft) -> None:
     if not session.inputs:
         if session.terms.suspend_after_seconds is not None:
             draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
-        return
-    first = session.inputs[0]
+    elif draft.situation.shortage is not None:
+        stop_for_shortage(draft)
+    elif not draft.situation.no_turn:
+        _start(draft, session.inputs[0])
+
+
+def _start(draft: Draft, first: Waiting) -> None:
     settle(draft, first, "delivered")
     draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
     draft.note("user_text", text=first.text, part=first.id)
-    draft.do(ClearTimer("suspend"), StartTurn(draft.fresh, first.id, first.text, first.attachments))
+    terms = draft.session.terms
+    draft.do(
+        ClearTimer("suspend"),
+        SetTimer("silence", min(terms.quiet_after_seconds, terms.stalled_after_seconds)),
+        StartTurn(draft.fresh, first.id, first.text, first.attachments),
+    )
+    if terms.turn_deadline_seconds is not None:
+        draft.do(SetTimer("deadline", terms.turn_deadline_seconds))
+
+
+def stop_for_shortage(draft: Draft) -> None:
+    """A budget is spent that this session draws on: nothing more begins in it."""
+    shortage = draft.situation.shortage
+    assert shortage is not None
+    begin_stopping(draft, shortage.cause, str(shortage))
+    draft.do(CloseAgent())
 
 
 def rest(draft: Draft) -> None:
@@ -120,10 +150,12 @@ def end_turn(
     said: Said = NOTHING_SAID,
     error: str | None = None,
     zombie: bool = False,
-) -> None:
-    """Close the open turn and everything that is open in it."""
+) -> Turn:
+    """Close the open turn and everything that is open in it; gives it as it was."""
     turn = draft.session.turn
     assert turn is not None
+    if turn.verdict == "timed_out" and outcome == "interrupted":
+        outcome = "timed_out"
     cancel_requests(draft)
     for call in turn.calls:
         draft.note(
@@ -140,13 +172,21 @@ def end_turn(
         error=error,
         zombie=zombie,
         ladder_step=turn.step,
+        seconds=_seconds(draft, turn),
         usage={
             "input_tokens": turn.usage.input_tokens,
             "output_tokens": turn.usage.output_tokens,
             "cost": turn.usage.cost,
         },
     )
-    draft.do(ClearTimer("ladder"))
+    draft.do(ClearTimer("ladder"), ClearTimer("silence"), ClearTimer("deadline"))
+    return turn
+
+
+def _seconds(draft: Draft, turn: Turn) -> float:
+    """For how long it ran; if nobody measured that, until it was last heard of."""
+    ran = draft.situation.ran_seconds
+    return max(0.0, draft.session.updated_at - turn.started_at) if ran is None else ran
 
 
 def cancel_requests(draft: Draft) -> None:
@@ -169,36 +209,53 @@ def take_back_steering(draft: Draft) -> None:
             settle(draft, waiting, "failed", "unknown")
 
 
-def go_on(draft: Draft) -> None:
-    """After a turn: stop if that was asked for, else begin the next one."""
-    session = draft.session
-    if session.stopping is None:
-        start_next(draft)
-    elif session.phase is Phase.STOPPING:
-        draft.do(CloseAgent())
-    else:
-        begin_stopping(draft, session.stopping.cause, session.stopping.detail)
-        draft.do(CloseAgent())
-
-
-def begin_stopping(draft: Draft, cause: Cause, detail: str | None = None) -> None:
-    """Be on the way to the end; the first cause wins."""
+def begin_stopping(
+    draft: Draft,
+    cause: Cause,
+    detail: str | None = None,
+    *,
+    failure: Failure | None = None,
+    agent_closed: bool = False,
+) -> None:
+    """Be on the way to the end, and all that live with it too; the first cause wins."""
     first = draft.session.stopping
+    failure = failure or (first.failure if first else None)
     draft.note(
         "session_changed",
         stopping={
             "cause": first.cause if first else cause,
             "detail": first.detail if first else detail,
             "after_turn": False,
+            "agent_closed": agent_closed,
+            "failure": None if failure is None else attrs.asdict(failure),
         },
     )
     draft.do(ClearTimer("suspend"), ClearTimer("backoff"))
+    if draft.situation.dependents:
+        draft.do(StopDependents())
 
 
-def finalise(draft: Draft, failure: Failure | None = None) -> None:
+def finish_stopping(draft: Draft) -> None:
+    """Nothing is left of the agent: the end, unless others have to go first.
+
+    Children go before their parent, and younger siblings before older ones.
+    """
+    session = draft.session
+    assert session.stopping is not None
+    by_parent = session.stopping.cause == "parent_stopped"
+    if not draft.situation.dependents and not (by_parent and draft.situation.has_younger):
+        _finalise(draft)
+    elif not session.stopping.agent_closed:
+        draft.note(
+            "session_changed", stopping={**attrs.asdict(session.stopping), "agent_closed": True}
+        )
+
+
+def _finalise(draft: Draft) -> None:
     """The end: inputs are cancelled or held, and the reason is on record."""
     session = draft.session
     assert session.stopping is not None
+    failure = session.stopping.failure
     ending = ENDINGS[session.stopping.cause]
     if ending.inputs == "cancelled":
         for waiting in session.inputs:
@@ -210,12 +267,13 @@ def finalise(draft: Draft, failure: Failure | None = None) -> None:
         "session_stopped",
         reason=ending.reason,
         detail=shown_detail,
-        failure=None if failure is None else {"kind": failure.kind, "detail": failure.detail},
+        failure=None if failure is None else attrs.asdict(failure),
     )
     draft.do(ClearTimer("suspend"), ClearTimer("ladder"), ClearTimer("backoff"))
 
 
 def stop_at_once(draft: Draft, cause: Cause, failure: Failure | None = None) -> None:
     """End a session whose agent is gone already."""
-    begin_stopping(draft, cause, failure.detail if failure else None)
-    finalise(draft, failure)
+    detail = failure.detail if failure else None
+    begin_stopping(draft, cause, detail, failure=failure, agent_closed=True)
+    finish_stopping(draft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from supervisor.core.effects import OfferSteering, StartAgent
-from supervisor.core.errors import InputRefused, NotRunning, SessionNotActive
+from supervisor.core.errors import BudgetSpent, InputRefused, NotRunning, SessionNotActive
 from supervisor.core.events import (
     InputEdited,
     InputMoved,
@@ -17,10 +17,23 @@ from supervisor.core.events import (
     SteeringTaken,
 )
 from supervisor.core.ids import InputId, TurnId
-from supervisor.core.session import NOT_RESUMED_BY_INPUT, Session, Steering, Waiting
+from supervisor.core.session import (
+    NOT_RESUMED_BY_INPUT,
+    SPENT_REASONS,
+    Session,
+    Steering,
+    Waiting,
+)
 from supervisor.core.step import Draft, Receipt
 
-from .door import expiry_problem, queue_problem, refuse_archived, refused, text_problem
+from .door import (
+    budget_problem,
+    expiry_problem,
+    queue_problem,
+    refuse_archived,
+    refused,
+    text_problem,
+)
 from .flow import accept_input, expire_inputs, settle, start_next
 from .interrupts import begin_interrupt, cancel_queue
 
@@ -48,7 +61,9 @@ def wake(draft: Draft, event: InputSubmitted) -> None:
     """A suspended session gets up by itself."""
     if _not_taken(draft, event):
         return
-    draft.note("session_resumed", woken=True)
+    # While its parent has as many children up as it may, the input waits, and so does the session.
+    if not draft.situation.no_place:
+        draft.note("session_resumed", woken=True)
     _accept(draft, event)
     start_next(draft)
     give_receipt(draft, event.input)
@@ -107,14 +122,15 @@ def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
         )
         return
     if session.stop_reason in NOT_RESUMED_BY_INPUT:
+        kind = BudgetSpent if session.stop_reason in SPENT_REASONS else SessionNotActive
         draft.refuse(
-            SessionNotActive(
-                f"session {session.id} was stopped: {session.stop_reason}",
+            kind(
+                f"session {session.id} was stopped: {session.stop_detail or session.stop_reason}",
                 hint="a message does not undo that: raise the limit, then resume it",
             )
         )
         return
-    if _not_taken(draft, event):
+    if refused(draft, draft.situation.refusal) or _not_taken(draft, event):
         return
     draft.note("session_resumed", woken=False)
     _accept(draft, event)
@@ -147,6 +163,7 @@ def _not_taken(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
         draft,
         text_problem(draft.session, event.text, attached=attached),
         expiry_problem(event.at, event.expires_at),
+        budget_problem(draft),
         None if replaces_all else queue_problem(draft.session),
     )
 

@@ -21,8 +21,9 @@ from supervisor.core.ids import CallId, InputId
 from supervisor.core.session import LadderStep, Session, Turn
 from supervisor.core.step import Draft, InterruptReport, UnderWay
 
-from .door import queue_problem, refused, text_problem
-from .flow import accept_input, cancel_requests, end_turn, go_on, settle
+from .after import go_on
+from .door import budget_problem, queue_problem, refused, text_problem
+from .flow import accept_input, cancel_requests, end_turn, settle
 
 
 def interrupt(draft: Draft, event: InterruptRequested) -> None:
@@ -86,7 +87,9 @@ def _replacement_refused(draft: Draft, event: InterruptRequested) -> bool:
     if event.replace_with is None:
         return False
     full = queue_problem(draft.session) if event.queued == "keep" else None
-    return refused(draft, text_problem(draft.session, event.replace_with), full)
+    return refused(
+        draft, text_problem(draft.session, event.replace_with), budget_problem(draft), full
+    )
 
 
 def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
@@ -136,8 +139,8 @@ def climb(draft: Draft, event: LadderElapsed) -> None:
         _step(draft, steps[place], None)
         return
     draft.do(AbandonTurn(turn.id))
-    end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said, zombie=True)
-    go_on(draft)
+    ended = end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said, zombie=True)
+    go_on(draft, ended)
 
 
 def ladder_of(session: Session) -> tuple[LadderStep, ...]:

@@ -48,6 +48,8 @@ def _note_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
 def _answer_without_people(session: Session, event: PermissionAsked) -> tuple[Decision, str] | None:
     if not session.permissions.allows("tools", event.tool):
         return "reject_once", "permissions"
+    if event.denied_by is not None:
+        return "reject_once", "hook"
     for rule in session.rules:
         if rule.tool == event.tool:
             return ("allow_once" if rule.decision == "allow_always" else "reject_once"), "rule"
@@ -74,7 +76,7 @@ def answer(draft: Draft, event: RequestAnswered) -> None:
             )
         )
     else:
-        _answer(draft, request.id, event.decision, "person")
+        _answer(draft, request.id, event.decision, event.by)
         if event.decision in ("allow_always", "reject_always"):
             draft.note(
                 "rule_changed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from supervisor.core.effects import CloseAgent, StartAgent
+from supervisor.core.effects import CloseAgent, SetTimer, StartAgent
 from supervisor.core.errors import InputRefused, SessionNotActive
 from supervisor.core.events import (
     ArchiveRequested,
@@ -22,7 +22,7 @@ from supervisor.core.facts import kind_of_text
 from supervisor.core.step import Draft
 
 from .door import refuse_archived, refused, text_problem
-from .flow import begin_stopping, finalise, rest, settle
+from .flow import begin_stopping, finish_stopping, rest, settle
 from .interrupts import begin_interrupt
 
 
@@ -34,9 +34,9 @@ def stop(draft: Draft, event: StopRequested) -> None:
 
 
 def stop_suspended(draft: Draft, event: StopRequested) -> None:
-    """There is nobody to wait for."""
-    begin_stopping(draft, event.cause, event.detail)
-    finalise(draft)
+    """There is no agent to wait for."""
+    begin_stopping(draft, event.cause, event.detail, agent_closed=True)
+    finish_stopping(draft)
     draft.accept()
 
 
@@ -46,7 +46,13 @@ def stop_while_busy(draft: Draft, event: StopRequested) -> None:
         if draft.session.stopping is None:
             draft.note(
                 "session_changed",
-                stopping={"cause": event.cause, "detail": event.detail, "after_turn": True},
+                stopping={
+                    "cause": event.cause,
+                    "detail": event.detail,
+                    "after_turn": True,
+                    "agent_closed": False,
+                    "failure": None,
+                },
             )
     else:
         begin_stopping(draft, event.cause, event.detail)
@@ -63,6 +69,8 @@ def resume(draft: Draft, _: ResumeRequested) -> None:
     """Begin again where it ended, with the queue that was held."""
     if draft.session.archived:
         refuse_archived(draft)
+        return
+    if refused(draft, draft.situation.refusal):
         return
     draft.note("session_resumed", woken=False)
     draft.do(StartAgent())
@@ -107,7 +115,12 @@ def unarchive(draft: Draft, _: UnarchiveRequested) -> None:
 
 def suspend(draft: Draft, _: IdleElapsed) -> None:
     """Nobody wanted anything for a while: let the agent go, wake on the next input."""
-    if not draft.session.inputs and draft.session.zombie is None:
+    session = draft.session
+    if session.inputs or session.zombie is not None:
+        return
+    if draft.situation.has_company and session.terms.suspend_after_seconds is not None:
+        draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))  # children are up
+    else:
         rest(draft)
 
 

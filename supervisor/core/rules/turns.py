@@ -13,7 +13,8 @@ from supervisor.core.events import (
 )
 from supervisor.core.step import Draft
 
-from .flow import end_turn, go_on, start_next
+from .after import go_on
+from .flow import end_turn, start_next
 
 
 def _is_late(
@@ -65,14 +66,14 @@ def finish(draft: Draft, event: TurnEnded) -> None:
     """The turn is over: close it, and go on with what waits."""
     if _is_late(draft, event):
         return
-    end_turn(
+    ended = end_turn(
         draft,
         event.outcome,
         stop_reason=event.stop_reason,
         said=Said(event.text or "", event.messages),
         error=event.error,
     )
-    go_on(draft)
+    go_on(draft, ended)
 
 
 def bury_zombie(draft: Draft, event: ZombieEnded) -> None:

@@ -18,20 +18,24 @@ from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
 from supervisor.core.errors import Fenced
-from supervisor.core.ids import RequestId
+from supervisor.core.ids import SessionId
 from supervisor.core.session import Failure, Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
+from supervisor.core.tree.situation import ALONE
 from supervisor.drivers.port import Driver
+from supervisor.sessions.desk import LOOK
 from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
 
+from .liveness import seconds_until_next_look, silence_of
 from .log import Log
 from .office import Office, Reported
 from .past import said_in
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .reports import NotWritten
+from .ringing import meaning_of
 from .seat import Seat
 from .timers import Timer
 
@@ -51,13 +55,14 @@ class Request(Ask[Reply]):
     """Something a caller wants of the session.
 
     `again`: it may have been handled before, by an incarnation that ended without an answer.
-    `also`: what is to be in the same commit.
+    `also`: what is to be in the same commit, and `removes` of whom nothing is left after it.
     """
 
     event: ev.Event
     idempotency: Idempotency | None = None
     again: bool = False
     also: Write | None = None
+    removes: SessionId | None = None
 
 
 class _Rest:
@@ -91,6 +96,7 @@ class SessionActor(Actor):
         if stored is None:
             raise not_found(self.seat.id)
         self.session = stored.row
+        self._house.desk.settle(stored.row)
         self.epoch = stored.epoch
         self.log = Log(self.seat, stored.last_seq)
         await self._publish_what_is_left(stored.last_seq)
@@ -109,6 +115,8 @@ class SessionActor(Actor):
         zombie = self.session.zombie
         if zombie is not None and zombie not in self._house.workshop.zombies:
             await self._take(ev.ZombieEnded(turn=zombie, **self._house.stamp()))
+        if self._house.desk.is_called(self.seat.id):
+            await self._look_around()
         if self._may_rest():
             # Whoever woke it may have given up, and after a crash nobody may ever ask for anything.
             self._set_timer("rest", REST_AFTER_SECONDS)
@@ -131,13 +139,8 @@ class SessionActor(Actor):
                 self.log.release()
                 if self.log.has_output:
                     self.write_soon()
-        elif type(message) is ev.LadderElapsed:
-            await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
-        elif type(message) is NotWritten:
-            if message.by is self:
-                self._give_up(message.error)
         elif message is not REST:
-            await self._take(message)
+            await self._hear_from_inside(message)
         if self._may_rest():
             # What is still in the mailbox comes back to its senders, who call on the next
             # incarnation; the answer to the message in hand is given all the same.
@@ -146,9 +149,24 @@ class SessionActor(Actor):
             self.ref.stop_nowait()
         return reply
 
+    async def _hear_from_inside(self, message: Any) -> None:  # noqa: ANN401 - see `receive`
+        """From the house: its timers, its scribe, its desk."""
+        if message is LOOK:
+            await self._look_around()
+        elif type(message) is ev.LadderElapsed:
+            await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
+        elif type(message) is ev.SilenceNoticed:
+            await self._hear_silence(message)
+        elif type(message) is NotWritten:
+            if message.by is self:
+                self._give_up(message.error)
+        else:
+            await self._take(message)
+
     async def on_stop(self, _: object) -> None:
         """However it ended: nothing of this incarnation goes on."""
         self.log.close()
+        self._house.desk.settle(self.session)  # what it was about to take, it has not taken
         if self._driver is not None:
             assert self._office is not None
             self._office.is_closed = True
@@ -165,31 +183,46 @@ class SessionActor(Actor):
         *,
         idempotency: Idempotency | None = None,
         also: Write | None = None,
+        removes: SessionId | None = None,
     ) -> Reply | None:
-        if event.at < self.session.updated_at:  # it waited, and others were faster
-            event = attrs.evolve(event, at=self._house.clock.now())
+        desk = self._house.desk
+        # From here to the commit nothing waits: what is free now is taken before anyone else looks.
+        situation = desk.situation(self.session, event)
+        at = event.at
+        if at < self.session.updated_at:  # it waited, and others were faster
+            at = self._house.clock.now()
+        if situation is not ALONE or at != event.at:
+            event = attrs.evolve(event, at=at, situation=situation)
         step = decide(self.session, event)
         if isinstance(step.reply, Refused):
             also = None
         if step.facts or also is not None:
-            last = await self._commit(step, idempotency, also)
+            desk.foresee(step.session)
+            last = await self._commit(step, idempotency, also, removes)
             self.session = step.session
             self.seat.adopt(step.session)
             self.log.committed(last)
+            desk.settle(step.session)
         elif self.seat.session is None:
             self.seat.adopt(step.session)
         for effect in step.effects:
             self._perform(effect)
         return step.reply
 
-    async def _commit(self, step: Step, idempotency: Idempotency | None, also: Write | None) -> int:
+    async def _commit(
+        self,
+        step: Step,
+        idempotency: Idempotency | None,
+        also: Write | None,
+        removes: SessionId | None,
+    ) -> int:
         """Make the step durable; gives the number of its last record."""
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq
         kept: Kept | None = None
         if idempotency is not None and isinstance(step.reply, Accepted):
             kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
-        write = Write(self.seat.id, self.epoch, records, step.session, kept, also)
+        write = Write(self.seat.id, self.epoch, records, step.session, kept, also, removes)
         refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
         if refusal is not None:
             self._give_up(refusal)
@@ -218,7 +251,9 @@ class SessionActor(Actor):
             done = await self._already_done(event)
             if done is not None:
                 return done
-        return await self._take(event, idempotency=idempotency, also=request.also)
+        return await self._take(
+            event, idempotency=idempotency, also=request.also, removes=request.removes
+        )
 
     async def _already_done(self, event: ev.Event) -> Reply | None:
         """The answer to a request that an earlier incarnation has handled, if it has."""
@@ -232,6 +267,19 @@ class SessionActor(Actor):
         if isinstance(event, ev.InterruptRequested) and event.replace_with is None:
             return Accepted()  # what ran when it was sent was lost with the one who was asked
         return None
+
+    async def _look_around(self) -> None:
+        """Something is different in the tree: hear what, and go on with what that allows."""
+        with self._house.desk.news_for(self.seat.id) as event:
+            await self._take(event)
+        # If it was promised a turn and did not begin one, somebody else may.
+        self._house.desk.settle(self.session)
+
+    async def _hear_silence(self, event: ev.SilenceNoticed) -> None:
+        """Say it, unless there was progress since the timer rang."""
+        if silence_of(self._house, self.seat) == event.level:
+            await self._take(event)
+        self._watch_progress()
 
     async def _hear(self, news: Reported) -> None:
         """What a driver reports: of the agent the session has, or of one that is on its way out."""
@@ -263,6 +311,7 @@ class SessionActor(Actor):
             and self._driver is None
             and not self._closing
             and self.session.zombie is None
+            and not self._house.desk.is_called(self.seat.id)
         )
 
     # Perform ----------------------------------------------------------------------------------
@@ -287,8 +336,11 @@ class SessionActor(Actor):
             case do.CancelCall(turn, call):
                 self._to_agent(lambda driver: driver.cancel_call(turn, call))
             case do.AnswerRequest(request, decision):
+                self.progressed()
                 self._clear_timer(request)
                 self._to_agent(lambda driver: driver.answer(request, decision))
+            case do.StopDependents():
+                self._house.desk.stop_dependents(self.seat.id)
             case do.SetTimer(name, after_seconds):
                 self._set_timer(name, after_seconds)
             case do.SetRequestTimer(request, after_seconds):
@@ -356,30 +408,32 @@ class SessionActor(Actor):
 
     def _ring(self, name: str) -> None:
         """A timer is due: tell oneself what that means now, if it still means anything."""
-        stamp = self._house.stamp()
-        turn = self.session.turn
-        event: ev.Event | _Rest
-        match name:
-            case "rest":
-                event = REST
-            case "ladder":
-                if turn is None or turn.step is None:
-                    return
-                event = ev.LadderElapsed(turn=turn.id, step=turn.step, **stamp)
-            case "suspend":
-                event = ev.IdleElapsed(**stamp)
-            case "backoff":
-                event = ev.BackoffElapsed(**stamp)
-            case "expiry":
-                event = ev.InputsExpired(**stamp)
-            case _:
-                event = ev.RequestTimedOut(request=RequestId(name), **stamp)
+        event = REST if name == "rest" else meaning_of(name, self._house, self.seat)
+        if event is None:
+            if name == "silence":
+                self._watch_progress()
+            return
         try:
             self.ref.tell(event, urgent=True)
         except MailboxFull:
             self._set_timer(name, _RETRY_SECONDS)
         except ActorStopped:
             pass
+
+    # Progress ---------------------------------------------------------------------------------
+
+    def progressed(self) -> None:
+        """The turn goes on: its silence, if any, is over."""
+        if self.log.progressed():
+            turn = self.session.turn
+            if turn is not None:
+                self._tell_oneself(ev.ProgressMade(turn=turn.id, **self._house.stamp()))
+
+    def _watch_progress(self) -> None:
+        """Look again when the silence may have become too long."""
+        seconds = seconds_until_next_look(self._house, self.seat)
+        if seconds is not None:
+            self._set_timer("silence", seconds)
 
     def _tell_oneself(self, event: ev.Event) -> None:
         office = Office(self, self.ref)

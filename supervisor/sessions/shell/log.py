@@ -64,11 +64,13 @@ class Output:
     __slots__ = (
         "added",
         "bytes",
+        "is_silent",
         "last_kind",
         "max_bytes",
         "merged",
         "messages",
         "parts",
+        "progress",
         "turn",
     )
 
@@ -83,6 +85,9 @@ class Output:
         self.merged: list[str] = []
         # The kind of the text before, if nothing has come between; more of it continues that.
         self.last_kind: StreamedKind | None = None
+        # When anything came of the turn, and whether it was said since that nothing does.
+        self.progress = trio.current_time()
+        self.is_silent = False
 
 
 class Log:
@@ -158,6 +163,20 @@ class Log:
     def begin_turn(self, turn: TurnId, *, max_bytes: int) -> None:
         """Output is this turn's from now on."""
         self._output = Output(turn, max_bytes)
+
+    @property
+    def output(self) -> Output | None:
+        """What the running turn has put out, and when."""
+        return self._output
+
+    def progressed(self) -> bool:
+        """Something has come of the turn; gives whether it was said that nothing does."""
+        output = self._output
+        if output is None:
+            return False
+        output.progress = trio.current_time()
+        was_silent, output.is_silent = output.is_silent, False
+        return was_silent
 
     def said(self, turn: TurnId) -> Said:
         """All that the agent has said in the turn, as far as it is in the log."""

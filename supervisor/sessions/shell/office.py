@@ -12,15 +12,20 @@ import trio
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import events as ev
 from supervisor.core.creation import Message
+from supervisor.core.errors import BudgetSpent, PermissionDenied, shown
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.port import Stamp, TextKind
+from supervisor.core.session import Decision, Usage
+from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind
 
+from .below import answer_below, news_of, requests_below
 from .past import Past
 
 if TYPE_CHECKING:
     from .actor import SessionActor
 
+# News that the agent gets on with it.
+_PROGRESS = (ev.CallStarted, ev.CallEnded, ev.UsageReported, ev.SteeringTaken, ev.PermissionAsked)
 # How long to wait before looking again whether a full mailbox has room.
 _RETRY_SECONDS = 0.01
 
@@ -72,7 +77,9 @@ class Office:
         return self._backlog is None and self._tell(event)
 
     def _tell(self, event: ev.Event) -> bool:
-        if type(event) is ev.AgentExited:
+        if isinstance(event, _PROGRESS):
+            self._actor.progressed()
+        elif type(event) is ev.AgentExited:
             event = attrs.evolve(event, jitter=random.random())  # noqa: S311 - to spread restarts
         try:
             # Urgent: callers who fill the mailbox must not keep an agent's news out.
@@ -111,12 +118,14 @@ class Office:
         self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
     ) -> None:
         self._actor.log.add_text(turn, kind, text, self._now(), continues=continues)
+        self._actor.progressed()
         self._actor.write_soon()
 
     def write(
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
     ) -> None:
         self._actor.log.add(turn, kind, body, self._now())
+        self._actor.progressed()
         self._actor.write_soon()
 
     def said(self, turn: TurnId) -> str:
@@ -136,6 +145,54 @@ class Office:
                 past.take(record)
             seat.past = past
         return seat.past.before(turn)
+
+    # Those below the session -------------------------------------------------------------
+
+    def spend(self, turn: TurnId, usage: Usage) -> None:
+        desk = self._actor.seat.house.desk
+        spent = desk.is_cut_short(self.session_id)
+        if spent is not None:
+            raise BudgetSpent(
+                f"session {self.session_id} has nothing left to spend: {spent}",
+                hint="the turn is being interrupted for that; return from the agent's function",
+            )
+        desk.report(self.session_id, turn, usage)
+
+    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401 - see port
+        parent = self._actor.seat.house.handle(self.session_id)
+        child: Child = await parent.spawn(agent, text, **options)
+        return child
+
+    async def descendant(self, session_id: str) -> Child:
+        await trio.lowlevel.checkpoint()
+        house = self._actor.seat.house
+        if not house.desk.is_below(session_id, self.session_id):
+            raise PermissionDenied(
+                f"{shown(session_id)} is not below session {self.session_id}",
+                hint="an agent may only reach sessions that it, or one below it, has spawned",
+            )
+        below: Child = house.handle(SessionId(session_id))
+        return below
+
+    async def load_news(self) -> None:
+        await self._actor.seat.load_news()
+
+    def news(self, turn: TurnId) -> list[News]:
+        seat = self._actor.seat
+        unread = seat.unread
+        if not unread:
+            return []
+        read = seat.news_read + len(unread)
+        if not self.report(ev.NewsTaken(turn=turn, read=read, **self.stamp())):
+            return []  # the session has no room for that, so they stay for the next time
+        seat.news_read, seat.unread = read, []
+        return [news_of(record) for record in unread]
+
+    def requests(self) -> list[ChildRequest]:
+        return requests_below(self._actor.seat.house, self._actor.session)
+
+    async def answer_request(self, request_id: str, decision: Decision) -> None:
+        await answer_below(self._actor.seat.house, self._actor.session, request_id, decision)
 
     def _now(self) -> float:
         return self._actor.seat.house.clock.now()

@@ -7,7 +7,7 @@ here. Nothing here decides anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .log import Log
 
 Condition = Callable[[Session], bool]
+NEWS_KINDS: Final = ("child_started", "child_ended")
 
 
 class Wait:
@@ -57,17 +58,20 @@ class Seat:
     __slots__ = (
         "_waits",
         "_watchers",
+        "awaits",
         "fenced",
         "house",
         "id",
         "is_resting",
         "log",
+        "news_read",
         "past",
         "published",
         "ref",
         "results",
         "session",
         "start",
+        "unread",
     )
 
     def __init__(self, house: House, session_id: SessionId) -> None:
@@ -88,6 +92,11 @@ class Seat:
         self.published: int | None = None
         self.results: Results | None = None
         self.past: Past | None = None
+        # News of children that its agent has not read, and how much it has; None before it looks.
+        self.unread: list[Record] | None = None
+        self.news_read = 0
+        # Sessions whose turns the agent of this one waits for, inside its own; None for nobody.
+        self.awaits: list[SessionId] | None = None
         self._watchers: list[Watcher] | None = None
         self._waits: list[Wait] | None = None
 
@@ -128,6 +137,8 @@ class Seat:
             self.results.take(record)
         if self.past is not None:
             self.past.take(record)
+        if self.unread is not None and record.kind in NEWS_KINDS:
+            self.unread.append(record)
         self.house.published(record)
 
     def show(self, delta: Delta) -> None:
@@ -138,7 +149,7 @@ class Seat:
 
     def vacate(self, error: SupervisorError | None = None) -> None:
         """The actor is gone; with an error, nobody will come after it."""
-        self.ref = self.session = self.log = self.past = None
+        self.ref = self.session = self.log = self.past = self.unread = None
         self.is_resting = False
         self.fenced = None
         self.house.rouse_readers()  # what was committed and not published is nobody's secret now
@@ -156,6 +167,23 @@ class Seat:
         for watcher in self._watchers or ():
             watcher.end()
         self._watchers = None
+
+    async def load_news(self) -> None:
+        """Have the news that the agent has not read at hand, from now until the actor is gone."""
+        session = self.session
+        if self.unread is not None or session is None:
+            return
+        family = session.family
+        if family.news == family.news_read:
+            self.unread, self.news_read = [], family.news_read
+            return
+        records = await self.house.tree.all_records(self.id)
+        news = [record for record in records if record.kind in NEWS_KINDS]
+        if self.unread is None and self.session is not None and self.log is not None:
+            # What was published while we read is in the list; what was not will be added.
+            known = [record for record in news if record.seq <= self.log.published]
+            self.news_read = self.session.family.news_read
+            self.unread = known[self.news_read :]
 
     # From handles -------------------------------------------------------------------------
 

@@ -44,6 +44,13 @@ def some_text(name: str, text: object) -> str:
     return exact(text)
 
 
+def checked_prompt(text: str) -> str:
+    """What an agent is to work on; how long it may be, its session knows."""
+    if not isinstance(text, str) or not text.strip():
+        raise InputRefused(f"the text is {shown(text)}", hint="send some text")
+    return exact(text)
+
+
 def _size(name: str, text: str) -> int:
     try:
         return len(text.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 import orjson
@@ -14,10 +14,10 @@ from supervisor.core import events as ev
 from supervisor.core.creation import Message, plan_of
 from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
-from supervisor.core.info import Info, info_of
+from supervisor.core.info import Info
 from supervisor.core.limits import Limits
 from supervisor.core.records import Record
-from supervisor.core.session import PermissionRule, Phase, WhenBusy
+from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
 from supervisor.drivers.plain import plain
@@ -27,10 +27,12 @@ from supervisor.sessions.shell.feed import Watcher
 from supervisor.sessions.shell.past import messages_of
 from supervisor.sessions.shell.repeats import fingerprint
 from supervisor.sessions.shell.results import Pending, Results, TurnResult, settle_from_records
+from supervisor.sessions.spawning import Order
 
 from .checks import (
     checked_attachments,
     checked_custom,
+    checked_prompt,
     checked_tags,
     exact,
     known_word,
@@ -38,7 +40,8 @@ from .checks import (
     some_text,
 )
 from .interrupts import interrupt
-from .shapes import Input, Scope, TurnRecords
+from .plans import make_plan
+from .shapes import Input, Options, Scope, TurnRecords
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -108,7 +111,7 @@ class Session:
         """
         self._refuse_from_inside("prompt()", "send() it instead")
         event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
-        with self._waiting_for(event.input) as pending:
+        with self._waiting_for(event.input) as pending, self._awaited():
             receipt = await self._send(event, idempotency_key)
             if receipt.input_id == event.input:
                 return await pending.wait()
@@ -122,7 +125,7 @@ class Session:
         """
         some_text("input_id", input_id)
         self._refuse_from_inside("result()", "let somebody else wait for it")
-        with self._waiting_for(InputId(input_id)) as pending:
+        with self._waiting_for(InputId(input_id)) as pending, self._awaited():
             row = await self._row()
             records = await self._house.tree.all_records(self.id)
             if not any(
@@ -152,6 +155,22 @@ class Session:
         finally:
             results.remove(pending)
             self._house.tree.let_go(seat)
+
+    @contextmanager
+    def _awaited(self) -> Iterator[None]:
+        """Have it known, while an agent waits in here, that its session waits for this one."""
+        inside = INSIDE.get()
+        if inside is None or inside == self.id:
+            yield
+            return
+        seat = self._house.tree.seat(inside)
+        if seat.awaits is None:
+            seat.awaits = []
+        seat.awaits.append(self.id)
+        try:
+            yield
+        finally:
+            seat.awaits.remove(self.id)
 
     def _input(
         self,
@@ -232,6 +251,53 @@ class Session:
         """Cancel an input that still waits in the queue."""
         await self._ask(ev.InputWithdrawn(input=InputId(input_id), **self._stamp()))
 
+    # The tree -----------------------------------------------------------------------------
+
+    async def spawn(
+        self,
+        agent: str,
+        text: str,
+        *,
+        role: str | None = "worker",
+        lifetime: Lifetime = "with_parent",
+        on_end: OnEnd = "tell",
+        ttl_seconds: float | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[Options],
+    ) -> Session:
+        """A child of this session, at work on `text`; answers when its agent is up.
+
+        Raises `SpawnRefused` with what is exhausted (`limit`, `used`, `allowed`). It ends with this
+        session unless its lifetime is `detached`, and after `ttl_seconds` if that is given. Options
+        are those of `create`: without `limits` and `permissions` it has those of its parent.
+        """
+        order = Order(
+            plan=make_plan(self._house, agent, **options),
+            text=checked_prompt(text),
+            role=None if role is None else some_text("role", role),
+            lifetime=known_word("lifetime", lifetime, Lifetime),
+            on_end=known_word("on_end", on_end, OnEnd),
+            ttl_seconds=None if ttl_seconds is None else positive_seconds(ttl_seconds),
+        )
+        idempotency: Idempotency | None = None
+        if idempotency_key is not None:
+            some_text("idempotency_key", idempotency_key)
+            idempotency = Idempotency(idempotency_key, fingerprint(order))
+        child = await self._house.spawning.spawn(self.id, order, idempotency)
+        return Session(self._house, child)
+
+    async def wait(self) -> TurnResult:
+        """Of a child: wait for the result of the text that it was spawned with.
+
+        The child then stays idle and counts as live until it is stopped, or ends by itself.
+        """
+        errand = (await self._row()).lineage.input
+        if errand is None:
+            raise InputRefused(
+                f"session {self.id} was not spawned", hint="use result() with a receipt's input_id"
+            )
+        return await self.result(errand)
+
     # Interrupts ---------------------------------------------------------------------------
 
     async def interrupt(
@@ -260,9 +326,9 @@ class Session:
         if seat is not None and seat.session is not None and seat.log is not None:
             await trio.lowlevel.checkpoint()
             if seat.session is not None and seat.log is not None:
-                return info_of(seat.session, last_seq=seat.log.published)
+                return self._house.desk.info(seat.session, last_seq=seat.log.published)
         stored = await self._house.tree.stored(self.id)
-        return info_of(stored.row, last_seq=stored.last_seq)
+        return self._house.desk.info(stored.row, last_seq=stored.last_seq)
 
     async def stop(self, *, when: Literal["now", "after_turn"] = "now") -> None:
         """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
@@ -272,7 +338,10 @@ class Session:
     async def wait_stopped(self) -> Info:
         """Wait until it has stopped."""
         self._refuse_from_inside("wait_stopped()", "return, and it can stop")
-        await self._house.tree.wait_until(self.id, lambda session: session.phase is Phase.STOPPED)
+        with self._awaited():
+            await self._house.tree.wait_until(
+                self.id, lambda session: session.phase is Phase.STOPPED
+            )
         return await self.info()
 
     async def resume(self) -> None:
@@ -299,7 +368,8 @@ class Session:
             ended = {record.turn_id for record in records if record.kind == "turn_ended"}
             records = [record for record in records if record.turn_id in (None, *ended)]
         said = messages_of(records)
-        new_id = await self._house.register.create(plan_of(stored.row), said)
+        limits = self._house.desk.info(stored.row, last_seq=0).limits
+        new_id = await self._house.register.create(plan_of(stored.row, limits), said)
         return Session(self._house, new_id)
 
     async def archive(self) -> None:

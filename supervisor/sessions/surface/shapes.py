@@ -11,6 +11,7 @@ from supervisor.core.ids import InputId, TurnId
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
+from supervisor.core.session import OnStall
 
 
 @attrs.frozen
@@ -48,6 +49,12 @@ class Options(TypedDict, total=False):
     steer_fallback: Literal["queue", "interrupt"] | None
     permission_timeout_seconds: float | None
     suspend_after_seconds: float | None
+    quiet_after_seconds: float | None
+    stalled_after_seconds: float | None
+    tool_stalled_after_seconds: float | None
+    on_stall: OnStall | None
+    turn_deadline_seconds: float | None
+    answers_for_children: bool | None
 
 
 @attrs.frozen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os.path
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
@@ -21,18 +20,19 @@ from supervisor.core.errors import (
     shown,
 )
 from supervisor.core.ids import SessionKey, as_key, session_id
-from supervisor.core.info import Badge, Info, info_of
+from supervisor.core.info import Badge, Info
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Decision, Phase, Terms
+from supervisor.core.session import Decision, OnStall, Phase
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.leaving import leave
 from supervisor.sessions.shell.actor import Idempotency
 from supervisor.sessions.shell.feed import Everything
 from supervisor.sessions.shell.repeats import fingerprint
 
-from .checks import checked_custom, checked_tags, known_word, some_text, text_or_none
+from .checks import known_word, some_text, text_or_none
 from .handle import Session
+from .plans import make_plan
 from .shapes import Options
 
 if TYPE_CHECKING:
@@ -75,12 +75,19 @@ class Supervisor:
         steer_fallback: Literal["queue", "interrupt"] | None = None,
         permission_timeout_seconds: float | None = None,
         suspend_after_seconds: float | None = None,
+        quiet_after_seconds: float | None = None,
+        stalled_after_seconds: float | None = None,
+        tool_stalled_after_seconds: float | None = None,
+        on_stall: OnStall | None = None,
+        turn_deadline_seconds: float | None = None,
+        answers_for_children: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Make a session; answers when its agent is up and it is idle.
 
         What is None is as the settings have it. Raises `AgentUnknown`, `AgentStartFailed`,
-        `KeyTaken`. Giving up the wait does not undo it.
+        `KeyTaken`, and `SpawnRefused` if there are `max_sessions` already. Giving up the wait does
+        not undo it.
         """
         plan = self._plan(
             agent,
@@ -100,6 +107,12 @@ class Supervisor:
             steer_fallback=steer_fallback,
             permission_timeout_seconds=permission_timeout_seconds,
             suspend_after_seconds=suspend_after_seconds,
+            quiet_after_seconds=quiet_after_seconds,
+            stalled_after_seconds=stalled_after_seconds,
+            tool_stalled_after_seconds=tool_stalled_after_seconds,
+            on_stall=on_stall,
+            turn_deadline_seconds=turn_deadline_seconds,
+            answers_for_children=answers_for_children,
         )
         idempotency: Idempotency | None = None
         if idempotency_key is not None:
@@ -179,6 +192,8 @@ class Supervisor:
         workspace: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
+        parent: str | None = None,
+        root: str | None = None,
         archived: bool | None = None,
         limit: int = 100,
         cursor: str | None = None,
@@ -196,6 +211,8 @@ class Supervisor:
             ("workspace", workspace),
             ("channel", channel),
             ("peer", peer),
+            ("parent", parent),
+            ("root", root),
             ("cursor", cursor),
         ):
             text_or_none(name, text)
@@ -214,13 +231,15 @@ class Supervisor:
             "badge": badge,
             "workspace": workspace,
             "archived": archived,
+            "parent": parent,
+            "root": root,
         }
         async with aclosing(self._house.store.rows(after=after)) as rows:
             async for stored in rows:
                 if len(items) == limit:
                     return Page(tuple(items), _encoded(last))
                 last = stored.number
-                info = info_of(stored.row, last_seq=stored.last_seq)
+                info = self._house.desk.info(stored.row, last_seq=stored.last_seq)
                 key = stored.row.key
                 if (
                     all(
@@ -281,64 +300,13 @@ class Supervisor:
         self._house.tree.refuse_if_closed()
         await leave(self._house, patience_seconds=self._house.settings.exit_seconds)
 
-    # Inside -------------------------------------------------------------------------------
-
-    def _plan(
-        self,
-        agent: str,
-        *,
-        key: SessionKey | None = None,
-        name: str | None = None,
-        title: str | None = None,
-        tags: Sequence[str] = (),
-        custom: Mapping[str, str] | None = None,
-        workspace: str | None = None,
-        limits: Limits | None = None,
-        permissions: Permissions | None = None,
-        **terms: Any,  # noqa: ANN401 - the fields of Terms
-    ) -> Plan:
-        agent = some_text("agent", agent)
-        name = None if name is None else some_text("name", name)
-        title = None if title is None else some_text("title", title)
-        settings = self._house.settings
-        return Plan(
-            agent=agent,
-            key=key,
-            name=name,
-            title=title,
-            tags=checked_tags(tags),
-            custom=checked_custom(custom or {}),
-            workspace=None if workspace is None else _checked_workspace(workspace),
-            limits=_of_kind("limits", limits, Limits) or settings.limits,
-            permissions=_of_kind("permissions", permissions, Permissions) or Permissions(),
-            terms=self._terms(terms),
+    def _plan(self, agent: str, **options: Any) -> Plan:  # noqa: ANN401 - see make_plan
+        plan = make_plan(self._house, agent, **options)
+        return (
+            plan
+            if plan.limits is not None
+            else attrs.evolve(plan, limits=self._house.settings.limits)
         )
-
-    def _terms(self, given: Mapping[str, Any]) -> Terms:
-        chosen = {name: value for name, value in given.items() if value is not None}
-        unknown = chosen.keys() - {field.name for field in attrs.fields(Terms)}
-        if unknown:
-            names = ", ".join(sorted(field.name for field in attrs.fields(Terms)))
-            raise ConfigError(
-                f"a session has no {', '.join(sorted(unknown))}", hint=f"it has: {names}"
-            )
-        # Checked as settings are, so that the same number is refused with the same words.
-        settings = attrs.evolve(self._house.settings, **chosen) if chosen else self._house.settings
-        return self._house.terms_of(settings)
-
-
-def _of_kind(name: str, value: T | None, kind: type[T]) -> T | None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} is {shown(value)}", hint=f"give supervisor.{kind.__name__}(...)")
-    return value
-
-
-def _checked_workspace(workspace: object) -> str:
-    given = os.fspath(workspace) if isinstance(workspace, os.PathLike) else workspace
-    path = some_text("workspace", given)
-    if "\0" in path:
-        raise ConfigError("workspace has a NUL in it", hint="give the path of a folder")
-    return os.path.abspath(path)  # noqa: PTH100 - normalised, not resolved: it may not exist yet
 
 
 def _encoded(number: int) -> str:

@@ -79,23 +79,23 @@ def published_early(patch: Patch) -> None:
     real = SessionActor._commit
 
     async def commit(
-        self: SessionActor, step: Step, idempotency: Idempotency | None, also: Write | None
+        self: SessionActor, step: Step, idempotency: Idempotency | None, *further: Any
     ) -> int:
         for fact in step.facts:
             self.log._number(fact.turn, fact.kind, fact.at, fact.body)
         self.log.committed(self.log.last_seq)  # the fault: before it is durable
-        return await real(self, attrs.evolve(step, facts=()), idempotency, also)
+        return await real(self, attrs.evolve(step, facts=()), idempotency, *further)
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def answered_early(patch: Patch) -> None:
     async def commit(
-        self: SessionActor, step: Step, idempotency: Idempotency | None, also: Write | None
+        self: SessionActor, step: Step, idempotency: Idempotency | None, *further: Any
     ) -> int:
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq
-        write = Write(self.seat.id, self.epoch, records, step.session, None, also)
+        write = Write(self.seat.id, self.epoch, records, step.session, None, *further)
 
         async def write_later() -> None:
             await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)

@@ -83,8 +83,8 @@ class JudgedStore(MemoryStore):
             self._referee.claimed(session_id, stored.epoch)
         return stored
 
-    async def delete(self, session_id: SessionId) -> None:
-        await super().delete(session_id)
+    def _remove(self, session_id: SessionId) -> None:
+        super()._remove(session_id)
         self._referee.deleted(session_id)
 
 

@@ -1,0 +1,447 @@
+"""The tree's desk: who may begin and who has to wait, whose time is over, and who is told of whom.
+
+Rule 1: a check and the place it gives are one synchronous step, before any commit is awaited.
+Rule 2: whoever waits for something is called by the one who frees it; nobody looks again.
+Rule 3: a call says only that there is something to look at. What there is stays here until the
+        session has written it down, so a session that dies meanwhile finds it when it is back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from actors import ActorStopped, MailboxFull
+from supervisor.core import events as ev
+from supervisor.core.errors import SupervisorError
+from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.info import Info, badge_of, info_of
+from supervisor.core.session import Cause, Phase, Session, Usage
+from supervisor.core.tree.admission import (
+    Wish,
+    admit,
+    has_no_place,
+    problem_of_return,
+    refuse_if_too_many,
+)
+from supervisor.core.tree.ledger import Caps, Ledger, Member, has_budget
+from supervisor.core.tree.situation import ALONE, Situation
+
+from .shell.timers import Timer
+
+if TYPE_CHECKING:
+    from .house import House
+
+_RETRY_SECONDS: Final = 0.05
+# What may close the open turn, and so has to know for how long it ran.
+_ENDS_A_TURN: Final = (
+    ev.TurnEnded,
+    ev.AgentExited,
+    ev.AgentStartFailed,
+    ev.LadderElapsed,
+    ev.Claimed,
+)
+_BRINGS_BACK: Final = (ev.InputSubmitted, ev.ResumeRequested)
+
+
+class LookAround:
+    """Told to a session's actor: something is different around it."""
+
+
+LOOK: Final = LookAround()
+
+
+class Desk:
+    """Holds the ledger, and sees to it that everyone acts on it."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._caps = Caps(house.settings.max_sessions, house.settings.max_running_turns)
+        self.ledger = Ledger()
+        # Sessions that have an input and wait for a turn to begin with it, the first first.
+        self._line: dict[SessionId, None] = {}
+        # Suspended children that have an input and wait for a place, by their parents.
+        self._sleepers: dict[SessionId, dict[SessionId, None]] = {}
+        # What parents have not written down yet.
+        self._news: dict[SessionId, list[ev.ChildNews]] = {}
+        # Sessions that were called, how often, and have not looked since.
+        self._called: dict[SessionId, int] = {}
+        self._expiries: dict[SessionId, Timer] = {}
+        self._walls: dict[SessionId, Timer] = {}
+
+    # Admission ----------------------------------------------------------------------------
+
+    def admit_root(self, session_id: SessionId) -> None:
+        """A place for a session that stands below nobody; raises `SpawnRefused`."""
+        refuse_if_too_many(self.ledger, self._caps)
+        self.ledger.live.add(session_id)
+
+    def admit_child(self, parent: Session, child_id: SessionId, wish: Wish) -> Member:
+        """A place for a child, and what it is granted; raises `SpawnRefused`."""
+        page = self.ledger.find(parent.id) or self.ledger.enter(parent)
+        return admit(
+            self.ledger,
+            self._caps,
+            page,
+            child_id,
+            wish,
+            at=self._house.clock.now(),
+            now=trio.current_time(),
+        )
+
+    def withdraw(self, session_id: SessionId) -> None:
+        """Whoever was admitted under this id never began."""
+        member = self.ledger.find(session_id)
+        self.ledger.withdraw(session_id)
+        if member is not None and member.parent is not None:
+            self.call(member.parent.id)  # it may wait for this one before it ends
+            self._call_sleepers(member.parent)
+        self._call_next()
+
+    def delete(self, session_id: SessionId) -> None:
+        """Nothing is left of the session."""
+        self.ledger.delete(session_id)
+        self._line.pop(session_id, None)
+        self._news.pop(session_id, None)
+        self._sleepers.pop(session_id, None)
+        self._called.pop(session_id, None)
+        self._drop(self._expiries, session_id)
+        self._drop(self._walls, session_id)
+        self._call_next()
+
+    @contextmanager
+    def closed_to_spawns(self, member: Member) -> Iterator[None]:
+        """Nobody in the tree below it, nor it itself, has more children meanwhile."""
+        member.closed += 1
+        try:
+            yield
+        finally:
+            member.closed -= 1
+
+    def is_below(self, session_id: str, above: SessionId) -> bool:
+        """Whether the one descends from the other."""
+        member = self.ledger.find(SessionId(session_id)) if isinstance(session_id, str) else None
+        parent = member.parent if member is not None else None
+        return parent is not None and any(one.id == above for one in parent.path())
+
+    # What sessions are told ----------------------------------------------------------------
+
+    def situation(self, session: Session, event: ev.Event) -> Situation:
+        """What the tree is like for the session, at this instant."""
+        ledger, session_id = self.ledger, session.id
+        member = ledger.find(session_id)
+        no_turn = self._must_wait(session_id)
+        comes_back = session.phase is Phase.STOPPED and isinstance(event, _BRINGS_BACK)
+        now = trio.current_time()
+        ran = ledger.ran_seconds(session_id, now) if isinstance(event, _ENDS_A_TURN) else None
+        if member is None and not no_turn and ran is None and not comes_back:
+            return ALONE
+        refusal: SupervisorError | None = None
+        if comes_back:
+            at = self._house.clock.now()
+            refusal = problem_of_return(ledger, self._caps, session, at=at, now=now)
+        if member is None:
+            return Situation(no_turn=no_turn, refusal=refusal, ran_seconds=ran)
+        dependents = member.dependents()
+        return Situation(
+            dependents=len(dependents),
+            has_company=any(one.standing != "suspended" for one in dependents),
+            no_turn=no_turn,
+            no_place=has_no_place(member),
+            has_younger=session.phase is Phase.STOPPING and member.has_younger(),
+            shortage=next(member.shortages(now), None),
+            refusal=refusal,
+            ran_seconds=ran,
+        )
+
+    def _must_wait(self, session_id: SessionId) -> bool:
+        turns = self.ledger.turns
+        run = turns.get(session_id)
+        if run is not None and run.turn is None:
+            return False  # a place was kept for it
+        # Who has just ended a turn goes behind those who wait for one.
+        return bool(self._line) or len(turns) - (run is not None) >= self._caps.max_running_turns
+
+    def foresee(self, session: Session) -> None:
+        """The session will be so when it is written: take what room that needs."""
+        self._enter_if_needed(session)
+        self.ledger.foresee(session, trio.current_time())
+        if session.phase is Phase.STOPPED:
+            self._call_older_sibling(session.id)
+
+    def settle(self, session: Session) -> None:
+        """The session is so, and that is written: give back what it no longer needs."""
+        self._enter_if_needed(session)
+        member = self.ledger.find(session.id)
+        self.ledger.settle(session, trio.current_time())
+        self._stand_in_line(session)
+        if member is not None:
+            self._expire_in_time(member)
+            if member.parent is not None:
+                self._tell_parent(member.parent, member, session)
+                self._note_sleeper(member.parent, session)
+                self._call_sleepers(member.parent)
+            self._watch_budgets(member)
+        if self._line:
+            self._call_next()
+
+    def _enter_if_needed(self, session: Session) -> None:
+        # One that has a parent is in the ledger since it was admitted.
+        if session.lineage.parent is None and has_budget(session.limits):
+            self.ledger.enter(session)
+
+    def info(self, session: Session, *, last_seq: int) -> Info:
+        """The picture of a session, with what its row does not know."""
+        member = self.ledger.find(session.id)
+        waits_for: str | None = None
+        if session.id in self._line:
+            waits_for = "a free turn"
+        elif self.waits_for_a_place(session.id):
+            waits_for = "a place among its parent's children"
+        if member is None:
+            return info_of(session, last_seq=last_seq, waits_for=waits_for)
+        return info_of(
+            session,
+            last_seq=last_seq,
+            limits=member.shown_limits,
+            children=member.children_up(),
+            spent=member.spent_by(trio.current_time()),
+            waits_for=waits_for,
+        )
+
+    # Turns ---------------------------------------------------------------------------------
+
+    def _stand_in_line(self, session: Session) -> None:
+        wants = session.phase is Phase.IDLE and session.inputs and session.zombie is None
+        if wants and not session.leaving:
+            self._line.setdefault(session.id)
+        elif self._line:
+            self._line.pop(session.id, None)
+
+    def _call_next(self) -> None:
+        while self._line and len(self.ledger.turns) < self._caps.max_running_turns:
+            session_id = next(iter(self._line))
+            del self._line[session_id]
+            self.ledger.promise(session_id)
+            self.call(session_id)
+
+    # Places --------------------------------------------------------------------------------
+
+    def _note_sleeper(self, parent: Member, session: Session) -> None:
+        sleepers = self._sleepers.get(parent.id)
+        if session.phase is Phase.SUSPENDED and session.inputs:
+            self._sleepers.setdefault(parent.id, {}).setdefault(session.id)
+        elif sleepers is not None and session.id in sleepers:
+            del sleepers[session.id]
+            if not sleepers:
+                del self._sleepers[parent.id]
+
+    def _call_sleepers(self, parent: Member) -> None:
+        sleepers = self._sleepers.get(parent.id)
+        if sleepers:
+            for session_id in list(sleepers)[: max(0, parent.rules.max_children - parent.up)]:
+                self.call(session_id)
+
+    def waits_for_a_place(self, session_id: SessionId) -> bool:
+        """Whether it would wake up if its parent had fewer children up."""
+        member = self.ledger.find(session_id)
+        parent = member.parent if member is not None else None
+        return parent is not None and session_id in self._sleepers.get(parent.id, ())
+
+    # Ends ----------------------------------------------------------------------------------
+
+    def stop_dependents(self, session_id: SessionId) -> None:
+        """Have every child that lives with it stop; they end the youngest first."""
+        member = self.ledger.find(session_id)
+        if member is None:
+            return
+        member.line = member.dependents()
+        for child in reversed(member.line):
+            self._stop_soon(child.id, "parent_stopped")
+
+    def _stop_soon(self, session_id: SessionId, cause: Cause, detail: str | None = None) -> None:
+        self._house.workshop.start_soon(self._stop, session_id, cause, detail)
+
+    async def _stop(self, session_id: SessionId, cause: Cause, detail: str | None) -> None:
+        # It may be deleted meanwhile, or everything may end.
+        with contextlib.suppress(SupervisorError):
+            await self._house.tree.order_stop(session_id, cause, detail=detail)
+
+    def _call_older_sibling(self, session_id: SessionId) -> None:
+        member = self.ledger.find(session_id)
+        if member is not None and member.parent is not None and member.parent.line:
+            member.has_younger()  # forgets those at the end of the line who are done
+            line = member.parent.line
+            if line:
+                self.call(line[-1].id)
+
+    def _expire_in_time(self, member: Member) -> None:
+        if member.expires_at is None:
+            return
+        if member.standing == "over":
+            self._drop(self._expiries, member.id)
+        elif member.id not in self._expiries:
+            timer = self._expiries[member.id] = Timer(member.id, self._expire)
+            after_seconds = max(0.0, member.expires_at - self._house.clock.now())
+            self._house.timers.set(timer, after_seconds)
+
+    def _expire(self, session_id: str) -> None:
+        self._expiries.pop(SessionId(session_id), None)
+        self._stop_soon(SessionId(session_id), "ttl_expired")
+
+    def _drop(self, timers: dict[SessionId, Timer], session_id: SessionId) -> None:
+        timer = timers.pop(session_id, None)
+        if timer is not None:
+            self._house.timers.drop(timer)
+
+    # News ----------------------------------------------------------------------------------
+
+    def _tell_parent(self, parent: Member, member: Member, session: Session) -> None:
+        if self.ledger.find(parent.id) is not parent:
+            return  # deleted
+        is_over, is_done = session.phase is Phase.STOPPED, session.family.outcome is not None
+        was_done = member.told_done
+        if member.told_over and not is_over:
+            self._add_news(parent, member, "started", session)
+        if is_done and not was_done:
+            self._add_news(parent, member, "done", session)
+        if is_over and not member.told_over:
+            self._add_news(parent, member, "over", session, was_done=was_done)
+        member.told_over, member.told_done = is_over, is_done
+
+    def _add_news(
+        self,
+        parent: Member,
+        member: Member,
+        what: ev.NewsKind,
+        session: Session,
+        *,
+        was_done: bool = False,
+    ) -> None:
+        over = what == "over"
+        news = ev.ChildNews(
+            what=what,
+            child=member.id,
+            agent=member.agent,
+            name=member.name,
+            role=member.role,
+            on_end=member.on_end,
+            outcome=session.family.outcome,
+            text=session.family.text,
+            reason=session.stop_reason if over else None,
+            detail=session.stop_detail if over else None,
+            failed=over and badge_of(session) == "failed",
+            was_done=was_done,
+        )
+        self._news.setdefault(parent.id, []).append(news)
+        self.call(parent.id)
+
+    @contextmanager
+    def news_for(self, session_id: SessionId) -> Iterator[ev.FamilyChanged]:
+        """What there is to look at; it stays for the next one who looks if this one fails."""
+        calls = self._called.get(session_id)
+        news = tuple(self._news.get(session_id, ()))
+        input_id = InputId(self._house.ids.new("in"))
+        yield ev.FamilyChanged(input=input_id, news=news, **self._house.stamp())
+        rest = self._news.pop(session_id, [])[len(news) :]
+        if rest:
+            self._news[session_id] = rest
+        if self._called.get(session_id) == calls:  # whoever called meanwhile has told it again
+            self._called.pop(session_id, None)
+
+    def is_called(self, session_id: SessionId) -> bool:
+        """Whether there is something that it has not looked at."""
+        return session_id in self._called
+
+    def call(self, session_id: SessionId) -> None:
+        """Have the session look around, also if it has to be woken for that."""
+        self._called[session_id] = self._called.get(session_id, 0) + 1
+        if self._house.tree.is_closed:
+            return
+        seat = self._house.tree.find_seat(session_id)
+        if seat is None or seat.ref is None or seat.is_resting:
+            self._house.workshop.start_soon(self._wake, session_id)
+            return
+        try:
+            seat.ref.tell(LOOK, urgent=True)
+        except MailboxFull:
+            self._house.workshop.start_soon(self._call_later, session_id)
+        except ActorStopped:
+            self._house.workshop.start_soon(self._wake, session_id)
+
+    async def _wake(self, session_id: SessionId) -> None:
+        """A new incarnation looks around by itself."""
+        if session_id in self._called:
+            try:
+                await self._house.tree.reach(session_id)
+            except Exception:  # noqa: BLE001 - it is gone, or comes back and looks then
+                if await self._house.store.read(session_id) is None:
+                    self.delete(session_id)
+            else:
+                if session_id in self._called:
+                    self.call(session_id)
+
+    async def _call_later(self, session_id: SessionId) -> None:
+        await trio.sleep(_RETRY_SECONDS)
+        if session_id in self._called:
+            self.call(session_id)
+
+    # Budgets -------------------------------------------------------------------------------
+
+    def report(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
+        """An agent has used something: it counts at once, and ends what runs if it was the last."""
+        member = self.ledger.find(session_id)
+        if member is not None:
+            self.ledger.report(session_id, turn, usage)
+            self._watch_budgets(member)
+
+    def is_cut_short(self, session_id: SessionId) -> str | None:
+        """What is spent that the session's running turn draws on, in words."""
+        member = self.ledger.find(session_id)
+        if member is None:
+            return None
+        now = trio.current_time()
+        return next((str(cut) for one in member.path() if (cut := one.cuts_short(now))), None)
+
+    def _watch_budgets(self, member: Member) -> None:
+        now = trio.current_time()
+        for one in member.path():
+            if one.limits is None or not has_budget(one.limits):
+                continue
+            shortage = one.cuts_short(now)
+            if shortage is not None and one.running:
+                self._cut_short(one, shortage.cause, str(shortage))
+            self._watch_wall(one, now)
+
+    def _watch_wall(self, member: Member, now: float) -> None:
+        limits = member.limits
+        if limits is None or limits.wall_seconds is None:
+            return
+        if not member.running:
+            self._drop(self._walls, member.id)
+            return
+        timer = self._walls.get(member.id)
+        if timer is None:
+            timer = self._walls[member.id] = Timer(member.id, self._wall_reached)
+        left = limits.wall_seconds - member.used("wall_seconds", now)
+        self._house.timers.set(timer, math.inf if left <= 0 else left / member.running)
+
+    def _wall_reached(self, session_id: str) -> None:
+        member = self.ledger.find(SessionId(session_id))
+        if member is not None:
+            self._watch_budgets(member)
+
+    def _cut_short(self, spender: Member, cause: Cause, detail: str) -> None:
+        """Stop every session whose running turn draws on what is spent; each is told once."""
+        for session_id, run in list(self.ledger.turns.items()):
+            member = self.ledger.find(session_id)
+            if run.turn is None or run.is_cut_short or member is None:
+                continue
+            if any(one is spender for one in member.path()):
+                run.is_cut_short = True
+                self._stop_soon(session_id, cause, detail)

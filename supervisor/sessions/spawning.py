@@ -1,0 +1,177 @@
+"""How a session comes to have children: asked, admitted, begun in one commit, brought up.
+
+Rule 1: between the check at the desk and the place it gives there is no await.
+Rule 2: whoever gives up waiting leaves nothing half done: the child is, or it is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from supervisor.core import events as ev
+from supervisor.core.creation import Errand, Plan
+from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.ids import InputId, SessionId
+from supervisor.core.session import Lifetime, Lineage, OnEnd, Session
+from supervisor.core.tree.admission import Wish
+from supervisor.store.port import Kept, Write
+
+from .shell.actor import Idempotency
+from .shell.repeats import key_conflict
+
+if TYPE_CHECKING:
+    from .house import House
+
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """A child that somebody wants: what it is to be, and what it is to do first."""
+
+    plan: Plan
+    text: str
+    role: str | None = "worker"
+    lifetime: Lifetime = "with_parent"
+    on_end: OnEnd = "tell"
+    ttl_seconds: float | None = None
+
+
+class Spawning:
+    """Makes children; one for the house."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def spawn(
+        self, parent_id: SessionId, order: Order, idempotency: Idempotency | None = None
+    ) -> SessionId:
+        """The id of the child, once its agent is up; raises `SpawnRefused` or why it is not."""
+        house = self._house
+        house.tree.refuse_if_leaving()
+        house.register.refuse_unknown_agent(order.plan.agent)
+        if idempotency is None:
+            return await house.works.carry_through(self._spawn, parent_id, order, None)
+        name = f"spawn {parent_id} {idempotency.key}"
+        return await house.register.alone(name, self._spawn_once, parent_id, order, idempotency)
+
+    async def _spawn_once(
+        self, parent_id: SessionId, order: Order, idempotency: Idempotency
+    ) -> SessionId:
+        kept = await self._house.store.kept(_scope(parent_id), idempotency.key)
+        if kept is not None:
+            made = SessionId(kept.answer["session_id"])
+            if await self._house.store.read(made) is not None:
+                if kept.fingerprint != idempotency.fingerprint:
+                    raise key_conflict(idempotency.key)
+                return made
+        return await self._spawn(parent_id, order, idempotency)
+
+    async def _spawn(
+        self, parent_id: SessionId, order: Order, idempotency: Idempotency | None
+    ) -> SessionId:
+        house = self._house
+        child_id = SessionId(house.ids.new("s"))
+        parent = await house.tree.row(parent_id)
+        try:
+            plan, errand = self._admit(parent, child_id, order)
+        except SpawnRefused as refusal:
+            self._note_refusal(parent_id, order, refusal)
+            raise
+        write = house.register.creation(child_id, plan, errand=errand)
+        if idempotency is not None:
+            answer = {"session_id": child_id}
+            kept = Kept(_scope(parent_id), idempotency.key, idempotency.fingerprint, answer)
+            write = attrs.evolve(write, kept=kept)
+        try:
+            await self._begin(parent_id, child_id, order, write)
+        except BaseException:
+            house.desk.withdraw(child_id)
+            raise
+        await house.register.bring_up(child_id)
+        return child_id
+
+    def _admit(self, parent: Session, child_id: SessionId, order: Order) -> tuple[Plan, Errand]:
+        """Take a place for it, and say what it will be; nothing in here waits."""
+        house, plan = self._house, order.plan
+        expires_at = None
+        if order.ttl_seconds is not None:
+            expires_at = house.clock.now() + order.ttl_seconds
+        wish = Wish(
+            agent=plan.agent,
+            name=plan.name,
+            role=order.role,
+            lifetime=order.lifetime,
+            on_end=order.on_end,
+            limits=plan.limits,
+            permissions=plan.permissions,
+            workspace=plan.workspace,
+            expires_at=expires_at,
+        )
+        if plan.terms.answers_for_children and not parent.terms.answers_for_children:
+            raise SpawnRefused(
+                "its parent may not answer for children itself",
+                hint="leave answers_for_children out, or give it to the parent first",
+                limit="permissions",
+                used=None,
+                allowed=None,
+            )
+        granted = house.desk.admit_child(parent, child_id, wish)
+        errand = Errand(InputId(house.ids.new("in")), order.text)
+        lineage = Lineage(
+            parent=parent.id,
+            root=parent.lineage.root or parent.id,
+            depth=granted.depth,
+            role=order.role,
+            lifetime=order.lifetime,
+            expires_at=expires_at,
+            input=errand.input_id,
+            on_end=order.on_end,
+        )
+        plan = attrs.evolve(
+            plan,
+            kind="spawned",
+            lineage=lineage,
+            limits=granted.limits,
+            permissions=granted.permissions,
+            workspace=granted.workspace,
+        )
+        return plan, errand
+
+    async def _begin(
+        self, parent_id: SessionId, child_id: SessionId, order: Order, write: Write
+    ) -> None:
+        """Write down that the child begins, at the parent and at the child, both or neither."""
+        house = self._house
+        admitted = ev.ChildAdmitted(
+            child=child_id,
+            agent=order.plan.agent,
+            name=order.plan.name,
+            role=order.role,
+            text=order.text,
+            lifetime=order.lifetime,
+            on_end=order.on_end,
+            **house.stamp(),
+        )
+        try:
+            await house.tree.ask(parent_id, admitted, also=write)
+        except SupervisorError:
+            if await house.store.read(child_id) is None:
+                raise
+            # Done by an incarnation of the parent that could not say so.
+
+    def _note_refusal(self, parent_id: SessionId, order: Order, refusal: SpawnRefused) -> None:
+        refused = ev.ChildRefused(
+            agent=order.plan.agent,
+            limit=refusal.limit,
+            used=refusal.used,
+            allowed=refusal.allowed,
+            detail=refusal.args[0],
+            **self._house.stamp(),
+        )
+        self._house.tree.tell_next(parent_id, refused)
+
+
+def _scope(parent_id: SessionId) -> str:
+    """Where the answers to a parent's spawns are kept; no session has an id like that."""
+    return f"{parent_id}/spawn"
