@@ -46,37 +46,49 @@ from .core.errors import (
     TurnOver,
 )
 from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-from .core.info import Info
+from .core.info import Badge, Info, Node
 from .core.limits import Ladder, Limits, Restart
 from .core.permissions import Permissions
 from .core.records import Record
-from .core.session import Decision, Failure, PermissionRule, Phase, Usage, WhenBusy
+from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
 from .core.step import InterruptReport, Receipt
+from .drivers.port import Child, ChildRequest, News
 from .drivers.python import PythonAgent, agent
 from .drivers.turn import Call, Turn
 from .runtime import open  # noqa: A004 - its public name
+from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
 from .sessions.inbox import PermissionRequest
 from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
 from .sessions.shell.results import TurnResult
 from .sessions.surface.handle import Session
+from .sessions.surface.overview import Stats
 from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope
 from .sessions.surface.supervisor import Page, Supervisor
+from .sessions.surface.why import Waits, Why
 
 __version__: str
 
 __all__ = [
     "AgentStartFailed",
     "AgentUnknown",
+    "Badge",
     "BudgetSpent",
     "Call",
     "CallId",
+    "Change",
+    "Child",
+    "ChildRequest",
     "ConfigError",
     "Decision",
     "Delta",
+    "Deny",
     "Everything",
     "Failure",
     "Fenced",
     "Gap",
+    "Hook",
+    "HookEvent",
+    "Hooks",
     "IdempotencyConflict",
     "Info",
     "Input",
@@ -91,6 +103,8 @@ __all__ = [
     "Ladder",
     "Limits",
     "Message",
+    "News",
+    "Node",
     "NotRunning",
     "NotStorable",
     "Options",
@@ -117,6 +131,9 @@ __all__ = [
     "SessionNotFound",
     "Settings",
     "SpawnRefused",
+    "Spending",
+    "Stats",
+    "Stop",
     "StoreDegraded",
     "StoreLocked",
     "StoreTooNew",
@@ -130,8 +147,10 @@ __all__ = [
     "TurnResult",
     "TurnScope",
     "Usage",
+    "Waits",
     "Watcher",
     "WhenBusy",
+    "Why",
     "agent",
     "open",
 ]

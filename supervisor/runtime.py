@@ -72,6 +72,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             workshop.start_soon(house.timers.run)
             workshop.start_soon(house.scribe.run)
             workshop.start_soon(house.pulse.run)
+            workshop.start_soon(house.hooks.run)
             with watch_over_the_loop(known.values()):
                 try:
                     yield Supervisor(house)
@@ -115,6 +116,8 @@ async def _leave(house: House, *, in_peace: bool) -> None:
     finally:
         house.tree.close()
         with trio.CancelScope(shield=True):
+            with trio.move_on_after(patience):
+                await house.hooks.wait_delivered()
             await wait_for_zombies(house)
 
 

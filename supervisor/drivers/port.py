@@ -86,6 +86,16 @@ class Office(Protocol):
     async def history(self, turn: TurnId) -> Sequence[Message]:
         """What was said in this chapter before the turn."""
 
+    async def before_call(
+        self, turn: TurnId, call: CallId, name: str, given: Mapping[str, Any] | None
+    ) -> None:
+        """Have hooks asked about a tool call; raises `PermissionDenied`."""
+
+    async def before_request(
+        self, turn: TurnId, request: RequestId, asked: Mapping[str, Any]
+    ) -> str | None:
+        """Have hooks asked about a question; gives the one that says no, if one does."""
+
     def spend(self, turn: TurnId, usage: Usage) -> None:
         """Count what the turn has used, at once; raises `BudgetSpent` if there was nothing left."""
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import trio
 
@@ -138,6 +138,12 @@ class Turn:
         given = None if input is None else _plain_mapping(input)
         self._office.charge(self.id, {"tool": tool, "question": question, "input": given})
         request = RequestId(self._office.new_id("req"))
+        asked = {"tool": tool, "question": question, "kind": kind, "input": given}
+        options = get_args(Decision)
+        denied_by = await self._office.before_request(
+            self.id, request, {**asked, "options": options}
+        )
+        self._refuse_if_over()
         waiting = self._asked[request] = _Question()
         try:
             await self._office.report_soon(
@@ -149,6 +155,7 @@ class Turn:
                     kind=kind,
                     inside_workspace=_is_inside(self.workspace, path),
                     input=given,
+                    denied_by=denied_by,
                     **self._office.stamp(),
                 )
             )
@@ -285,6 +292,8 @@ class Call(AbstractAsyncContextManager["Call"]):
         if self._was_entered:
             raise ConfigError(f"call {self.id} was made already", hint="turn.tool() makes another")
         given = None if self._given is None else _plain_mapping(self._given)
+        await turn._office.before_call(turn.id, self.id, self.name, given)  # noqa: SLF001
+        turn._refuse_if_over()  # noqa: SLF001
         turn._office.charge(turn.id, {"name": self.name, "input": given})  # noqa: SLF001
         self._was_entered = True
         started = ev.CallStarted(

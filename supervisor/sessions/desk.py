@@ -123,6 +123,11 @@ class Desk:
         finally:
             member.closed -= 1
 
+    def runs(self, session_id: SessionId) -> bool:
+        """Whether it has a turn under way."""
+        run = self.ledger.turns.get(session_id)
+        return run is not None and run.turn is not None
+
     def is_below(self, session_id: str, above: SessionId) -> bool:
         """Whether the one descends from the other."""
         member = self.ledger.find(SessionId(session_id)) if isinstance(session_id, str) else None
@@ -262,9 +267,16 @@ class Desk:
             return
         member.line = member.dependents()
         for child in reversed(member.line):
-            self._stop_soon(child.id, "parent_stopped")
+            self.stop_soon(child.id, "parent_stopped")
 
-    def _stop_soon(self, session_id: SessionId, cause: Cause, detail: str | None = None) -> None:
+    def last_dependent(self, session_id: SessionId) -> SessionId | None:
+        """The child that a session which is stopping waits for first."""
+        member = self.ledger.find(session_id)
+        dependents = member.dependents() if member is not None else []
+        return dependents[-1].id if dependents else None
+
+    def stop_soon(self, session_id: SessionId, cause: Cause, detail: str | None = None) -> None:
+        """Have it stop for that cause; nobody waits for it."""
         self._house.workshop.start_soon(self._stop, session_id, cause, detail)
 
     async def _stop(self, session_id: SessionId, cause: Cause, detail: str | None) -> None:
@@ -292,7 +304,7 @@ class Desk:
 
     def _expire(self, session_id: str) -> None:
         self._expiries.pop(SessionId(session_id), None)
-        self._stop_soon(SessionId(session_id), "ttl_expired")
+        self.stop_soon(SessionId(session_id), "ttl_expired")
 
     def _drop(self, timers: dict[SessionId, Timer], session_id: SessionId) -> None:
         timer = timers.pop(session_id, None)
@@ -444,4 +456,4 @@ class Desk:
                 continue
             if any(one is spender for one in member.path()):
                 run.is_cut_short = True
-                self._stop_soon(session_id, cause, detail)
+                self.stop_soon(session_id, cause, detail)

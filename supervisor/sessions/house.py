@@ -16,6 +16,8 @@ from supervisor.store.port import Store
 
 from .clock import Clock
 from .desk import Desk
+from .gates import Gates
+from .hooks import Hooks
 from .ids import Ids
 from .inbox import Inbox
 from .pulse import Pulse
@@ -24,6 +26,7 @@ from .scribe import Scribe
 from .shell.feed import Everything
 from .shell.timers import Timers
 from .spawning import Spawning
+from .told import tell_of_record
 from .tree import Tree
 from .works import Works
 
@@ -56,6 +59,8 @@ class House:
         self.scribe = Scribe(writer)
         self.readers: list[Everything] = []
         self.pulse = Pulse()
+        self.hooks = Hooks(workshop)
+        self.gates = Gates(self)
         self.desk = Desk(self)
         self.tree = Tree(self)
         self.works = Works(workshop)
@@ -85,6 +90,8 @@ class House:
         """A record of some session is durable."""
         if record.kind in ("permission_asked", "permission_answered"):
             self.inbox.take(record)
+        if self.hooks.has_observers:
+            tell_of_record(self, record)
         self.rouse_readers()
 
     def rouse_readers(self) -> None:

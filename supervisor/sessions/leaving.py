@@ -45,7 +45,7 @@ async def wait_for_zombies(house: House) -> None:
         await _wait_until_no_zombies(house)
         return
     for turn, whose in house.workshop.zombies.items():
-        logger.error("leaving is held by agent %s: turn %s will not end", whose, turn)
+        logger.error("leaving is held by %s: %s will not end", whose, turn)
 
 
 def _tell(seat: Seat, event: ev.Event) -> None:

@@ -90,6 +90,7 @@ class Register:
         said: tuple[Message, ...],
         idempotency: Idempotency | None = None,
     ) -> SessionId:
+        plan = await self._house.gates.creating(plan)
         session_id = SessionId(self._house.ids.new("s"))
         write = self.creation(session_id, plan, said)
         if idempotency is not None:
@@ -180,6 +181,7 @@ class Register:
         stored = await self._house.store.read(old)
         plan = make_plan(stored.row.agent_name if stored is not None else None)
         self.refuse_unknown_agent(plan.agent)
+        plan = await self._house.gates.creating(plan)
         session_id = SessionId(self._house.ids.new("s"))
         self._tree.ending.add(old)
         try:
@@ -212,9 +214,10 @@ class Register:
     async def resume(self, session_id: SessionId) -> None:
         """Bring a stopped session back; answers when its agent is up, or raises why not."""
         self._tree.refuse_if_leaving()
-        key = (await self._tree.stored(session_id)).row.key
-        if key is not None and self._keys.get(key, session_id) != session_id:
-            raise self._taken(key)
+        row = (await self._tree.stored(session_id)).row
+        if row.key is not None and self._keys.get(row.key, session_id) != session_id:
+            raise self._taken(row.key)
+        await self._house.gates.resuming(row)
         await self._tree.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
         await self.bring_up(session_id)
 
@@ -303,6 +306,7 @@ class Register:
             self._tree.ending.discard(session_id)
         self._free(key, session_id)
         self._house.desk.delete(session_id)
+        self._house.hooks.notify("session_end", session_id=session_id, reason="delete")
         seat = self._tree.find_seat(session_id)
         if seat is not None:
             if seat.ref is not None:

@@ -72,8 +72,9 @@ class Spawning:
     ) -> SessionId:
         house = self._house
         child_id = SessionId(house.ids.new("s"))
-        parent = await house.tree.row(parent_id)
         try:
+            order = await house.gates.spawning(await house.tree.row(parent_id), order)
+            parent = await house.tree.row(parent_id)
             plan, errand = self._admit(parent, child_id, order)
         except SpawnRefused as refusal:
             self._note_refusal(parent_id, order, refusal)

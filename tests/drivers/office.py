@@ -17,7 +17,7 @@ from supervisor.core.creation import Message
 from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.errors import OutputTooLarge, PermissionDenied, SpawnRefused
 from supervisor.core.events import Event, TurnEnded
-from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
 from supervisor.drivers.port import AgentKind, Child, ChildRequest, News, Stamp, TextKind, Workshop
@@ -115,6 +115,16 @@ class StandInOffice:
     def report_surely(self, event: Event) -> None:
         if not self.report(event):
             self._late.append(event)
+
+    async def before_call(
+        self, turn: TurnId, call: CallId, name: str, given: Mapping[str, Any] | None
+    ) -> None:
+        """Nobody minds."""
+
+    async def before_request(
+        self, turn: TurnId, request: RequestId, asked: Mapping[str, Any]
+    ) -> str | None:
+        return None
 
     def spend(self, turn: TurnId, usage: Usage) -> None:
         """There is always something left."""

@@ -245,6 +245,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "list peer": (lambda g, bad: g.sup.list(peer=bad), [5, [], {}, b"ann"]),
     "list parent": (lambda g, bad: g.sup.list(parent=bad), [5, [], {}, b"s_1"]),
     "list root": (lambda g, bad: g.sup.list(root=bad), [5, [], {}, b"s_1"]),
+    "tree root": (lambda g, bad: g.sup.tree(bad), [*NO_IDS[:3], *NO_IDS[4:], "s_unknown_1"]),
     "list archived": (lambda g, bad: g.sup.list(archived=bad), [5, [], {}, "yes"]),
     "answer request_id": (lambda g, bad: g.sup.answer(bad, "allow_once"), NO_INPUTS),
     "answer decision": (
@@ -345,6 +346,7 @@ UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
     "steer": lambda session: session.steer("a"),
     "spawn": lambda session: session.spawn("echo", "a"),
     "wait": lambda session: session.wait(),
+    "why": lambda session: session.why(),
     "inputs": lambda session: session.inputs(),
     "edit_input": lambda session: session.edit_input("in_1", "a"),
     "move_input": lambda session: session.move_input("in_1", 0),

@@ -130,9 +130,11 @@ class Member:
 
     def below(self) -> Iterator[Member]:
         """All that are not over below it, parents before their children."""
-        for child in self.children.values():
-            yield child
-            yield from child.below()
+        waiting = [self]
+        while waiting:
+            children = waiting.pop().children.values()
+            yield from children
+            waiting.extend(children)
 
     @property
     def rules(self) -> Limits:

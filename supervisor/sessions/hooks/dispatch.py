@@ -49,6 +49,8 @@ class Hooks:
         # In order of adding. Tuples, so that whoever goes through one keeps what it has begun with.
         self._at: dict[PointName, tuple[Hook, ...]] = dict.fromkeys(POINTS, ())
         self._observers = Observers(workshop)
+        # Whether anybody observes anything: looked at for every record.
+        self.has_observers = False
 
     def add(
         self,
@@ -78,10 +80,16 @@ class Hooks:
             forget=self._forget,
         )
         self._at[row.name] += (hook,)
+        self._look_for_observers()
         return hook
 
     def _forget(self, hook: Hook) -> None:
         self._at[hook.point] = tuple(one for one in self._at[hook.point] if one is not hook)
+        self._look_for_observers()
+
+    def _look_for_observers(self) -> None:
+        observed = (point for point in POINTS.values() if point.kind == "observed")
+        self.has_observers = any(self._at[point.name] for point in observed)
 
     # Asking -------------------------------------------------------------------------------
 

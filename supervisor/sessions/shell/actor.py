@@ -33,6 +33,7 @@ from .liveness import seconds_until_next_look, silence_of
 from .log import Log
 from .office import Office, Reported
 from .past import said_in
+from .preparation import Preparation
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .reports import NotWritten
 from .ringing import meaning_of
@@ -88,6 +89,8 @@ class SessionActor(Actor):
         self._office: Office | None = None
         # Agents that were told to close and have not said that they have.
         self._closing: tuple[Office, ...] = ()
+        # What a turn waits for before its agent gets it: the say of hooks.
+        self._preparation: Preparation | None = None
         # A list: there are few, and a dict for each session would be dearer than looking.
         self._timers: list[Timer] = []
 
@@ -167,6 +170,8 @@ class SessionActor(Actor):
         """However it ended: nothing of this incarnation goes on."""
         self.log.close()
         self._house.desk.settle(self.session)  # what it was about to take, it has not taken
+        if self._preparation is not None:
+            self._preparation.cancel()
         if self._driver is not None:
             assert self._office is not None
             self._office.is_closed = True
@@ -320,7 +325,7 @@ class SessionActor(Actor):
         match effect:
             case do.StartTurn():
                 self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
-                self._with_agent(lambda driver: driver.start_turn(effect))
+                self._start_turn(effect)
             case do.StartAgent():
                 self._with_agent(lambda _: None)
             case do.CloseAgent():
@@ -330,6 +335,8 @@ class SessionActor(Actor):
             case do.WithdrawSteering(turn, input_id):
                 self._to_agent(lambda driver: driver.withdraw_steering(turn, input_id))
             case do.CancelTurn(turn, step):
+                if self._preparation is not None:
+                    self._preparation.cancel()
                 self._to_agent(lambda driver: driver.cancel_turn(turn, step))
             case do.AbandonTurn(turn):
                 self._to_agent(lambda driver: driver.abandon_turn(turn))
@@ -349,6 +356,23 @@ class SessionActor(Actor):
                 self._clear_timer(name)
             case _:
                 assert_never(effect)
+
+    def _start_turn(self, order: do.StartTurn) -> None:
+        """Give the turn to the agent, at once or when hooks have had their say."""
+        self._with_agent(lambda _: None)
+        if self._driver is None or self._office is None:
+            return  # there is no such agent, and that is said
+        if not self._house.gates.asks_before_turns():
+            self._driver.start_turn(order)
+            return
+        preparation = Preparation(self.session, order, self._office, self._driver)
+        self._preparation = preparation
+        self._house.workshop.start_soon(self._prepare, preparation)
+
+    async def _prepare(self, preparation: Preparation) -> None:
+        await preparation.run(self._house.gates)
+        if self._preparation is preparation:
+            self._preparation = None
 
     def _to_agent(self, order: Callable[[Driver], None]) -> None:
         if self._driver is not None:

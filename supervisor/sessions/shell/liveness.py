@@ -69,6 +69,12 @@ def silent_seconds(house: House, seat: Seat) -> float:
     return max(0.0, now - max(since, house.pulse.look(now)))
 
 
+def own_silent_seconds(seat: Seat) -> float:
+    """For how long nothing has come of its own turn, whatever others do."""
+    output = seat.log.output if seat.log is not None else None
+    return 0.0 if output is None else trio.current_time() - output.progress
+
+
 def _progress_of(house: House, seat: Seat, now: float, seen: set[SessionId]) -> float:
     """When anything last came of its turn, or of those whom it waits for.
 

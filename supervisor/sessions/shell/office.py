@@ -13,7 +13,7 @@ from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import events as ev
 from supervisor.core.creation import Message
 from supervisor.core.errors import BudgetSpent, PermissionDenied, shown
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
 from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind
@@ -145,6 +145,17 @@ class Office:
                 past.take(record)
             seat.past = past
         return seat.past.before(turn)
+
+    async def before_call(
+        self, turn: TurnId, call: CallId, name: str, given: Mapping[str, Any] | None
+    ) -> None:
+        await self._actor.seat.house.gates.calling(self.session_id, turn, call, name, given)
+
+    async def before_request(
+        self, turn: TurnId, request: RequestId, asked: Mapping[str, Any]
+    ) -> str | None:
+        gates = self._actor.seat.house.gates
+        return await gates.asking(self.session_id, turn, request, asked)
 
     # Those below the session -------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
+from supervisor.sessions.told import tell_of_health
 
 from .feed import Delta, Watcher
 from .past import Past
@@ -118,6 +119,8 @@ class Seat:
 
     def adopt(self, session: Session) -> None:
         """Take over the session's state as of now."""
+        if self.house.hooks.has_observers:
+            tell_of_health(self.house, self.session, session)
         self.session = session
         if self._waits:
             for wait in [wait for wait in self._waits if wait.condition(session)]:

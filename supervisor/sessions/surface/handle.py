@@ -17,7 +17,7 @@ from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
 from supervisor.core.records import Record
-from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
+from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, Source, WhenBusy
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
 from supervisor.drivers.plain import plain
@@ -42,6 +42,7 @@ from .checks import (
 from .interrupts import interrupt
 from .plans import make_plan
 from .shapes import Input, Options, Scope, TurnRecords
+from .why import Why, why
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -189,6 +190,7 @@ class Session:
             input=InputId(self._house.ids.new("in")),
             text=exact(text),
             when_busy=when_busy,
+            source=self._source(),
             expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
             attachments=attached,
             attachment_bytes=len(orjson.dumps(attached)) if attached else 0,
@@ -199,9 +201,22 @@ class Session:
     async def _send(
         self, event: ev.InputSubmitted | ev.SteeringSubmitted, key: str | None
     ) -> Receipt:
-        receipt = await self._house.tree.ask(self.id, event, idempotency=_idempotency(key, event))
+        idempotency = _idempotency(key, event)
+        if self._house.gates.asks_before_input():
+            event = await self._asked(event)
+        receipt = await self._house.tree.ask(self.id, event, idempotency=idempotency)
         assert isinstance(receipt, Receipt)
         return receipt
+
+    async def _asked(
+        self, event: ev.InputSubmitted | ev.SteeringSubmitted
+    ) -> ev.InputSubmitted | ev.SteeringSubmitted:
+        """The input as hooks would have it; raises what they refuse."""
+        gates, row = self._house.gates, await self._row()
+        expires_at = await gates.submitting(self.id, event)
+        if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
+            await gates.resuming(row)
+        return attrs.evolve(event, expires_at=expires_at)
 
     async def steer(
         self, text: str, *, idempotency_key: str | None = None, ttl_seconds: float | None = None
@@ -212,6 +227,7 @@ class Session:
         event = ev.SteeringSubmitted(
             input=InputId(self._house.ids.new("in")),
             text=exact(text),
+            source=self._source(),
             expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
             **stamp,
         )
@@ -298,6 +314,13 @@ class Session:
             )
         return await self.result(errand)
 
+    async def why(self) -> Why:
+        """Why nothing happens here: what it waits for, whom that one waits for, and so on.
+
+        `str()` of it is for people. Sessions that wait for each other are named as a cycle.
+        """
+        return await why(self._house, self.id)
+
     # Interrupts ---------------------------------------------------------------------------
 
     async def interrupt(
@@ -312,6 +335,8 @@ class Session:
 
         With nothing to hit it changes nothing and says so. `replace_with` runs next, before all
         that waits; `queued="cancel"` cancels that. Giving up the wait does not undo the interrupt.
+        `tree` is this session and all below it, which have no more children until it is over; from
+        the bottom up, each level at once. No session is stopped by it.
         """
         return await interrupt(
             self._house, self.id, scope, reason=reason, replace_with=replace_with, queued=queued
@@ -450,6 +475,11 @@ class Session:
         return [TurnRecords(turn, tuple(records)) for turn, records in groups]
 
     # Inside -------------------------------------------------------------------------------
+
+    def _source(self) -> Source:
+        """Whose input it is: an agent's, to one below its session, or a user's."""
+        inside = INSIDE.get()
+        return "parent" if inside and self._house.desk.is_below(self.id, inside) else "user"
 
     def _refuse_from_inside(self, what: str, instead: str) -> None:
         """An agent that waits for the end of its own turn would wait for ever."""

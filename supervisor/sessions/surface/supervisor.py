@@ -20,10 +20,11 @@ from supervisor.core.errors import (
     shown,
 )
 from supervisor.core.ids import SessionKey, as_key, session_id
-from supervisor.core.info import Badge, Info
+from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
+from supervisor.sessions.hooks import Hooks
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.leaving import leave
 from supervisor.sessions.shell.actor import Idempotency
@@ -32,6 +33,7 @@ from supervisor.sessions.shell.repeats import fingerprint
 
 from .checks import known_word, some_text, text_or_none
 from .handle import Session
+from .overview import Stats, stats_of, tree_of
 from .plans import make_plan
 from .shapes import Options
 
@@ -253,6 +255,28 @@ class Supervisor:
                 ):
                     items.append(info)
         return Page(tuple(items), None)
+
+    async def tree(self, root: str | None = None) -> tuple[Node, ...]:
+        """Every root that lives, or has somebody below it who does, with its children as nodes.
+
+        With `root`, only what is below that session; raises `SessionNotFound`.
+        """
+        self._house.tree.refuse_if_closed()
+        if root is None:
+            return await tree_of(self._house, None)
+        return await tree_of(self._house, (await self.get(root)).id)
+
+    async def stats(self) -> Stats:
+        """How many sessions there are, in which phase, and what they come to."""
+        self._house.tree.refuse_if_closed()
+        return await stats_of(self._house)
+
+    # Hooks --------------------------------------------------------------------------------
+
+    @property
+    def hooks(self) -> Hooks:
+        """Functions of yours that are asked, or told: `sup.hooks.add(point, callback)`."""
+        return self._house.hooks
 
     # Permissions --------------------------------------------------------------------------
 

@@ -1,0 +1,62 @@
+"""A turn that is about to begin, while hooks have their say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from supervisor.core.effects import StartTurn
+from supervisor.core.events import TurnEnded
+from supervisor.core.session import Outcome, Session
+from supervisor.drivers.port import Driver
+from supervisor.sessions.hooks import Denied
+
+from .office import Office
+
+if TYPE_CHECKING:
+    from supervisor.sessions.gates import Gates
+
+
+class Preparation:
+    """Runs apart from the session's actor; gives the turn to the agent, or says how it ended."""
+
+    __slots__ = ("_driver", "_is_cancelled", "_office", "_order", "_scope", "_session")
+
+    def __init__(self, session: Session, order: StartTurn, office: Office, driver: Driver) -> None:
+        self._session = session
+        self._order = order
+        self._office = office
+        self._driver = driver
+        self._scope = trio.CancelScope()
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """The turn was interrupted before its agent got it."""
+        self._is_cancelled = True
+        self._scope.cancel(reason="the turn was interrupted")
+
+    async def run(self, gates: Gates) -> None:
+        """Ask, then begin; the end is reported as a driver reports it."""
+        order: StartTurn | None = None
+        try:
+            with self._scope:
+                order = await gates.starting(self._session, self._order)
+        except Denied as denied:
+            self._report("failed", f"the hook {denied.hook} refuses the turn: {denied.reason}")
+            return
+        if self._is_cancelled or order is None:
+            self._report("interrupted", None)
+        elif not self._office.is_closed:
+            self._driver.start_turn(order)
+
+    def _report(self, outcome: Outcome, error: str | None) -> None:
+        self._office.report_surely(
+            TurnEnded(
+                turn=self._order.turn,
+                outcome=outcome,
+                stop_reason="cancelled" if outcome == "interrupted" else None,
+                error=error,
+                **self._office.stamp(),
+            )
+        )

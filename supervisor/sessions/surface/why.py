@@ -1,0 +1,123 @@
+"""Why nothing happens: what a session waits for, whom that one waits for, and so on to the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from supervisor.core.ids import SessionId
+from supervisor.core.info import Badge, badge_of
+from supervisor.core.session import Phase, Session
+from supervisor.sessions.shell.liveness import evidence_of, own_silent_seconds
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house import House
+
+
+@attrs.frozen
+class Waits:
+    """One session of the chain: what it waits for, and for how long already.
+
+    `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn` (others run, and it may not
+    yet), `place` (its parent has as many children up as it may), `zombie` (a task that will not
+    end), `start`, `restart`, `input`, or `nothing`. `detail` says which.
+    """
+
+    session_id: SessionId
+    agent: str
+    badge: Badge
+    waits_for: str
+    detail: str | None
+    since: float
+    seconds: float
+
+    def __str__(self) -> str:
+        what = self.waits_for if self.detail is None else f"{self.waits_for} ({self.detail})"
+        return f"{self.session_id} ({self.agent}, {self.badge}) waits for {what}"
+
+
+@attrs.frozen
+class Why:
+    """The answer: the chain from the session that was asked about, and the cycle if it is one.
+
+    `cycle` names the sessions that wait for each other, in order; it is empty if none do.
+    """
+
+    session_id: SessionId
+    chain: tuple[Waits, ...]
+    cycle: tuple[SessionId, ...] = ()
+
+    @property
+    def waits_for(self) -> str:
+        """What is at the end of the chain: the thing that has to happen first."""
+        return "each other" if self.cycle else self.chain[-1].waits_for
+
+    def __str__(self) -> str:
+        lines = [f"{waits}, since {waits.seconds:.0f} s" for waits in self.chain]
+        if self.cycle:
+            lines.append(f"they wait for each other: {' -> '.join((*self.cycle, self.cycle[0]))}")
+        return "\n".join(lines)
+
+
+async def why(house: House, session_id: SessionId) -> Why:
+    """See `Session.why`."""
+    chain: list[Waits] = []
+    at: SessionId | None = session_id
+    while at is not None:
+        row = await house.tree.row(at)
+        waits, at = _look(house, row)
+        chain.append(waits)
+        seen = [one.session_id for one in chain]
+        if at in seen:
+            return Why(session_id, tuple(chain), tuple(seen[seen.index(at) :]))
+    return Why(session_id, tuple(chain))
+
+
+def _look(house: House, row: Session) -> tuple[Waits, SessionId | None]:
+    """What the session waits for, and whom."""
+    seat = house.tree.find_seat(row.id)
+    now = house.clock.now()
+    seconds = now - row.updated_at
+    waits_for, detail, other = _between_turns(house, row)
+    if row.turn is not None and seat is not None:
+        evidence = evidence_of(seat)
+        waits_for, detail = evidence.waits_for, evidence.detail
+        other = SessionId(detail) if waits_for == "child" and detail is not None else None
+        seconds = own_silent_seconds(seat)
+    seconds = max(0.0, seconds)
+    waits = Waits(
+        session_id=row.id,
+        agent=row.agent_name,
+        badge=badge_of(row),
+        waits_for=waits_for,
+        detail=detail,
+        since=now - seconds,
+        seconds=seconds,
+    )
+    return waits, other
+
+
+def _between_turns(  # noqa: PLR0911 - one for each way to wait
+    house: House, row: Session
+) -> tuple[str, str | None, SessionId | None]:
+    """What a session waits for that has no turn."""
+    if row.zombie is not None:
+        return "zombie", row.zombie, None
+    match row.phase:
+        case Phase.STARTING:
+            return "start", None, None
+        case Phase.RESTARTING:
+            failure = row.last_failure
+            return "restart", None if failure is None else failure.detail, None
+        case Phase.STOPPED:
+            return "nothing", row.stop_reason, None
+        case Phase.STOPPING:
+            below = house.desk.last_dependent(row.id)
+            return ("child", below, below) if below is not None else ("end", None, None)
+        case Phase.SUSPENDED if house.desk.waits_for_a_place(row.id):
+            return "place", row.lineage.parent, None
+        case Phase.IDLE if row.inputs:
+            return "turn", None, None
+        case _:
+            return "input", None, None
