@@ -167,13 +167,14 @@ class _Planning:
             not self._is_detached(child) and not self._is_over(child)
             for child in self._below.get(session_id, [])
         )
-        is_lost_turn = what == "stop" and row.turn is not None
+        ran = None if row.turn is None else max(0.0, row.updated_at - row.turn.started_at)
+        in_mid_turn = what == "stop" and row.turn is not None
         telling = Telling(
             session=session_id,
             what=what,
-            at=row.updated_at if is_lost_turn else max(self._at, row.updated_at),
+            at=row.updated_at if in_mid_turn else max(self._at, row.updated_at),
             cause=cause,
-            situation=Situation(dependents=dependents, no_place=True),
+            situation=Situation(dependents=dependents, no_place=True, ran_seconds=ran),
         )
         event = telling.event(epoch=row.epoch + 1, fresh=TurnId("foreseen"))
         self._rows[session_id] = decide(row, event).session

@@ -86,6 +86,7 @@ class Draft:
     """A step in the making."""
 
     def __init__(self, session: Session, event: Event) -> None:
+        self.before = session
         self.session = session
         self.at = event.at
         self.fresh = event.fresh

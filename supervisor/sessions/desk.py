@@ -18,7 +18,7 @@ import trio
 
 from actors import ActorStopped, MailboxFull
 from supervisor.core import events as ev
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.info import Info, badge_of, info_of
 from supervisor.core.session import Cause, Phase, Session, Usage
@@ -29,7 +29,7 @@ from supervisor.core.tree.admission import (
     problem_of_return,
     refuse_if_too_many,
 )
-from supervisor.core.tree.ledger import Caps, Ledger, Member, has_budget
+from supervisor.core.tree.ledger import Caps, Ledger, Member, has_budget, wants_a_turn
 from supervisor.core.tree.situation import ALONE, Situation
 
 from .shell.timers import Timer
@@ -76,9 +76,13 @@ class Desk:
 
     # Admission ----------------------------------------------------------------------------
 
-    def admit_root(self, session_id: SessionId) -> None:
-        """A place for a session that stands below nobody; raises `SpawnRefused`."""
-        refuse_if_too_many(self.ledger, self._caps)
+    def admit_root(self, session_id: SessionId, *, instead_of: SessionId | None = None) -> None:
+        """A place for a session that stands below nobody; raises `SpawnRefused`.
+
+        One that begins when another ends, in the same commit, needs no place of its own.
+        """
+        if instead_of not in self.ledger.live:
+            refuse_if_too_many(self.ledger, self._caps)
         self.ledger.live.add(session_id)
 
     def admit_child(self, parent: Session, child_id: SessionId, wish: Wish) -> Member:
@@ -100,6 +104,7 @@ class Desk:
         self.ledger.withdraw(session_id)
         if member is not None and member.parent is not None:
             self.call(member.parent.id)  # it may wait for this one before it ends
+            self._call_last_in_line(member.parent)
             self._call_sleepers(member.parent)
         self._call_next()
 
@@ -158,7 +163,7 @@ class Desk:
             has_company=any(one.standing != "suspended" for one in dependents),
             no_turn=no_turn,
             no_place=has_no_place(member),
-            has_younger=session.phase is Phase.STOPPING and member.has_younger(),
+            has_younger=member.has_younger(),
             shortage=next(member.shortages(now), None),
             refusal=refusal,
             ran_seconds=ran,
@@ -177,15 +182,21 @@ class Desk:
         self._enter_if_needed(session)
         self.ledger.foresee(session, trio.current_time())
         if session.phase is Phase.STOPPED:
-            self._call_older_sibling(session.id)
+            member = self.ledger.find(session.id)
+            if member is not None and member.parent is not None:
+                self._call_last_in_line(member.parent)
 
     def settle(self, session: Session) -> None:
         """The session is so, and that is written: give back what it no longer needs."""
         self._enter_if_needed(session)
         member = self.ledger.find(session.id)
+        limits = member.limits if member is not None else None
         self.ledger.settle(session, trio.current_time())
         self._stand_in_line(session)
         if member is not None:
+            if member.limits != limits:
+                for one in (member, *member.below()):
+                    self._call_sleepers(one)
             self._expire_in_time(member)
             if member.parent is not None:
                 self._tell_parent(member.parent, member, session)
@@ -222,8 +233,8 @@ class Desk:
     # Turns ---------------------------------------------------------------------------------
 
     def _stand_in_line(self, session: Session) -> None:
-        wants = session.phase is Phase.IDLE and session.inputs and session.zombie is None
-        if wants and not session.leaving:
+        waits = session.phase is Phase.IDLE and wants_a_turn(session)
+        if waits and session.id not in self.ledger.turns:
             self._line.setdefault(session.id)
         elif self._line:
             self._line.pop(session.id, None)
@@ -265,8 +276,7 @@ class Desk:
         member = self.ledger.find(session_id)
         if member is None:
             return
-        member.line = member.dependents()
-        for child in reversed(member.line):
+        for child in reversed(member.stand_in_line()):
             self.stop_soon(child.id, "parent_stopped")
 
     def last_dependent(self, session_id: SessionId) -> SessionId | None:
@@ -284,13 +294,11 @@ class Desk:
         with contextlib.suppress(SupervisorError):
             await self._house.tree.order_stop(session_id, cause, detail=detail)
 
-    def _call_older_sibling(self, session_id: SessionId) -> None:
-        member = self.ledger.find(session_id)
-        if member is not None and member.parent is not None and member.parent.line:
-            member.has_younger()  # forgets those at the end of the line who are done
-            line = member.parent.line
-            if line:
-                self.call(line[-1].id)
+    def _call_last_in_line(self, parent: Member) -> None:
+        """Whoever was younger has ended, so the next one may."""
+        last = parent.last_in_line()
+        if last is not None and last.standing != "admitted":  # that one is not even written yet
+            self.call(last.id)
 
     def _expire_in_time(self, member: Member) -> None:
         if member.expires_at is None:
@@ -391,9 +399,10 @@ class Desk:
         if session_id in self._called:
             try:
                 await self._house.tree.reach(session_id)
-            except Exception:  # noqa: BLE001 - it is gone, or comes back and looks then
-                if await self._house.store.read(session_id) is None:
-                    self.delete(session_id)
+            except SessionNotFound:
+                self._called.pop(session_id, None)  # deleted
+            except Exception:  # noqa: BLE001, S110 - it comes back, and looks around then
+                pass
             else:
                 if session_id in self._called:
                     self.call(session_id)

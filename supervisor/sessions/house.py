@@ -43,7 +43,7 @@ class House:
         writer: Ref,
         system: Group,
         workshop: Workshop,
-        make_handle: Callable[[House, SessionId], Any],
+        make_handle: Callable[..., Any],
     ) -> None:
         self.settings = settings
         self.agents = agents
@@ -73,9 +73,12 @@ class House:
         """What a session made under these settings goes by."""
         return self._usual_terms if settings is self.settings else _terms(settings)
 
-    def handle(self, session_id: SessionId) -> Any:  # noqa: ANN401 - a surface.handle.Session
-        """What users hold of a session; agents get the same of those below them."""
-        return self._make_handle(self, session_id)
+    def handle(self, session_id: SessionId, *, caller: SessionId | None = None) -> Any:  # noqa: ANN401
+        """What users hold of a session: a `surface.handle.Session`.
+
+        Agents get the same of those below them, and then it is known whose agent it is.
+        """
+        return self._make_handle(self, session_id, caller=caller)
 
     def stamp(self) -> Stamp:
         """What every event brings: when, and an id that nobody has used."""

@@ -14,6 +14,7 @@ import trio
 
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import events as ev
+from supervisor.core.errors import SupervisorError
 
 if TYPE_CHECKING:
     from .house import House
@@ -68,7 +69,10 @@ async def _have_all_rest(house: House) -> None:
             if seat.ref is not None and seat.ref not in told:
                 told.add(seat.ref)
                 _tell(seat, ev.LeaveRequested(**house.stamp()))
-        await house.tree.wait_for_rest(awake[0])
+        try:
+            await house.tree.wait_for_rest(awake[0])
+        except SupervisorError:  # it is gone, or is somebody else's now: nobody waits for it here
+            await trio.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _awake(house: House) -> list[Seat]:

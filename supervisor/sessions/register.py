@@ -185,7 +185,7 @@ class Register:
         session_id = SessionId(self._house.ids.new("s"))
         self._tree.ending.add(old)
         try:
-            self._house.desk.admit_root(session_id)
+            self._house.desk.admit_root(session_id, instead_of=old)
             await self._stop_and_archive(
                 old, also=self.creation(session_id, attrs.evolve(plan, key=key))
             )
@@ -305,8 +305,6 @@ class Register:
         finally:
             self._tree.ending.discard(session_id)
         self._free(key, session_id)
-        self._house.desk.delete(session_id)
-        self._house.hooks.notify("session_end", session_id=session_id, reason="delete")
         seat = self._tree.find_seat(session_id)
         if seat is not None:
             if seat.ref is not None:
@@ -315,17 +313,27 @@ class Register:
                 await self._tree.wait_over(seat.ref)
             seat.close(not_found(session_id))
             self._tree.let_go(seat)
+        self._house.desk.delete(session_id)
+        self._house.hooks.notify("session_end", session_id=session_id, reason="delete")
 
     async def _erase(self, session_id: SessionId) -> None:
-        """Leave nothing of it; what it has spent is its parent's from then on, in one commit."""
-        member = self._house.desk.ledger.find(session_id)
-        if member is None or member.parent is None:
-            await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+        """Leave nothing of it; what it has spent is paid by the next above it, in one commit."""
+        ledger = self._house.desk.ledger
+        member = ledger.find(session_id)
+        above = member.parent.path() if member is not None and member.parent is not None else ()
+        for payer in above:
+            if member is None or ledger.find(payer.id) is not payer:
+                continue  # deleted itself
+            spawns = member.spawns + 1
+            forgotten = ev.ChildDeleted(
+                child=session_id, spent=member.spent, spawns=spawns, **self._house.stamp()
+            )
+            try:
+                await self._tree.ask(payer.id, forgotten, removes=session_id)
+            except SessionNotFound:
+                continue  # deleted meanwhile
             return
-        forgotten = ev.ChildDeleted(
-            child=session_id, spent=member.spent, spawns=member.spawns + 1, **self._house.stamp()
-        )
-        await self._tree.ask(member.parent.id, forgotten, removes=session_id)
+        await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
 
     async def _commit(self, write: Write) -> None:
         """Make it durable; raises why not, or that it is not known."""

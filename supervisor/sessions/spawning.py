@@ -76,16 +76,16 @@ class Spawning:
             order = await house.gates.spawning(await house.tree.row(parent_id), order)
             parent = await house.tree.row(parent_id)
             plan, errand = self._admit(parent, child_id, order)
+            write = house.register.creation(child_id, plan, errand=errand)
+            if idempotency is not None:
+                answer = {"session_id": child_id}
+                kept = Kept(_scope(parent_id), idempotency.key, idempotency.fingerprint, answer)
+                write = attrs.evolve(write, kept=kept)
+            await self._begin(parent_id, child_id, order, write)
         except SpawnRefused as refusal:
+            house.desk.withdraw(child_id)
             self._note_refusal(parent_id, order, refusal)
             raise
-        write = house.register.creation(child_id, plan, errand=errand)
-        if idempotency is not None:
-            answer = {"session_id": child_id}
-            kept = Kept(_scope(parent_id), idempotency.key, idempotency.fingerprint, answer)
-            write = attrs.evolve(write, kept=kept)
-        try:
-            await self._begin(parent_id, child_id, order, write)
         except BaseException:
             house.desk.withdraw(child_id)
             raise
@@ -170,7 +170,7 @@ class Spawning:
             detail=refusal.args[0],
             **self._house.stamp(),
         )
-        self._house.tree.tell_next(parent_id, refused)
+        self._house.tree.tell_surely(parent_id, refused)
 
 
 def _scope(parent_id: SessionId) -> str:

@@ -362,6 +362,23 @@ class Tree:
             ref = await self.reach(session_id)
             ref.tell(ev.InputsExpired(**self._house.stamp()), urgent=True)
 
+    def tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
+        """Tell the session, which is woken for it if it rests."""
+        self._house.workshop.start_soon(self._tell_surely, session_id, event)
+
+    async def _tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
+        while not self.is_closed:
+            try:
+                (await self.reach(session_id)).tell(event)
+            except MailboxFull:
+                await trio.sleep(_RETRY_SECONDS)
+            except ActorStopped:
+                continue  # it has just gone to rest
+            except SupervisorError:
+                return
+            else:
+                return
+
     def tell_next(self, session_id: SessionId, event: ev.Event) -> None:
         """Tell whoever is the session's actor now; if it has none, nobody needs to know."""
         seat = self._seats.get(session_id)

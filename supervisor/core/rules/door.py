@@ -55,10 +55,10 @@ def queue_problem(session: Session) -> SupervisorError | None:
     )
 
 
-def budget_problem(draft: Draft) -> SupervisorError | None:
-    """Why nothing new begins here, or None."""
+def budget_problem(draft: Draft, *, begins: bool = True) -> SupervisorError | None:
+    """Why nothing new begins here, or None; what begins no turn needs none to be left."""
     shortage = draft.situation.shortage
-    if shortage is None:
+    if shortage is None or (shortage.limit == "turns" and not begins):
         return None
     return BudgetSpent(
         f"session {draft.session.id} has nothing left to spend: {shortage}",

@@ -186,7 +186,7 @@ def end_turn(
 def _seconds(draft: Draft, turn: Turn) -> float:
     """For how long it ran; if nobody measured that, until it was last heard of."""
     ran = draft.situation.ran_seconds
-    return max(0.0, draft.session.updated_at - turn.started_at) if ran is None else ran
+    return max(0.0, draft.before.updated_at - turn.started_at) if ran is None else ran
 
 
 def cancel_requests(draft: Draft) -> None:

@@ -20,6 +20,7 @@ from supervisor.core.ids import InputId, TurnId
 from supervisor.core.session import (
     NOT_RESUMED_BY_INPUT,
     SPENT_REASONS,
+    Phase,
     Session,
     Steering,
     Waiting,
@@ -163,9 +164,15 @@ def _not_taken(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
         draft,
         text_problem(draft.session, event.text, attached=attached),
         expiry_problem(event.at, event.expires_at),
-        budget_problem(draft),
+        budget_problem(draft, begins=not _steers(draft, event)),
         None if replaces_all else queue_problem(draft.session),
     )
+
+
+def _steers(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
+    """Whether it is for the turn that runs, and needs no other."""
+    steers = isinstance(event, SteeringSubmitted) or event.when_busy == "steer"
+    return steers and draft.session.phase is Phase.RUNNING
 
 
 def give_receipt(

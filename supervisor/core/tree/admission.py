@@ -110,7 +110,7 @@ def has_no_place(member: Member) -> bool:
 
 
 def _refuse_unless_live(parent: Member | None) -> None:
-    if parent is None or parent.standing == "over" or parent.is_stopping:
+    if parent is None or parent.standing == "over" or parent.is_stopping or parent.is_ending:
         raise _refusal(
             "its parent is stopped, or about to be",
             "resume the parent first, or use lifetime='detached'",
@@ -176,7 +176,7 @@ def _workspace_within(parent: Member, workspace: str | None) -> str | None:
 
 
 def _narrowed(given: Limits, above: Limits) -> Limits:
-    """No wider than those of its parent: what is shared by all below is bounded up there anyway."""
+    """No wider than those of its parent, so that what it shows is what it has."""
     return attrs.evolve(
         given,
         max_depth=min(given.max_depth, above.max_depth),

@@ -27,13 +27,24 @@ _ROOM: Final = {"over": 0, "suspended": 1, "admitted": 2, "up": 2}
 _BUDGETS: Final = ("turns", "tokens", "cost", "wall_seconds")
 # Spent as a turn begins, so what runs may end; all else is spent while it runs.
 _BY_BEGINNING: Final = "turns"
+# Sums of instants are not exact: what is within a millisecond of being spent is spent, or a timer
+# for the rest would be due at the instant at which it is set.
+_WALL_SLACK_SECONDS: Final = 0.001
 
 
 def standing_of(session: Session) -> Standing:
     """Where a session stands by its row."""
     if session.phase is Phase.STOPPED:
         return "over"
-    return "suspended" if session.phase is Phase.SUSPENDED else "up"
+    # Without an agent, and only waiting for others to end first, it needs no place either.
+    waits = session.stopping is not None and session.stopping.agent_closed
+    return "suspended" if waits or session.phase is Phase.SUSPENDED else "up"
+
+
+def wants_a_turn(session: Session) -> bool:
+    """Whether it would begin one if it might, or will when its agent is up."""
+    can = session.phase in (Phase.STARTING, Phase.IDLE) and session.zombie is None
+    return can and bool(session.inputs) and not session.leaving
 
 
 class Run:
@@ -63,6 +74,7 @@ class Member:
         "expires_at",
         "id",
         "is_ending",
+        "is_in_line",
         "is_stopping",
         "lifetime",
         "limits",
@@ -107,8 +119,9 @@ class Member:
         self.closed = 0
         # Invariant: its children that are not over, in the order of their start.
         self.children: dict[SessionId, Member] = {}
-        # Those of them that it stops, the youngest last.
+        # Those of them that it stops, the youngest last; and whether it is itself among such.
         self.line: list[Member] = []
+        self.is_in_line = False
         # Invariant: how many of `children` are admitted or up; never above `max_children`.
         self.up = 0
         # Invariant: how many below it are not over, and how many there ever were.
@@ -138,15 +151,22 @@ class Member:
 
     @property
     def rules(self) -> Limits:
-        """The limits it goes by: its own, or those of the nearest above it that has some."""
-        return next((one.limits for one in self.path() if one.limits is not None), Limits())
+        """The limits it goes by: the lowest of its own and of all above it, budgets left out.
+
+        Looked up when they are needed: whoever changes limits further up changes them for all.
+        """
+        given = [one.limits for one in self.path() if one.limits is not None] or [Limits()]
+        return Limits(
+            max_depth=min(limits.max_depth for limits in given),
+            max_children=min(limits.max_children for limits in given),
+            max_descendants=min(limits.max_descendants for limits in given),
+            max_spawns=min(limits.max_spawns for limits in given),
+        )
 
     @property
     def shown_limits(self) -> Limits:
-        """The same, without budgets that are not its own."""
-        if self.limits is not None:
-            return self.limits
-        return attrs.evolve(self.rules, turns=None, tokens=None, cost=None, wall_seconds=None)
+        """Its own, or those it goes by."""
+        return self.rules if self.limits is None else self.limits
 
     def children_up(self) -> tuple[SessionId, ...]:
         """Its children that count as such: not over, and not suspended."""
@@ -162,10 +182,21 @@ class Member:
 
     def has_younger(self) -> bool:
         """Whether one that was started later has to end before it."""
-        line = self.parent.line if self.parent is not None else []
-        while line and (line[-1].is_ending or line[-1].standing == "over"):
-            line.pop()
-        return bool(line) and line[-1] is not self and self in line
+        last = self.parent.last_in_line() if self.parent is not None else None
+        return last is not None and last is not self and self.is_in_line
+
+    def stand_in_line(self) -> list[Member]:
+        """Its dependents, which are to end now, the youngest first."""
+        self.line = self.dependents()
+        for one in self.line:
+            one.is_in_line = True
+        return self.line
+
+    def last_in_line(self) -> Member | None:
+        """The child that is to end next; those who have are forgotten."""
+        while self.line and (self.line[-1].is_ending or self.line[-1].standing == "over"):
+            self.line.pop().is_in_line = False
+        return self.line[-1] if self.line else None
 
     def used(self, budget: str, now: float) -> float:
         """How much of a budget it and all below it have spent by now."""
@@ -184,7 +215,11 @@ class Member:
         """Every budget of its own of which nothing is left."""
         for budget in _BUDGETS:
             allowed: float | None = getattr(self.limits, budget)
-            if allowed is not None and (used := self.used(budget, now)) >= allowed:
+            if allowed is None:
+                continue
+            slack = _WALL_SLACK_SECONDS if budget == "wall_seconds" and self.running else 0.0
+            used = self.used(budget, now)
+            if used + slack >= allowed:
                 yield Shortage(budget, used, allowed, self.id)
 
     def cuts_short(self, now: float) -> Shortage | None:
@@ -308,7 +343,7 @@ class Ledger:
             self.live.add(session.id)
         if session.turn is not None:
             self._run(session.id, session.turn.id, now)
-        elif session.phase is not Phase.STARTING:  # a child that starts keeps what it was promised
+        elif not (self._is_promised(session.id) and wants_a_turn(session)):
             self._release(session.id)
         if member is None:
             return
@@ -337,6 +372,10 @@ class Ledger:
         return None if run is None or run.turn is None else now - run.began
 
     # Inside -------------------------------------------------------------------------------
+
+    def _is_promised(self, session_id: SessionId) -> bool:
+        run = self.turns.get(session_id)
+        return run is not None and run.turn is None
 
     def _own(self, session: Session) -> Spending:
         """What the row says, and what its agent has said since."""

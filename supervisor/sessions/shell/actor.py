@@ -194,7 +194,7 @@ class SessionActor(Actor):
         # From here to the commit nothing waits: what is free now is taken before anyone else looks.
         situation = desk.situation(self.session, event)
         at = event.at
-        if at < self.session.updated_at:  # it waited, and others were faster
+        if at < max(self.session.updated_at, self.log.last_at):  # it waited, others were faster
             at = self._house.clock.now()
         if situation is not ALONE or at != event.at:
             event = attrs.evolve(event, at=at, situation=situation)

@@ -46,7 +46,7 @@ _Held: TypeAlias = Callable[[], None]
 class _Part:
     """Text that is becoming a record."""
 
-    __slots__ = ("continues", "kind", "name", "pieces", "size", "turn", "width")
+    __slots__ = ("at", "continues", "kind", "name", "pieces", "size", "turn", "width")
 
     def __init__(self, kind: StreamedKind, name: str, turn: TurnId, *, continues: bool) -> None:
         self.kind = kind
@@ -56,6 +56,7 @@ class _Part:
         self.pieces: list[str] = []
         self.size = 0  # in bytes
         self.width = 0  # in characters
+        self.at = 0.0  # of its last piece
 
 
 class Output:
@@ -104,6 +105,7 @@ class Log:
         "_wait_for_room",
         "is_hurried",
         "is_noted",
+        "last_at",
         "last_seq",
         "published",
     )
@@ -111,6 +113,7 @@ class Log:
     def __init__(self, seat: Seat, last_seq: int) -> None:
         self._seat = seat
         self.last_seq = last_seq  # the last number given
+        self.last_at = 0.0  # invariant: no number is given to anything earlier than this
         self.published = last_seq  # the last number that everybody may know of
         self._unsent: list[Record] = []
         # Numbered, and not known to be durable. Lists, for an empty deque takes 700 bytes, and
@@ -223,7 +226,7 @@ class Log:
             output.merged.append(text)
         turn = output.turn
         if self._part is not None and (self._part.kind != kind or not continues):
-            self.close_part(at)
+            self.close_part()
         if self._part is None:
             output.parts += 1
             continues = continues and output.last_kind == kind
@@ -236,8 +239,9 @@ class Log:
         part.pieces.append(text)
         part.size += size
         part.width += len(text)
+        part.at = self.last_at = max(at, self.last_at)
         if part.size >= PART_BYTES:
-            self.close_part(at)
+            self.close_part()
 
     def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         """Another record of the turn's output."""
@@ -250,8 +254,8 @@ class Log:
 
     def _add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         if self._output is not None and self._output.turn == turn:
-            self.close_part(at)
-            self._number(turn, kind, at, body)
+            self.close_part()
+            self._number(turn, kind, max(at, self.last_at), body)
 
     def hold(self) -> None:
         """A report is on its way to the actor: what is put out now comes after it."""
@@ -274,13 +278,13 @@ class Log:
         """Count something that becomes a record by another way."""
         self._grow(turn, _size_of(body))
 
-    def close_part(self, at: float | None = None) -> None:
+    def close_part(self) -> None:
         """Make a record of the text so far."""
         part = self._part
         if part is not None:
             self._part = None
             body = {"text": "".join(part.pieces), "part": part.name, "continues": part.continues}
-            self._number(part.turn, part.kind, self._seat.now() if at is None else at, body)
+            self._number(part.turn, part.kind, part.at, body)
             if self._output is not None:
                 self._output.last_kind = part.kind
 
@@ -340,6 +344,7 @@ class Log:
         body: Mapping[str, Any],
     ) -> None:
         self.last_seq += 1
+        self.last_at = at
         record = Record(self._seat.id, self.last_seq, at, turn, kind, body)
         self._unsent.append(record)
         self._unpublished.append(record)

@@ -170,8 +170,9 @@ class Office:
         desk.report(self.session_id, turn, usage)
 
     async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401 - see port
-        parent = self._actor.seat.house.handle(self.session_id)
-        child: Child = await parent.spawn(agent, text, **options)
+        house = self._actor.seat.house
+        spawned = await house.handle(self.session_id).spawn(agent, text, **options)
+        child: Child = house.handle(spawned.id, caller=self.session_id)
         return child
 
     async def descendant(self, session_id: str) -> Child:
@@ -182,7 +183,7 @@ class Office:
                 f"{shown(session_id)} is not below session {self.session_id}",
                 hint="an agent may only reach sessions that it, or one below it, has spawned",
             )
-        below: Child = house.handle(SessionId(session_id))
+        below: Child = house.handle(SessionId(session_id), caller=self.session_id)
         return below
 
     async def load_news(self) -> None:

@@ -94,13 +94,18 @@ class Timers:
 
     def _ring_what_is_due(self) -> None:
         now = trio.current_time()
+        due: list[Timer] = []
         while self._heap and self._heap[0][0] <= now:
             at, _, timer = heapq.heappop(self._heap)
             if at != timer.scheduled:
                 continue  # it was moved forward, and this is where it was before
             timer.scheduled = math.inf
             if timer.due <= now:
-                timer.due = math.inf
-                timer.ring()
+                due.append(timer)
             elif timer.due < math.inf:
                 self._schedule(timer)
+        # Each once: one that is set again for now, by whom it rings for, is due the next time.
+        for timer in due:
+            if timer.due <= now and timer.scheduled == math.inf:
+                timer.due = math.inf
+                timer.ring()

@@ -54,10 +54,14 @@ class Session:
     Every method raises `SessionNotFound` if there is no such session.
     """
 
-    __slots__ = ("_house", "id")
+    __slots__ = ("_caller", "_house", "id")
 
-    def __init__(self, house: House, session_id: SessionId) -> None:
+    def __init__(
+        self, house: House, session_id: SessionId, *, caller: SessionId | None = None
+    ) -> None:
         self._house = house
+        # The session whose agent holds this handle, if it was given to one by its turn.
+        self._caller = caller
         self.id = session_id
 
     def __repr__(self) -> str:
@@ -160,7 +164,7 @@ class Session:
     @contextmanager
     def _awaited(self) -> Iterator[None]:
         """Have it known, while an agent waits in here, that its session waits for this one."""
-        inside = INSIDE.get()
+        inside = self._inside()
         if inside is None or inside == self.id:
             yield
             return
@@ -478,8 +482,12 @@ class Session:
 
     def _source(self) -> Source:
         """Whose input it is: an agent's, to one below its session, or a user's."""
-        inside = INSIDE.get()
+        inside = self._inside()
         return "parent" if inside and self._house.desk.is_below(self.id, inside) else "user"
+
+    def _inside(self) -> SessionId | None:
+        """The session whose agent is at work here, if one is."""
+        return self._caller or INSIDE.get()
 
     def _refuse_from_inside(self, what: str, instead: str) -> None:
         """An agent that waits for the end of its own turn would wait for ever."""
