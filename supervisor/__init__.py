@@ -52,7 +52,7 @@ from .core.permissions import Permissions
 from .core.records import Record
 from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
 from .core.step import InterruptReport, Receipt
-from .drivers.port import Child, ChildRequest, News
+from .drivers.port import ChildRequest, News
 from .drivers.python import PythonAgent, agent
 from .drivers.turn import Call, Turn
 from .runtime import open  # noqa: A004 - its public name
@@ -60,6 +60,7 @@ from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
 from .sessions.inbox import PermissionRequest
 from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
 from .sessions.shell.results import TurnResult
+from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.overview import Stats
 from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope

@@ -17,6 +17,7 @@ from .drivers.port import AgentKind, Workshop
 from .drivers.watchdog import watch_over_the_loop
 from .sessions.house import House
 from .sessions.leaving import leave, wait_for_zombies
+from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
 from .store.memory import MemoryStore
@@ -67,6 +68,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
                 system=system,
                 workshop=workshop,
                 make_handle=Session,
+                make_child=Child,
             )
             await house.tree.open()
             workshop.start_soon(house.timers.run)

@@ -117,15 +117,20 @@ def _body(plan: Plan) -> dict[str, Any]:
         "tags": list(plan.tags),
         "custom": dict(plan.custom),
         "workspace": plan.workspace,
-        "lineage": attrs.asdict(plan.lineage),
-        "terms": attrs.asdict(plan.terms),
-        "limits": None if plan.limits is None else attrs.asdict(plan.limits),
+        "lineage": _told(plan.lineage),
+        "terms": _told(plan.terms),
+        "limits": None if plan.limits is None else _told(plan.limits),
         "permissions": {
-            **{right: _listed(getattr(granted, right)) for right in RIGHTS},
-            "mode": granted.mode,
-        },
+            right: sorted(names)
+            for right in RIGHTS
+            if (names := getattr(granted, right)) is not None
+        }
+        | {"mode": granted.mode},
     }
 
 
-def _listed(names: frozenset[str] | None) -> list[str] | None:
-    return None if names is None else sorted(names)
+def _told(thing: attrs.AttrsInstance) -> dict[str, Any]:
+    """Its fields, but for those that are None by default and are."""
+    optional = {field.name for field in attrs.fields(type(thing)) if field.default is None}
+    told = attrs.asdict(thing).items()
+    return {name: value for name, value in told if value is not None or name not in optional}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from .session import Session, Silence, Terms, Turn
+
+# Less cannot always be added to a clock, and then a timer would be due when it is set.
+SHORTEST_SECONDS: Final = 0.001
 
 
 @attrs.frozen
@@ -15,28 +20,30 @@ class Look:
     again_after_seconds: float | None
 
 
-def look_at(session: Session, silent_seconds: float) -> Look:
+def look_at(session: Session, silent_seconds: float, *, patience: float = 0.0) -> Look:
     """What a silence of that length means for the session's running turn.
 
     Said once for each silence: `quiet`, then `stalled`. A turn that waits for a person is not
-    silent, whatever the clock says; whoever measures counts its silence from the answer.
+    silent, whatever the clock says; whoever measures counts its silence from the answer. `patience`
+    is how long those may be silent whom it waits for, which is then its own limit too.
     """
     turn, terms = session.turn, session.terms
     if turn is None:
         return Look(None, None)
-    if turn.requests:
-        return Look(None, _soon(terms))
-    limit = stall_limit(terms, turn)
+    limit = max(stall_limit(terms, turn), patience)
+    if turn.requests:  # whoever answers sets the timer anew
+        return Look(None, max(limit, SHORTEST_SECONDS))
     if turn.silence == "stalled":
         return Look(None, None)
     if silent_seconds >= limit:
         return Look("stalled", None)
-    if turn.silence is None and silent_seconds >= terms.quiet_after_seconds:
-        return Look("quiet", min(limit - silent_seconds, _soon(terms)))
-    until = [limit - silent_seconds, _soon(terms)]
-    if turn.silence is None:
-        until.append(terms.quiet_after_seconds - silent_seconds)
-    return Look(None, min(until))
+    is_quiet = silent_seconds >= terms.quiet_after_seconds
+    if turn.silence is not None or is_quiet:
+        # Only progress can change anything before the limit, and that sets the timer anew.
+        level: Silence | None = "quiet" if turn.silence is None else None
+        return Look(level, max(limit - silent_seconds, SHORTEST_SECONDS))
+    until = min(limit, terms.quiet_after_seconds) - silent_seconds
+    return Look(None, max(min(until, first_look(terms)), SHORTEST_SECONDS))
 
 
 def stall_limit(terms: Terms, turn: Turn) -> float:
@@ -44,7 +51,12 @@ def stall_limit(terms: Terms, turn: Turn) -> float:
     return terms.tool_stalled_after_seconds if turn.calls else terms.stalled_after_seconds
 
 
-def _soon(terms: Terms) -> float:
-    # No later than the shortest silence that means anything: a tool call may end meanwhile, and
-    # then a shorter limit holds.
-    return max(min(terms.quiet_after_seconds, terms.stalled_after_seconds), 0.001)
+def first_look(terms: Terms) -> float:
+    """When to look for the first time after progress, and how often at least while all is well.
+
+    As soon as the shortest silence that means anything: a tool call may begin or end meanwhile, and
+    then another limit holds.
+    """
+    return min(
+        terms.quiet_after_seconds, terms.stalled_after_seconds, terms.tool_stalled_after_seconds
+    )

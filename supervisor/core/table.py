@@ -133,8 +133,8 @@ ROWS: Final[tuple[Row, ...]] = (
     # Progress, and the lack of it. A turn that is being interrupted is watched by its ladder.
     _row(RUNNING, ev.SilenceNoticed, liveness.notice_silence, RUNNING, INTERRUPTING, STOPPING),
     *_rows(_but(RUNNING), ev.SilenceNoticed, ignore),
-    *_rows(OPEN, ev.ProgressMade, liveness.notice_progress),
-    *_rows(_but(*OPEN), ev.ProgressMade, ignore),
+    _row(RUNNING, ev.ProgressMade, liveness.notice_progress),
+    *_rows(_but(RUNNING), ev.ProgressMade, ignore),
     _row(RUNNING, ev.DeadlineElapsed, liveness.end_its_time, RUNNING, INTERRUPTING),
     *_rows(_but(RUNNING), ev.DeadlineElapsed, ignore),
     # The agent

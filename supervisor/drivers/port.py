@@ -151,7 +151,7 @@ class ChildRequest:
 
 
 class Child(Protocol):
-    """What an agent has of one below it."""
+    """What an agent has of one below it; `supervisor.Child` is one, and says what it can do."""
 
     @property
     def id(self) -> SessionId:
@@ -160,16 +160,19 @@ class Child(Protocol):
     async def wait(self) -> Any:  # noqa: ANN401 - a TurnResult
         """The result of the text that it was spawned with."""
 
-    async def send(self, text: str) -> Any:  # noqa: ANN401 - a Receipt
+    async def send(self, text: str, **options: Any) -> Any:  # noqa: ANN401 - a Receipt
         """Give it another input."""
 
-    async def prompt(self, text: str) -> Any:  # noqa: ANN401 - a TurnResult
+    async def prompt(self, text: str, **options: Any) -> Any:  # noqa: ANN401 - a TurnResult
         """Give it another input, and wait for what comes of it."""
+
+    async def result(self, input_id: str) -> Any:  # noqa: ANN401 - a TurnResult
+        """Wait for what comes of an input that it was given."""
 
     async def steer(self, text: str) -> Any:  # noqa: ANN401 - a Receipt
         """Guidance for what it is doing."""
 
-    async def interrupt(self, scope: Any = "turn") -> Any:  # noqa: ANN401 - an InterruptReport
+    async def interrupt(self, scope: Any = "turn", *, reason: str | None = None) -> Any:  # noqa: ANN401
         """Interrupt what it is doing."""
 
     async def stop(self) -> None:

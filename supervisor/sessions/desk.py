@@ -8,11 +8,11 @@ Rule 3: a call says only that there is something to look at. What there is stays
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
@@ -36,6 +36,8 @@ from .shell.timers import Timer
 
 if TYPE_CHECKING:
     from .house import House
+
+logger = logging.getLogger("supervisor")
 
 _RETRY_SECONDS: Final = 0.05
 # What may close the open turn, and so has to know for how long it ran.
@@ -67,10 +69,12 @@ class Desk:
         self._line: dict[SessionId, None] = {}
         # Suspended children that have an input and wait for a place, by their parents.
         self._sleepers: dict[SessionId, dict[SessionId, None]] = {}
-        # What parents have not written down yet.
+        # What parents have not written down yet; and for those who are at it, how much news they
+        # had written down before.
         self._news: dict[SessionId, list[ev.ChildNews]] = {}
-        # Sessions that were called, how often, and have not looked since.
-        self._called: dict[SessionId, int] = {}
+        self._offered: dict[SessionId, int] = {}
+        # Sessions that were called and have not looked since, or look just now.
+        self._called: dict[SessionId, Literal["called", "looks"]] = {}
         self._expiries: dict[SessionId, Timer] = {}
         self._walls: dict[SessionId, Timer] = {}
 
@@ -113,6 +117,7 @@ class Desk:
         self.ledger.delete(session_id)
         self._line.pop(session_id, None)
         self._news.pop(session_id, None)
+        self._offered.pop(session_id, None)
         self._sleepers.pop(session_id, None)
         self._called.pop(session_id, None)
         self._drop(self._expiries, session_id)
@@ -155,14 +160,14 @@ class Desk:
         if comes_back:
             at = self._house.clock.now()
             refusal = problem_of_return(ledger, self._caps, session, at=at, now=now)
+        leaving = self._house.tree.is_leaving
         if member is None:
-            return Situation(no_turn=no_turn, refusal=refusal, ran_seconds=ran)
-        dependents = member.dependents()
+            return Situation(no_turn=no_turn, no_place=leaving, refusal=refusal, ran_seconds=ran)
         return Situation(
-            dependents=len(dependents),
-            has_company=any(one.standing != "suspended" for one in dependents),
+            dependents=member.bound,
+            has_company=member.company > 0,
             no_turn=no_turn,
-            no_place=has_no_place(member),
+            no_place=leaving or has_no_place(member),
             has_younger=member.has_younger(),
             shortage=next(member.shortages(now), None),
             refusal=refusal,
@@ -170,6 +175,8 @@ class Desk:
         )
 
     def _must_wait(self, session_id: SessionId) -> bool:
+        if self._house.tree.is_leaving:
+            return True  # what waits is kept for when we are back
         turns = self.ledger.turns
         run = turns.get(session_id)
         if run is not None and run.turn is None:
@@ -240,6 +247,8 @@ class Desk:
             self._line.pop(session.id, None)
 
     def _call_next(self) -> None:
+        if self._house.tree.is_leaving:
+            return
         while self._line and len(self.ledger.turns) < self._caps.max_running_turns:
             session_id = next(iter(self._line))
             del self._line[session_id]
@@ -259,8 +268,8 @@ class Desk:
 
     def _call_sleepers(self, parent: Member) -> None:
         sleepers = self._sleepers.get(parent.id)
-        if sleepers:
-            for session_id in list(sleepers)[: max(0, parent.rules.max_children - parent.up)]:
+        if sleepers and not self._house.tree.is_leaving:
+            for session_id in list(sleepers)[: parent.free_places]:
                 self.call(session_id)
 
     def waits_for_a_place(self, session_id: SessionId) -> bool:
@@ -290,9 +299,18 @@ class Desk:
         self._house.workshop.start_soon(self._stop, session_id, cause, detail)
 
     async def _stop(self, session_id: SessionId, cause: Cause, detail: str | None) -> None:
-        # It may be deleted meanwhile, or everything may end.
-        with contextlib.suppress(SupervisorError):
-            await self._house.tree.order_stop(session_id, cause, detail=detail)
+        """Until it is on its way: whoever has ordered it may wait for its end."""
+        tree = self._house.tree
+        while not tree.is_closed:
+            try:
+                await tree.order_stop(session_id, cause, detail=detail)
+            except SessionNotFound:
+                return
+            except Exception as error:  # noqa: BLE001 - the store's trouble, or an actor's
+                logger.warning("session %s could not be stopped yet: %s", session_id, error)
+                await trio.sleep(_RETRY_SECONDS)
+            else:
+                return
 
     def _call_last_in_line(self, parent: Member) -> None:
         """Whoever was younger has ended, so the next one may."""
@@ -325,13 +343,14 @@ class Desk:
         if self.ledger.find(parent.id) is not parent:
             return  # deleted
         is_over, is_done = session.phase is Phase.STOPPED, session.family.outcome is not None
-        was_done = member.told_done
         if member.told_over and not is_over:
             self._add_news(parent, member, "started", session)
-        if is_done and not was_done:
-            self._add_news(parent, member, "done", session)
         if is_over and not member.told_over:
-            self._add_news(parent, member, "over", session, was_done=was_done)
+            self._add_news(parent, member, "over", session, was_done=member.told_done)
+        elif is_done and not member.told_done:
+            if session.phase is Phase.STOPPING:
+                return  # its end says both in a moment, and why
+            self._add_news(parent, member, "done", session)
         member.told_over, member.told_done = is_over, is_done
 
     def _add_news(
@@ -362,17 +381,25 @@ class Desk:
         self.call(parent.id)
 
     @contextmanager
-    def news_for(self, session_id: SessionId) -> Iterator[ev.FamilyChanged]:
+    def news_for(self, session: Session) -> Iterator[ev.FamilyChanged]:
         """What there is to look at; it stays for the next one who looks if this one fails."""
-        calls = self._called.get(session_id)
-        news = tuple(self._news.get(session_id, ()))
+        session_id = session.id
+        self._called[session_id] = "looks"
+        waiting = self._news.get(session_id, [])
+        # If the one before this failed in mid-commit, its row may have some of it all the same.
+        offered_at = self._offered.pop(session_id, session.family.news)
+        del waiting[: session.family.news - offered_at]
+        news = tuple(waiting)
+        if news:
+            self._offered[session_id] = session.family.news
         input_id = InputId(self._house.ids.new("in"))
         yield ev.FamilyChanged(input=input_id, news=news, **self._house.stamp())
+        self._offered.pop(session_id, None)
         rest = self._news.pop(session_id, [])[len(news) :]
         if rest:
             self._news[session_id] = rest
-        if self._called.get(session_id) == calls:  # whoever called meanwhile has told it again
-            self._called.pop(session_id, None)
+        if self._called.get(session_id) == "looks":  # else it was called meanwhile, and is told
+            del self._called[session_id]
 
     def is_called(self, session_id: SessionId) -> bool:
         """Whether there is something that it has not looked at."""
@@ -380,13 +407,16 @@ class Desk:
 
     def call(self, session_id: SessionId) -> None:
         """Have the session look around, also if it has to be woken for that."""
-        self._called[session_id] = self._called.get(session_id, 0) + 1
+        was = self._called.get(session_id)
+        self._called[session_id] = "called"
         if self._house.tree.is_closed:
             return
         seat = self._house.tree.find_seat(session_id)
         if seat is None or seat.ref is None or seat.is_resting:
             self._house.workshop.start_soon(self._wake, session_id)
             return
+        if was == "called":
+            return  # it has been told, and will find this too
         try:
             seat.ref.tell(LOOK, urgent=True)
         except MailboxFull:
@@ -404,12 +434,16 @@ class Desk:
             except Exception:  # noqa: BLE001, S110 - it comes back, and looks around then
                 pass
             else:
-                if session_id in self._called:
-                    self.call(session_id)
+                self._call_again(session_id)
 
     async def _call_later(self, session_id: SessionId) -> None:
         await trio.sleep(_RETRY_SECONDS)
-        if session_id in self._called:
+        self._call_again(session_id)
+
+    def _call_again(self, session_id: SessionId) -> None:
+        """It was awake after all, or had no room: tell it now, if it has not looked."""
+        if self._called.get(session_id) == "called":
+            self._called[session_id] = "looks"
             self.call(session_id)
 
     # Budgets -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from supervisor.config import Settings
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Terms
-from supervisor.drivers.port import AgentKind, Stamp, Workshop
+from supervisor.drivers.port import AgentKind, Child, Stamp, Workshop
 from supervisor.store.port import Store
 
 from .clock import Clock
@@ -44,6 +44,7 @@ class House:
         system: Group,
         workshop: Workshop,
         make_handle: Callable[..., Any],
+        make_child: Callable[[Any], Child],
     ) -> None:
         self.settings = settings
         self.agents = agents
@@ -52,6 +53,7 @@ class House:
         self.system = system
         self.workshop = workshop
         self._make_handle = make_handle
+        self._make_child = make_child
         self.clock = Clock()
         self.ids = Ids()
         self.timers = Timers()
@@ -76,9 +78,13 @@ class House:
     def handle(self, session_id: SessionId, *, caller: SessionId | None = None) -> Any:  # noqa: ANN401
         """What users hold of a session: a `surface.handle.Session`.
 
-        Agents get the same of those below them, and then it is known whose agent it is.
+        `caller` is the session whose agent uses it, if one does.
         """
         return self._make_handle(self, session_id, caller=caller)
+
+    def child(self, session_id: SessionId, *, of: SessionId) -> Child:
+        """What the agent of one session holds of another below it."""
+        return self._make_child(self.handle(session_id, caller=of))
 
     def stamp(self) -> Stamp:
         """What every event brings: when, and an id that nobody has used."""

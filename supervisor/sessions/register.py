@@ -22,10 +22,11 @@ from supervisor.core.errors import (
     NotStorable,
     SessionNotActive,
     SessionNotFound,
+    SupervisorError,
 )
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
-from supervisor.core.session import Phase
+from supervisor.core.session import Phase, Session
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Commit, Delete
 
@@ -42,6 +43,15 @@ Args = TypeVarTuple("Args")
 
 # Where answers to `create` are kept; no session has an id like that.
 CREATING: Final = "-"
+
+
+def refuse_if_not_up(session: Session) -> None:
+    """Raise if its agent could not be started."""
+    if session.phase is Phase.STOPPED and session.stop_reason == "start_failed":
+        raise AgentStartFailed(
+            f"the agent of session {session.id} did not start: {session.stop_detail}",
+            hint="mend what is missing, then resume the session",
+        )
 
 
 class Register:
@@ -78,9 +88,11 @@ class Register:
         kept = await self._house.store.kept(CREATING, idempotency.key)
         if kept is not None:
             made = SessionId(kept.answer["session_id"])
-            if await self._house.store.read(made) is not None:
+            stored = await self._house.store.read(made)
+            if stored is not None:
                 if kept.fingerprint != idempotency.fingerprint:
                     raise key_conflict(idempotency.key)
+                refuse_if_not_up(stored.row)
                 return made
         return await self._create(plan, (), idempotency)
 
@@ -115,11 +127,7 @@ class Register:
         session = await self._tree.wait_until(
             session_id, lambda session: session.phase is not Phase.STARTING
         )
-        if session.stop_reason == "start_failed":
-            raise AgentStartFailed(
-                f"the agent of session {session_id} did not start: {session.stop_detail}",
-                hint="mend what is missing, then resume the session",
-            )
+        refuse_if_not_up(session)
 
     async def _start_for_certain(self, session_id: SessionId) -> None:
         """`reach`, and again if the start was cut short by the store's trouble."""
@@ -321,16 +329,24 @@ class Register:
         ledger = self._house.desk.ledger
         member = ledger.find(session_id)
         above = member.parent.path() if member is not None and member.parent is not None else ()
+        row = (await self._tree.stored(session_id)).row
+        # What others below it have spent, their own rows say.
+        forgotten = ev.ChildDeleted(
+            child=session_id,
+            spent=row.spending + row.family.deleted,
+            spawns=row.family.deleted_spawns + 1,
+            **self._house.stamp(),
+        )
         for payer in above:
-            if member is None or ledger.find(payer.id) is not payer:
+            if ledger.find(payer.id) is not payer:
                 continue  # deleted itself
-            spawns = member.spawns + 1
-            forgotten = ev.ChildDeleted(
-                child=session_id, spent=member.spent, spawns=spawns, **self._house.stamp()
-            )
             try:
                 await self._tree.ask(payer.id, forgotten, removes=session_id)
-            except SessionNotFound:
+            except SupervisorError:
+                if await self._house.store.read(session_id) is None:
+                    return  # done by an incarnation of the payer that could not say so
+                if await self._house.store.read(payer.id) is not None:
+                    raise
                 continue  # deleted meanwhile
             return
         await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)

@@ -18,6 +18,7 @@ from supervisor.core.session import Lifetime, Lineage, OnEnd, Session
 from supervisor.core.tree.admission import Wish
 from supervisor.store.port import Kept, Write
 
+from .register import refuse_if_not_up
 from .shell.actor import Idempotency
 from .shell.repeats import key_conflict
 
@@ -44,31 +45,51 @@ class Spawning:
         self._house = house
 
     async def spawn(
-        self, parent_id: SessionId, order: Order, idempotency: Idempotency | None = None
+        self,
+        parent_id: SessionId,
+        order: Order,
+        idempotency: Idempotency | None = None,
+        *,
+        inside: SessionId | None = None,
     ) -> SessionId:
-        """The id of the child, once its agent is up; raises `SpawnRefused` or why it is not."""
+        """The id of the child, once its agent is up; raises `SpawnRefused` or why it is not.
+
+        `inside` is the session whose agent asks for it, if one does.
+        """
         house = self._house
         house.tree.refuse_if_leaving()
         house.register.refuse_unknown_agent(order.plan.agent)
         if idempotency is None:
-            return await house.works.carry_through(self._spawn, parent_id, order, None)
+            return await house.works.carry_through(self._spawn, parent_id, order, None, inside)
         name = f"spawn {parent_id} {idempotency.key}"
-        return await house.register.alone(name, self._spawn_once, parent_id, order, idempotency)
+        return await house.register.alone(
+            name, self._spawn_once, parent_id, order, idempotency, inside
+        )
 
     async def _spawn_once(
-        self, parent_id: SessionId, order: Order, idempotency: Idempotency
+        self,
+        parent_id: SessionId,
+        order: Order,
+        idempotency: Idempotency,
+        inside: SessionId | None,
     ) -> SessionId:
         kept = await self._house.store.kept(_scope(parent_id), idempotency.key)
         if kept is not None:
             made = SessionId(kept.answer["session_id"])
-            if await self._house.store.read(made) is not None:
+            stored = await self._house.store.read(made)
+            if stored is not None:
                 if kept.fingerprint != idempotency.fingerprint:
                     raise key_conflict(idempotency.key)
+                refuse_if_not_up(stored.row)
                 return made
-        return await self._spawn(parent_id, order, idempotency)
+        return await self._spawn(parent_id, order, idempotency, inside)
 
     async def _spawn(
-        self, parent_id: SessionId, order: Order, idempotency: Idempotency | None
+        self,
+        parent_id: SessionId,
+        order: Order,
+        idempotency: Idempotency | None,
+        inside: SessionId | None,
     ) -> SessionId:
         house = self._house
         child_id = SessionId(house.ids.new("s"))
@@ -89,7 +110,8 @@ class Spawning:
         except BaseException:
             house.desk.withdraw(child_id)
             raise
-        await house.register.bring_up(child_id)
+        with house.tree.awaiting(inside, child_id):
+            await house.register.bring_up(child_id)
         return child_id
 
     def _admit(self, parent: Session, child_id: SessionId, order: Order) -> tuple[Plan, Errand]:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import logging
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -324,6 +325,23 @@ class Tree:
         assert wait.session is not None
         return wait.session
 
+    @contextlib.contextmanager
+    def awaiting(self, inside: SessionId | None, other: SessionId) -> Iterator[None]:
+        """Have it known that the agent of the one session waits for the other, if it does."""
+        if inside is None or inside == other:
+            yield
+            return
+        seat = self.seat(inside)
+        if seat.awaits is None:
+            seat.awaits = []
+        seat.awaits.append(other)
+        try:
+            yield
+        finally:
+            seat.awaits.remove(other)
+            seat.progressed()  # whatever came of it, its own silence begins only now
+            self.let_go(seat)
+
     async def stored(self, session_id: SessionId) -> Stored:
         """The session as the store has it; raises `SessionNotFound`."""
         self.refuse_if_closed()
@@ -358,23 +376,26 @@ class Tree:
         self._house.workshop.start_soon(self._tell_expired, SessionId(session_id))
 
     async def _tell_expired(self, session_id: SessionId) -> None:
-        with contextlib.suppress(SupervisorError, ActorStopped, MailboxFull):
-            ref = await self.reach(session_id)
-            ref.tell(ev.InputsExpired(**self._house.stamp()), urgent=True)
+        await self._tell_surely(session_id, ev.InputsExpired(**self._house.stamp()))
 
     def tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
         """Tell the session, which is woken for it if it rests."""
         self._house.workshop.start_soon(self._tell_surely, session_id, event)
 
     async def _tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
-        while not self.is_closed:
+        ref: Ref | None = None
+        is_dead = False
+        for _ in range(TRIES):
             try:
-                (await self.reach(session_id)).tell(event)
+                ref = await self.reach(session_id, not_this=ref if is_dead else None)
+                ref.tell(event)
             except MailboxFull:
                 await trio.sleep(_RETRY_SECONDS)
-            except ActorStopped:
-                continue  # it has just gone to rest
-            except SupervisorError:
+            except ActorStopped:  # it has just gone to rest, or was given up
+                is_dead = True
+                await trio.lowlevel.checkpoint()
+            except Exception as error:  # noqa: BLE001 - it is gone, or the store is in trouble
+                logger.warning("session %s could not be told: %s", session_id, error)
                 return
             else:
                 return

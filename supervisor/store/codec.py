@@ -8,6 +8,7 @@ Rule 2: what many sessions share (terms, limits, permissions) is encoded once.
 from __future__ import annotations
 
 import collections.abc
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, get_args, get_origin
@@ -125,7 +126,17 @@ def _the_same(thing: object) -> object:
 
 
 def _fields(thing: Any) -> dict[str, Any]:  # noqa: ANN401 - of any attrs class
-    return {field.name: getattr(thing, field.name) for field in attrs.fields(type(thing))}
+    # What is None where None is the default is left out, as in rows; whatever other defaults there
+    # are may change, and what is kept must not change with them.
+    kind: Any = type(thing)
+    optional = _optional(kind)
+    values = ((field.name, getattr(thing, field.name)) for field in attrs.fields(kind))
+    return {name: value for name, value in values if value is not None or name not in optional}
+
+
+@functools.cache
+def _optional(kind: Any) -> frozenset[str]:  # noqa: ANN401 - an attrs class
+    return frozenset(field.name for field in attrs.fields(kind) if field.default is None)
 
 
 def _exactly(*kinds: type) -> Any:  # noqa: ANN401 - what cattrs takes as a hook
@@ -191,7 +202,7 @@ def _make_converter() -> Converter:
             kind, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
         )
         names = frozenset(field.name for field in attrs.fields(kind) if field.init)
-        needed = _ALWAYS_THERE if kind is Session else names
+        needed = _ALWAYS_THERE if kind is Session else names - _optional(kind)
 
         def structure_whole(value: object, wanted: object) -> object:
             if type(value) is not dict or not needed <= value.keys():

@@ -86,8 +86,9 @@ async def conduct() -> None:
 
 
 def opened(**settings: Any) -> Any:  # noqa: ANN401 - an async context manager
+    roomy = {"max_sessions": 100_000, **settings}
     return supervisor.open(
-        ":memory:", agents=[nothing, talker], settings=supervisor.Settings(**settings)
+        ":memory:", agents=[nothing, talker], settings=supervisor.Settings(**roomy)
     )
 
 

@@ -630,7 +630,10 @@ def test_a_request_waits_for_a_person() -> None:
 
     play.tell(ev.RequestAnswered, request="r1", decision="allow_once")
 
-    assert play.last.effects == (AnswerRequest(RequestId("r1"), "allow_once"),)
+    assert play.last.effects == (
+        AnswerRequest(RequestId("r1"), "allow_once"),
+        SetTimer("silence", play.session.terms.quiet_after_seconds),
+    )
 
 
 def test_an_answer_for_always_becomes_a_rule_that_answers_the_next_time() -> None:

@@ -151,7 +151,7 @@ def claim(draft: Draft, event: Claimed) -> None:
             pass
 
 
-def recover(draft: Draft, event: SupervisorRestarted) -> None:
+def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - a case for each phase
     """The supervisor died and is back: one definite fate, and the same if told again."""
     session = draft.session
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
@@ -171,6 +171,8 @@ def recover(draft: Draft, event: SupervisorRestarted) -> None:
             draft.do(SetTimer("backoff", 0.0))
         case Phase.STOPPING:
             finish_stopping(draft)
+            if draft.situation.dependents:
+                draft.do(StopDependents())
         case Phase.IDLE:
             rest(draft)
             _wake_if_wanted(draft)

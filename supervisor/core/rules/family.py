@@ -19,7 +19,7 @@ from supervisor.core.session import Phase, Session
 from supervisor.core.step import Draft
 
 from .door import refused, text_problem
-from .flow import accept_input, finish_stopping, start_next
+from .flow import accept_input, expire_inputs, finish_stopping, start_next
 
 _NO_PARENTS: Final = (Phase.STOPPING, Phase.STOPPED)
 
@@ -95,8 +95,10 @@ def forget_child(draft: Draft, event: ChildDeleted) -> None:
 def take_news(draft: Draft, event: NewsTaken) -> None:
     """The agent has read about its children."""
     turn = draft.session.turn
-    if turn is not None and turn.id == event.turn and event.read > draft.session.family.news_read:
-        draft.note("session_changed", news_read=event.read)
+    family = draft.session.family
+    read = min(event.read, family.news)
+    if turn is not None and turn.id == event.turn and read > family.news_read:
+        draft.note("session_changed", news_read=read)
 
 
 def look_around(draft: Draft, event: FamilyChanged) -> None:
@@ -108,7 +110,9 @@ def look_around(draft: Draft, event: FamilyChanged) -> None:
     if session.phase is Phase.STOPPING:
         if session.stopping is not None and session.stopping.agent_closed:
             finish_stopping(draft)
-    elif session.inputs:
+        return
+    expire_inputs(draft)
+    if draft.session.inputs:
         if session.phase is Phase.SUSPENDED and not draft.situation.no_place:
             draft.note("session_resumed", woken=True)
         start_next(draft)

@@ -21,6 +21,7 @@ from supervisor.core.effects import (
 )
 from supervisor.core.events import Said
 from supervisor.core.ids import InputId
+from supervisor.core.liveness import first_look
 from supervisor.core.session import (
     ENDINGS,
     Cause,
@@ -121,7 +122,7 @@ def _start(draft: Draft, first: Waiting) -> None:
     terms = draft.session.terms
     draft.do(
         ClearTimer("suspend"),
-        SetTimer("silence", min(terms.quiet_after_seconds, terms.stalled_after_seconds)),
+        SetTimer("silence", first_look(terms)),
         StartTurn(draft.fresh, first.id, first.text, first.attachments),
     )
     if terms.turn_deadline_seconds is not None:

@@ -313,7 +313,15 @@ def move(draft: Draft, event: InputMoved) -> None:
 
 def promote(draft: Draft, event: InputPromoted) -> None:
     """What waits in the queue becomes guidance for the running turn."""
-    if _waiting(draft, event.input) is not None:
+    waiting = _waiting(draft, event.input)
+    if waiting is not None and waiting.source == "child":
+        draft.refuse(
+            InputRefused(
+                f"input {event.input} is news of children",
+                hint="it has its own turn, and grows with what else they do until then",
+            )
+        )
+    elif waiting is not None:
         draft.note("input_changed", inputs={event.input: {"when_busy": "steer"}})
         _steer_with(draft, event.input)
         give_receipt(draft, event.input)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from supervisor.core.effects import SetTimer
 from supervisor.core.events import DeadlineElapsed, ProgressMade, SilenceNoticed
+from supervisor.core.liveness import first_look
 from supervisor.core.session import Failure, Turn
 from supervisor.core.step import Draft
 
@@ -45,9 +46,8 @@ def notice_progress(draft: Draft, event: ProgressMade) -> None:
     """It goes on: whatever was said of its silence is over."""
     turn = _meant(draft, event)
     if turn is not None and turn.silence is not None:
-        terms = draft.session.terms
         draft.note("progress_resumed", was=turn.silence)
-        draft.do(SetTimer("silence", min(terms.quiet_after_seconds, terms.stalled_after_seconds)))
+        draft.do(SetTimer("silence", first_look(draft.session.terms)))
 
 
 def end_its_time(draft: Draft, event: DeadlineElapsed) -> None:

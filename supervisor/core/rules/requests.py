@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from supervisor.core.effects import AnswerRequest, SetRequestTimer
+from supervisor.core.effects import AnswerRequest, SetRequestTimer, SetTimer
 from supervisor.core.errors import InputRefused, InvalidDecision, PermissionNotFound
 from supervisor.core.events import PermissionAsked, RequestAnswered, RequestTimedOut, RuleRemoved
 from supervisor.core.ids import RequestId
+from supervisor.core.liveness import first_look
 from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
 from supervisor.core.session import Decision, Request, Session
 from supervisor.core.step import Draft
@@ -120,7 +121,7 @@ def remove_rule(draft: Draft, event: RuleRemoved) -> None:
 
 def _answer(draft: Draft, request: RequestId, decision: Decision, by: str) -> None:
     draft.note("permission_answered", request_id=request, decision=decision, by=by)
-    draft.do(AnswerRequest(request, decision))
+    draft.do(AnswerRequest(request, decision), SetTimer("silence", first_look(draft.session.terms)))
 
 
 def _find(session: Session, request_id: RequestId) -> Request | None:

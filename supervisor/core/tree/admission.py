@@ -51,6 +51,8 @@ def admit(
     """The child's page, with all that it is granted; raises `SpawnRefused` if it may not be."""
     _refuse_unless_live(parent)
     _refuse_if_closed(parent)
+    if has_no_place(parent) and parent.parent is not None:
+        _refuse_if_crowded(parent.parent)  # it would have to wake up for it, and cannot
     _refuse_if_crowded(parent)
     for above in parent.path():
         if above.limits is not None:
@@ -67,10 +69,9 @@ def admit(
         "this supervisor runs",
         "turns",
     )
-    child = ledger.admit(child_id, parent)
+    child = ledger.admit(child_id, parent, wish.lifetime)
     child.agent, child.name, child.role = wish.agent, wish.name, wish.role
-    child.lifetime, child.on_end = wish.lifetime, wish.on_end
-    child.expires_at = wish.expires_at
+    child.on_end, child.expires_at = wish.on_end, wish.expires_at
     child.permissions, child.workspace = permissions, workspace
     child.limits = None if wish.limits is None else _narrowed(wish.limits, parent.rules)
     return child
@@ -82,7 +83,8 @@ def problem_of_return(
     """Why a stopped session may not come back, or None: it needs the same room as a new one."""
     try:
         refuse_if_too_many(ledger, caps)
-        _refuse_if_expired(session.lineage.expires_at, at)
+        if session.lineage.expires_at is not None and session.lineage.expires_at <= at:
+            raise _refusal("its time is over", "spawn another, or fork it", "expiry")
         member = ledger.find(session.id)
         if member is not None:
             if session.lineage.parent is not None and member.lifetime == "with_parent":
@@ -102,11 +104,7 @@ def problem_of_return(
 def has_no_place(member: Member) -> bool:
     """Whether a suspended session must wait, because its parent has as many up as it may."""
     parent = member.parent
-    return (
-        parent is not None
-        and member.standing == "suspended"
-        and parent.up >= parent.rules.max_children
-    )
+    return parent is not None and member.standing == "suspended" and not parent.free_places
 
 
 def _refuse_unless_live(parent: Member | None) -> None:

@@ -27,9 +27,10 @@ _ROOM: Final = {"over": 0, "suspended": 1, "admitted": 2, "up": 2}
 _BUDGETS: Final = ("turns", "tokens", "cost", "wall_seconds")
 # Spent as a turn begins, so what runs may end; all else is spent while it runs.
 _BY_BEGINNING: Final = "turns"
-# Sums of instants are not exact: what is within a millisecond of being spent is spent, or a timer
-# for the rest would be due at the instant at which it is set.
-_WALL_SLACK_SECONDS: Final = 0.001
+# Sums of fractions are not exact: what is within so much of being spent is spent. Ten tenths are
+# a whole, and a timer for what is left is due later than at the instant at which it is set.
+_SLACK: Final = {"wall_seconds": 0.001, "cost": 1e-9}
+_COST_DIGITS: Final = 9
 
 
 def standing_of(session: Session) -> Standing:
@@ -50,7 +51,7 @@ def wants_a_turn(session: Session) -> bool:
 class Run:
     """A turn under way, or the place for one: whose it is, since when, what it says it has used."""
 
-    __slots__ = ("began", "is_cut_short", "reported", "turn")
+    __slots__ = ("began", "displaced", "is_cut_short", "reported", "turn")
 
     def __init__(self, turn: TurnId | None, began: float) -> None:
         self.turn = turn
@@ -59,6 +60,8 @@ class Run:
         self.reported = Usage()
         # Whether its session was told that a budget is spent.
         self.is_cut_short = False
+        # What was there before it, until it is written that it is there.
+        self.displaced: Run | None = None
 
 
 class Member:
@@ -67,8 +70,10 @@ class Member:
     __slots__ = (
         "agent",
         "began_sum",
+        "bound",
         "children",
         "closed",
+        "company",
         "depth",
         "descendants",
         "expires_at",
@@ -95,14 +100,16 @@ class Member:
         "workspace",
     )
 
-    def __init__(self, session_id: SessionId, parent: Member | None, depth: int) -> None:
+    def __init__(
+        self, session_id: SessionId, parent: Member | None, depth: int, lifetime: Lifetime
+    ) -> None:
         self.id = session_id
         self.parent = parent
         self.depth = depth
         self.agent = ""
         self.name: str | None = None
         self.role: str | None = None
-        self.lifetime: Lifetime = "with_parent"
+        self.lifetime = lifetime
         self.on_end: OnEnd = "tell"
         self.limits: Limits | None = None
         self.permissions = Permissions()
@@ -124,6 +131,9 @@ class Member:
         self.is_in_line = False
         # Invariant: how many of `children` are admitted or up; never above `max_children`.
         self.up = 0
+        # Invariant: how many of them end with it, and how many of those are admitted or up.
+        self.bound = 0
+        self.company = 0
         # Invariant: how many below it are not over, and how many there ever were.
         self.descendants = 0
         self.spawns = 0
@@ -174,7 +184,13 @@ class Member:
 
     def spent_by(self, now: float) -> Spending:
         """What it and all below it have spent by now, running turns included."""
-        return attrs.evolve(self.spent, wall_seconds=self.used("wall_seconds", now))
+        cost = round(self.spent.cost, _COST_DIGITS)
+        return attrs.evolve(self.spent, cost=cost, wall_seconds=self.used("wall_seconds", now))
+
+    @property
+    def free_places(self) -> int:
+        """How many more children may be up; none below one that is about to end."""
+        return 0 if self.is_stopping else max(0, self.rules.max_children - self.up)
 
     def dependents(self) -> list[Member]:
         """Children that end with it, in the order of their start."""
@@ -191,6 +207,12 @@ class Member:
         for one in self.line:
             one.is_in_line = True
         return self.line
+
+    def back_in_line(self, child: Member) -> None:
+        """It was about to end, and that was not written."""
+        if self.line and not child.is_in_line:
+            child.is_in_line = True
+            self.line.append(child)
 
     def last_in_line(self) -> Member | None:
         """The child that is to end next; those who have are forgotten."""
@@ -217,7 +239,7 @@ class Member:
             allowed: float | None = getattr(self.limits, budget)
             if allowed is None:
                 continue
-            slack = _WALL_SLACK_SECONDS if budget == "wall_seconds" and self.running else 0.0
+            slack = _SLACK.get(budget, 0.0)
             used = self.used(budget, now)
             if used + slack >= allowed:
                 yield Shortage(budget, used, allowed, self.id)
@@ -257,14 +279,14 @@ class Ledger:
     def enter(self, session: Session) -> Member:
         """The session's page, made from its row if there is none; its parent's is there before.
 
-        A parent that was deleted is missing, and then the session is the top of what is left.
+        A parent that was deleted is missing; then the session is counted by its root, if there is
+        one left.
         """
         member = self._members.get(session.id)
         if member is None:
             lineage = session.lineage
-            parent = self._members.get(lineage.parent) if lineage.parent is not None else None
-            member = self._add(session.id, parent, lineage.depth)
-            member.lifetime = lineage.lifetime
+            parent = self._page_above(session)
+            member = self._add(session.id, parent, lineage.depth, lineage.lifetime)
             member.on_end = lineage.on_end
             member.role = lineage.role
             member.expires_at = lineage.expires_at
@@ -273,6 +295,7 @@ class Ledger:
             member.permissions = session.permissions
             member.workspace = session.workspace
             member.limits = session.limits
+            member.is_stopping = session.phase is Phase.STOPPING
             member.told_over = session.phase is Phase.STOPPED
             member.told_done = session.family.outcome is not None
             self._count_spawns(member, 1 + session.family.deleted_spawns)
@@ -285,13 +308,25 @@ class Ledger:
                 self._count_run(member, run, 1)
         return member
 
-    def _add(self, session_id: SessionId, parent: Member | None, depth: int) -> Member:
-        member = self._members[session_id] = Member(session_id, parent, depth)
+    def _page_above(self, session: Session) -> Member | None:
+        """Its parent's page; if that one was deleted, its root's, where it is still counted."""
+        lineage = session.lineage
+        if lineage.parent is None:
+            return None
+        parent = self._members.get(lineage.parent)
+        if parent is None and lineage.root is not None:
+            parent = self._members.get(lineage.root)
+        return parent
+
+    def _add(
+        self, session_id: SessionId, parent: Member | None, depth: int, lifetime: Lifetime
+    ) -> Member:
+        member = self._members[session_id] = Member(session_id, parent, depth, lifetime)
         return member
 
-    def admit(self, session_id: SessionId, parent: Member) -> Member:
+    def admit(self, session_id: SessionId, parent: Member, lifetime: Lifetime) -> Member:
         """A page for a child that is to begin: from now on it takes its place."""
-        member = self._add(session_id, parent, parent.depth + 1)
+        member = self._add(session_id, parent, parent.depth + 1, lifetime)
         self.live.add(session_id)
         self._count_spawns(member, 1)
         self._stand(member, "admitted")
@@ -337,6 +372,7 @@ class Ledger:
     def settle(self, session: Session, now: float) -> None:
         """A row that is written: all it says is so."""
         member = self._members.get(session.id)
+        self._restore(session)
         if session.phase is Phase.STOPPED:
             self.live.discard(session.id)
         else:
@@ -351,6 +387,8 @@ class Ledger:
         self._set_own(member, self._own(session))
         member.limits = session.limits
         member.is_stopping = session.phase is Phase.STOPPING
+        if member.is_ending and member.standing != "over" and member.parent is not None:
+            member.parent.back_in_line(member)
         member.is_ending = False
 
     def report(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
@@ -396,6 +434,9 @@ class Ledger:
         was_up, is_up = _ROOM[before] > 1, _ROOM[standing] > 1
         parent.up += is_up - was_up
         was_there, is_there = before != "over", standing != "over"
+        if member.lifetime == "with_parent":
+            parent.bound += is_there - was_there
+            parent.company += is_up - was_up
         if was_there != is_there:
             for one in parent.path():
                 one.descendants += is_there - was_there
@@ -431,10 +472,26 @@ class Ledger:
         if run is not None and run.turn == turn:
             return
         self._release(session_id)
-        run = self.turns[session_id] = Run(turn, now)
+        self._put(session_id, Run(turn, now))
+        self.turns[session_id].displaced = run
+
+    def _put(self, session_id: SessionId, run: Run) -> None:
+        self.turns[session_id] = run
+        run.displaced = None
         member = self._members.get(session_id)
-        if member is not None:
+        if member is not None and run.turn is not None:
             self._count_run(member, run, 1)
+
+    def _restore(self, session: Session) -> None:
+        """If what was foreseen for the session is not what was written, undo it."""
+        run = self.turns.get(session.id)
+        if run is None:
+            return
+        before, run.displaced = run.displaced, None
+        written = session.turn.id if session.turn is not None else None
+        if before is not None and run.turn != written:
+            self._release(session.id)
+            self._put(session.id, before)
 
     def _release(self, session_id: SessionId) -> None:
         run = self.turns.pop(session_id, None)

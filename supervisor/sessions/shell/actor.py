@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn, assert_never, get_args
 
 import attrs
+import trio
 
 from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
 from supervisor.core import effects as do
@@ -89,6 +90,9 @@ class SessionActor(Actor):
         self._office: Office | None = None
         # Agents that were told to close and have not said that they have.
         self._closing: tuple[Office, ...] = ()
+        # Whether a commit is under way, or has ended in such a way that nobody knows how: then what
+        # it takes is taken until the next incarnation has read the row.
+        self._is_in_doubt = False
         # What a turn waits for before its agent gets it: the say of hooks.
         self._preparation: Preparation | None = None
         # A list: there are few, and a dict for each session would be dearer than looking.
@@ -169,7 +173,8 @@ class SessionActor(Actor):
     async def on_stop(self, _: object) -> None:
         """However it ended: nothing of this incarnation goes on."""
         self.log.close()
-        self._house.desk.settle(self.session)  # what it was about to take, it has not taken
+        if not self._is_in_doubt:
+            self._house.desk.settle(self.session)  # what it was about to take, it has not taken
         if self._preparation is not None:
             self._preparation.cancel()
         if self._driver is not None:
@@ -228,7 +233,9 @@ class SessionActor(Actor):
         if idempotency is not None and isinstance(step.reply, Accepted):
             kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
         write = Write(self.seat.id, self.epoch, records, step.session, kept, also, removes)
+        self._is_in_doubt = True
         refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        self._is_in_doubt = False
         if refusal is not None:
             self._give_up(refusal)
         return last
@@ -275,10 +282,12 @@ class SessionActor(Actor):
 
     async def _look_around(self) -> None:
         """Something is different in the tree: hear what, and go on with what that allows."""
-        with self._house.desk.news_for(self.seat.id) as event:
+        with self._house.desk.news_for(self.session) as event:
             await self._take(event)
-        # If it was promised a turn and did not begin one, somebody else may.
-        self._house.desk.settle(self.session)
+            # If it was promised a turn and did not begin one, somebody else may.
+            self._house.desk.settle(self.session)
+        # Those who call each other must not keep everybody else from running.
+        await trio.lowlevel.checkpoint()
 
     async def _hear_silence(self, event: ev.SilenceNoticed) -> None:
         """Say it, unless there was progress since the timer rang."""
@@ -343,7 +352,7 @@ class SessionActor(Actor):
             case do.CancelCall(turn, call):
                 self._to_agent(lambda driver: driver.cancel_call(turn, call))
             case do.AnswerRequest(request, decision):
-                self.progressed()
+                self.seat.progressed()
                 self._clear_timer(request)
                 self._to_agent(lambda driver: driver.answer(request, decision))
             case do.StopDependents():
@@ -445,13 +454,6 @@ class SessionActor(Actor):
             pass
 
     # Progress ---------------------------------------------------------------------------------
-
-    def progressed(self) -> None:
-        """The turn goes on: its silence, if any, is over."""
-        if self.log.progressed():
-            turn = self.session.turn
-            if turn is not None:
-                self._tell_oneself(ev.ProgressMade(turn=turn.id, **self._house.stamp()))
 
     def _watch_progress(self) -> None:
         """Look again when the silence may have become too long."""

@@ -9,7 +9,7 @@ import trio
 
 from supervisor.core import events as ev
 from supervisor.core.ids import SessionId
-from supervisor.core.liveness import look_at
+from supervisor.core.liveness import Look, look_at, stall_limit
 from supervisor.core.session import Silence
 
 if TYPE_CHECKING:
@@ -50,16 +50,33 @@ def notice(house: House, seat: Seat) -> ev.SilenceNoticed | None:
 
 def silence_of(house: House, seat: Seat) -> Silence | None:
     """What is to be said of the session's turn now."""
-    if seat.session is None:
-        return None
-    return look_at(seat.session, silent_seconds(house, seat)).level
+    look = _look(house, seat)
+    return None if look is None else look.level
 
 
 def seconds_until_next_look(house: House, seat: Seat) -> float | None:
     """When there may be something to say again; None until there is progress."""
+    look = _look(house, seat)
+    return None if look is None else look.again_after_seconds
+
+
+def _look(house: House, seat: Seat) -> Look | None:
     if seat.session is None:
         return None
-    return look_at(seat.session, silent_seconds(house, seat)).again_after_seconds
+    patience = max(
+        (_patience_with(house, one, {seat.id}) for one in seat.awaits or ()), default=0.0
+    )
+    return look_at(seat.session, silent_seconds(house, seat), patience=patience)
+
+
+def _patience_with(house: House, session_id: SessionId, seen: set[SessionId]) -> float:
+    """How long somebody who is waited for, or whom that one waits for, may be silent."""
+    seat = house.tree.find_seat(session_id)
+    if session_id in seen or seat is None or seat.session is None or seat.session.turn is None:
+        return 0.0
+    seen.add(session_id)
+    own = stall_limit(seat.session.terms, seat.session.turn)
+    return max((own, *(_patience_with(house, one, seen) for one in seat.awaits or ())))
 
 
 def silent_seconds(house: House, seat: Seat) -> float:

@@ -78,7 +78,7 @@ class Office:
 
     def _tell(self, event: ev.Event) -> bool:
         if isinstance(event, _PROGRESS):
-            self._actor.progressed()
+            self._actor.seat.progressed()
         elif type(event) is ev.AgentExited:
             event = attrs.evolve(event, jitter=random.random())  # noqa: S311 - to spread restarts
         try:
@@ -118,14 +118,14 @@ class Office:
         self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
     ) -> None:
         self._actor.log.add_text(turn, kind, text, self._now(), continues=continues)
-        self._actor.progressed()
+        self._actor.seat.progressed()
         self._actor.write_soon()
 
     def write(
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
     ) -> None:
         self._actor.log.add(turn, kind, body, self._now())
-        self._actor.progressed()
+        self._actor.seat.progressed()
         self._actor.write_soon()
 
     def said(self, turn: TurnId) -> str:
@@ -171,9 +171,8 @@ class Office:
 
     async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401 - see port
         house = self._actor.seat.house
-        spawned = await house.handle(self.session_id).spawn(agent, text, **options)
-        child: Child = house.handle(spawned.id, caller=self.session_id)
-        return child
+        parent = house.handle(self.session_id, caller=self.session_id)
+        return house.child((await parent.spawn(agent, text, **options)).id, of=self.session_id)
 
     async def descendant(self, session_id: str) -> Child:
         await trio.lowlevel.checkpoint()
@@ -183,8 +182,7 @@ class Office:
                 f"{shown(session_id)} is not below session {self.session_id}",
                 hint="an agent may only reach sessions that it, or one below it, has spawned",
             )
-        below: Child = house.handle(SessionId(session_id), caller=self.session_id)
-        return below
+        return house.child(SessionId(session_id), of=self.session_id)
 
     async def load_news(self) -> None:
         await self._actor.seat.load_news()

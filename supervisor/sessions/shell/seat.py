@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from actors import Ref
+from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import SupervisorError
+from supervisor.core.events import ProgressMade
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -187,6 +188,20 @@ class Seat:
             known = [record for record in news if record.seq <= self.log.published]
             self.news_read = self.session.family.news_read
             self.unread = known[self.news_read :]
+
+    def progressed(self) -> None:
+        """Something has come of its turn; if it was said that nothing does, that is over."""
+        log, session = self.log, self.session
+        if log is None or log.output is None or not log.progressed():
+            return
+        if session is not None and session.turn is not None and self.ref is not None:
+            event = ProgressMade(turn=session.turn.id, **self.house.stamp())
+            try:
+                self.ref.tell(event, urgent=True)
+            except MailboxFull:
+                log.output.is_silent = True  # the next time, then
+            except ActorStopped:
+                pass
 
     # From handles -------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
@@ -161,22 +161,6 @@ class Session:
             results.remove(pending)
             self._house.tree.let_go(seat)
 
-    @contextmanager
-    def _awaited(self) -> Iterator[None]:
-        """Have it known, while an agent waits in here, that its session waits for this one."""
-        inside = self._inside()
-        if inside is None or inside == self.id:
-            yield
-            return
-        seat = self._house.tree.seat(inside)
-        if seat.awaits is None:
-            seat.awaits = []
-        seat.awaits.append(self.id)
-        try:
-            yield
-        finally:
-            seat.awaits.remove(self.id)
-
     def _input(
         self,
         text: str,
@@ -291,6 +275,12 @@ class Session:
         session unless its lifetime is `detached`, and after `ttl_seconds` if that is given. Options
         are those of `create`: without `limits` and `permissions` it has those of its parent.
         """
+        unknown = options.keys() - Options.__annotations__.keys()
+        if unknown:
+            raise ConfigError(
+                f"a child has no {', '.join(sorted(unknown))}",
+                hint=f"it has: {', '.join(sorted(Options.__annotations__))}",
+            )
         order = Order(
             plan=make_plan(self._house, agent, **options),
             text=checked_prompt(text),
@@ -303,7 +293,7 @@ class Session:
         if idempotency_key is not None:
             some_text("idempotency_key", idempotency_key)
             idempotency = Idempotency(idempotency_key, fingerprint(order))
-        child = await self._house.spawning.spawn(self.id, order, idempotency)
+        child = await self._house.spawning.spawn(self.id, order, idempotency, inside=self._inside())
         return Session(self._house, child)
 
     async def wait(self) -> TurnResult:
@@ -484,6 +474,10 @@ class Session:
         """Whose input it is: an agent's, to one below its session, or a user's."""
         inside = self._inside()
         return "parent" if inside and self._house.desk.is_below(self.id, inside) else "user"
+
+    def _awaited(self) -> AbstractContextManager[None]:
+        """Have it known, while an agent waits in here, that its session waits for this one."""
+        return self._house.tree.awaiting(self._inside(), self.id)
 
     def _inside(self) -> SessionId | None:
         """The session whose agent is at work here, if one is."""

@@ -22,7 +22,7 @@ class Cast:
     """The agents of one run."""
 
     def __init__(self, referee: Referee) -> None:
-        self._referee = referee
+        self.referee = referee
         self._deeds: dict[str, Callable[[Turn], Awaitable[None]]] = {
             "say": self._say,
             "think": self._think,
@@ -40,12 +40,12 @@ class Cast:
         self.agents = [PythonAgent("player", self.play)]
 
     async def play(self, turn: Turn) -> str | None:
-        self._referee.goes_to_work(turn.session_id, turn.id)
+        self.referee.goes_to_work(turn.session_id, turn.id)
         try:
             for deed in turn.text.split()[1:]:
                 await self._deeds[deed](turn)
         finally:
-            self._referee.leaves_work(turn.session_id, turn.id)
+            self.referee.leaves_work(turn.session_id, turn.id)
         return random.choice((None, "done"))
 
     async def _say(self, turn: Turn) -> None:
@@ -62,9 +62,9 @@ class Cast:
         async with turn.tool("bash") as call:
             await trio.sleep(random.choice((0.0, 0.5, 2.0)))
             call.result("ok")
-        hit = self._referee.book(turn.session_id).interrupted
+        hit = self.referee.book(turn.session_id).interrupted
         if call.interrupted:
-            self._referee.check(call.id in hit, f"{call.id} was cut short and nobody named it")
+            self.referee.check(call.id in hit, f"{call.id} was cut short and nobody named it")
 
     async def _update(self, turn: Turn) -> None:
         async with turn.tool("edit") as call:
@@ -77,9 +77,9 @@ class Cast:
 
     async def _steer(self, turn: Turn) -> None:
         for text in turn.steering():
-            again = self._referee.taken.get(text)
-            self._referee.check(again != turn.id, f"{text!r} was handed out twice")
-            self._referee.taken[text] = turn.id
+            again = self.referee.taken.get(text)
+            self.referee.check(again != turn.id, f"{text!r} was handed out twice")
+            self.referee.taken[text] = turn.id
         await trio.lowlevel.checkpoint()
 
     async def _wander(self, _: Turn) -> None:

@@ -31,6 +31,7 @@ class Entry:
     number: int
     generation: int
     replacement: bool
+    source: str = "user"
     status: str = "queued"
     outcome: str | None = None
 
@@ -116,7 +117,8 @@ class Book:
             "the row has other inputs waiting than the records",
         )
         cap = mine.terms.queue_cap
-        self.check(len(self.waiting) <= cap, f"{len(self.waiting)} inputs wait, {cap} may")
+        waiting = sum(entry.source != "child" for entry in self.waiting)
+        self.check(waiting <= cap, f"{waiting} inputs wait, {cap} may")
         self.check(
             all(entry.generation == self.generation for entry in self.waiting),
             "an input of a fenced generation still waits",
@@ -132,7 +134,8 @@ class Book:
             "its counts are not what the records add up to",
         )
         if mine.phase is Phase.IDLE and mine.zombie is None and not mine.leaving:
-            self.check(not self.waiting, "it is idle and leaves inputs waiting")
+            free = not self.waiting or self.referee.turns_are_scarce
+            self.check(free, "it is idle and leaves inputs waiting")
 
     # By kind --------------------------------------------------------------------------------
 
@@ -178,7 +181,11 @@ class Book:
         )
         self.check(body["generation"] == self.generation, "an input is of another generation")
         self.inputs[body["input_id"]] = Entry(
-            body["text"], body["number"], body["generation"], body["replacement"]
+            body["text"],
+            body["number"],
+            body["generation"],
+            body["replacement"],
+            body["source"],
         )
 
     def _input_changed(self, _: Record, body: Body) -> None:
@@ -276,6 +283,8 @@ class Book:
 class Referee:
     """All sessions of one run, and what callers and agents say of them."""
 
+    # Whether a session may have to wait for a turn to become free, though it is idle.
+    turns_are_scarce: bool = False
     books: dict[str, Book] = attrs.Factory(dict)
     gone: set[str] = attrs.Factory(set)
     broken: list[str] = attrs.Factory(list)
@@ -294,7 +303,7 @@ class Referee:
 
     def raise_broken(self) -> None:
         if self.broken:
-            raise PromiseBroken("; ".join(self.broken[:3]))
+            raise PromiseBroken("; ".join([*dict.fromkeys(self.broken)][:8]))
 
     def book(self, session_id: str) -> Book:
         if session_id not in self.books:

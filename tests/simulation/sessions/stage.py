@@ -213,15 +213,18 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(
-    *, settings: Settings | None = None, outside: trio.Nursery | None = None
+    *,
+    settings: Settings | None = None,
+    outside: trio.Nursery | None = None,
+    cast: Cast | None = None,
 ) -> AsyncIterator[Stage]:
     """A supervisor, held to its word until it has left; then nothing of it may be left.
 
-    In `outside` are those who go on when it has.
+    In `outside` are those who go on when it has. A cast brings its own referee.
     """
-    referee = Referee()
+    cast = cast or Cast(Referee())
+    referee = cast.referee
     store = JudgedStore(referee)
-    cast = Cast(referee)
     tasks = trio.lowlevel.current_statistics().tasks_living
     with _judged(store):
         async with supervisor.open(agents=cast.agents, settings=settings) as sup:

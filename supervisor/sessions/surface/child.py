@@ -1,0 +1,64 @@
+"""What an agent holds of one below it: enough to lead it, and nothing to get out of its tree by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supervisor.core.ids import SessionId
+from supervisor.core.info import Info
+from supervisor.core.step import InterruptReport, Receipt
+from supervisor.sessions.shell.results import TurnResult
+
+from .handle import Session
+from .shapes import Scope
+
+
+class Child:
+    """A session below the agent's own; see `Session` for what the methods do."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<Child {self.id}>"
+
+    @property
+    def id(self) -> SessionId:
+        """Which it is."""
+        return self._session.id
+
+    async def wait(self) -> TurnResult:
+        """The result of the text that it was spawned with."""
+        return await self._session.wait()
+
+    async def send(self, text: str, **options: Any) -> Receipt:  # noqa: ANN401 - see Session.send
+        """Give it another input; options are those of `Session.send`."""
+        return await self._session.send(text, **options)
+
+    async def prompt(self, text: str, **options: Any) -> TurnResult:  # noqa: ANN401
+        """Give it another input, and wait for what comes of it."""
+        return await self._session.prompt(text, **options)
+
+    async def result(self, input_id: str) -> TurnResult:
+        """Wait for what comes of an input that it was given."""
+        return await self._session.result(input_id)
+
+    async def steer(self, text: str) -> Receipt:
+        """Guidance for what it is doing."""
+        return await self._session.steer(text)
+
+    async def interrupt(
+        self, scope: Scope = "turn", *, reason: str | None = None
+    ) -> InterruptReport:
+        """Interrupt what it is doing; `tree` for all below it too."""
+        return await self._session.interrupt(scope, reason=reason)
+
+    async def stop(self) -> None:
+        """Stop it, and all that live with it."""
+        await self._session.stop()
+
+    async def info(self) -> Info:
+        """How it is."""
+        return await self._session.info()

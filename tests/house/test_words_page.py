@@ -1,0 +1,316 @@
+"""The page of badges, causes and reasons says what the code says, no more and no less."""
+
+import ast
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import supervisor
+from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
+from supervisor.core.info import Badge, badge_of
+from supervisor.core.limits import Limits, RestartKind
+from supervisor.core.session import (
+    ENDINGS,
+    NOT_RESUMED_BY_INPUT,
+    Cause,
+    Lifetime,
+    OnEnd,
+    OnStall,
+    Outcome,
+    Phase,
+    Request,
+    Session,
+    Settled,
+    Silence,
+    Turn,
+    WhenBusy,
+)
+from supervisor.core.table import decide
+from supervisor.drivers.turn import CallOutcome
+from tests.core.histories import history
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/reference/words.md"
+HISTORIES = 300
+LENGTH = 100
+WORD = re.compile(r"`([^`]+)`")
+CAPS = {"max_depth", "max_children", "max_descendants", "max_spawns"}
+CAPS_OF_THE_PROCESS = {"max_sessions", "max_running_turns"}
+BUDGETS = {"turns", "tokens", "cost", "wall_seconds"}
+
+
+# The page -----------------------------------------------------------------------------------------
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its own head."""
+    _, _, after = PAGE.read_text().partition(f"\n## {heading}\n")
+    section = after.partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def words(cell: str) -> list[str]:
+    return WORD.findall(cell)
+
+
+def word(cell: str) -> str:
+    (only,) = words(cell)
+    return only
+
+
+def first_words(heading: str) -> list[str]:
+    return [word(cells[0]) for cells in rows(heading)]
+
+
+# The code -----------------------------------------------------------------------------------------
+
+
+def nodes(path: str, function: str | None = None) -> Iterator[ast.AST]:
+    """Every node of a file, or of one function in it."""
+    tree = ast.parse((ROOT / path).read_text())
+    if function is None:
+        yield from ast.walk(tree)
+        return
+    (found,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == function
+    ]
+    for statement in found.body[1:]:  # without what it says of itself
+        yield from ast.walk(statement)
+
+
+def text_of(node: ast.AST | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def calls(found: Iterator[ast.AST], name: str) -> Iterator[ast.Call]:
+    for node in found:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            yield node
+
+
+def everywhere(name: str) -> Iterator[ast.Call]:
+    """Every call of that name in the package."""
+    for path in sorted((ROOT / "supervisor").rglob("*.py")):
+        yield from calls(nodes(str(path.relative_to(ROOT))), name)
+
+
+def argument(call: ast.Call, place: int, name: str) -> str | None:
+    """What a call is given at a place or by name, if that is written out."""
+    named = [keyword.value for keyword in call.keywords if keyword.arg == name]
+    given = named[0] if named else call.args[place] if place < len(call.args) else None
+    return text_of(given)
+
+
+def texts(found: Iterator[ast.AST]) -> set[str]:
+    return {text for node in found if (text := text_of(node)) is not None}
+
+
+def limits_named_in_the_code() -> set[str]:
+    admission = "supervisor/core/tree/admission.py"
+    named = {argument(call, 3, "limit") for call in everywhere("SpawnRefused")}
+    named |= {argument(call, 2, "limit") for call in calls(nodes(admission), "_refusal")}
+    named |= {argument(call, 0, "limit") for call in calls(nodes(admission), "_require")}
+    return {limit for limit in named if limit is not None} | BUDGETS
+
+
+def what_is_waited_for_between_turns() -> set[str]:
+    found = nodes("supervisor/sessions/surface/why.py", "_between_turns")
+    firsts = {text_of(node.elts[0]) for node in found if isinstance(node, ast.Tuple) and node.elts}
+    return {first for first in firsts if first is not None}
+
+
+def what_turns_wait_for() -> set[str]:
+    made = calls(nodes("supervisor/sessions/shell/liveness.py", "evidence_of"), "Evidence")
+    return {text for call in made if (text := argument(call, 0, "waits_for")) is not None}
+
+
+# Sessions of every kind ---------------------------------------------------------------------------
+
+
+def some_turn(*, asks: bool, silence: Silence | None) -> Turn:
+    request = Request(RequestId("r_1"), "rm", "May I?", ("allow_once",), 1.0)
+    requests = (request,) if asks else ()
+    turn_id, input_id = TurnId("t_1"), InputId("i_1")
+    return Turn(turn_id, input_id, "user", 1.0, requests=requests, silence=silence)
+
+
+def all_kinds() -> Iterator[Session]:
+    """Sessions in every phase, with and without a turn that asks or is silent, and a zombie."""
+    silences = (None, *get_args(Silence))
+    turns = [None, *(some_turn(asks=a, silence=s) for a in (True, False) for s in silences)]
+    reasons = [ending.reason for ending in ENDINGS.values()]
+    for phase, turn, zombie in itertools.product(Phase, turns, (None, TurnId("t_0"))):
+        for reason in reasons if phase is Phase.STOPPED else (None,):
+            yield Session(
+                id=SessionId("s_1"),
+                agent_name="coder",
+                phase=phase,
+                turn=turn,
+                zombie=zombie,
+                stop_reason=reason,
+            )
+
+
+def shown_as_failed() -> set[str]:
+    """The reasons that the page gives the badge `failed`."""
+    return {word(cells[1]) for cells in rows("Causes and reasons") if word(cells[2]) == "failed"}
+
+
+# What the page says of each badge, for a session of which nothing earlier on the page is true.
+FITS: dict[str, Callable[[Session], bool]] = {
+    "failed": lambda s: s.phase is Phase.STOPPED and s.stop_reason in shown_as_failed(),
+    "stopped": lambda s: s.phase is Phase.STOPPED,
+    "waiting-for-auth": lambda _: False,
+    "waiting-for-you": lambda s: s.turn is not None and bool(s.turn.requests),
+    "hung": lambda s: s.turn is not None and s.turn.silence == "stalled",
+    "unhealthy": lambda s: s.zombie is not None,
+    "restarting": lambda s: s.phase is Phase.RESTARTING,
+    "running": lambda s: s.phase in (Phase.RUNNING, Phase.INTERRUPTING),
+    "idle": lambda s: s.phase is Phase.IDLE,
+    "suspended": lambda s: s.phase is Phase.SUSPENDED,
+    "unknown": lambda _: True,
+}
+
+
+@functools.cache
+def phases_seen() -> dict[str, set[str]]:
+    """In which phases random histories show each badge."""
+    seen: dict[str, set[str]] = {badge: set() for badge in get_args(Badge)}
+    for seed in range(HISTORIES):
+        for session, event in history(seed, LENGTH):
+            after = decide(session, event).session
+            seen[badge_of(after)].add(str(after.phase))
+    return seen
+
+
+# Badges and phases --------------------------------------------------------------------------------
+
+
+def test_the_page_lists_the_badges_in_their_order() -> None:
+    assert first_words("Badges") == list(get_args(Badge))
+
+
+def test_the_first_badge_of_the_page_that_fits_is_the_one_shown() -> None:
+    order = first_words("Badges")
+
+    for session in all_kinds():
+        assert badge_of(session) == next(badge for badge in order if FITS[badge](session))
+
+
+def test_the_page_says_in_which_phases_a_badge_is_seen() -> None:
+    listed = {word(cells[0]): set(words(cells[1])) for cells in rows("Badges")}
+
+    assert listed == phases_seen()
+
+
+def test_the_page_says_which_badge_nobody_has_yet() -> None:
+    (unseen,) = [badge for badge, phases in phases_seen().items() if not phases]
+
+    (cells,) = [cells for cells in rows("Badges") if word(cells[0]) == unseen]
+    assert "yet" in cells[2]
+
+
+def test_the_page_lists_the_phases() -> None:
+    assert first_words("Phases") == [str(phase) for phase in Phase]
+
+
+# Ends ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_every_cause_with_its_ending() -> None:
+    listed = [tuple(map(word, cells[:4])) for cells in rows("Causes and reasons")]
+
+    assert [cause for cause, *_ in listed] == list(get_args(Cause))
+    assert listed == [(c, e.reason, e.badge, e.inputs) for c, e in ENDINGS.items()]
+
+
+def test_the_page_says_after_which_ends_a_message_brings_a_session_back() -> None:
+    listed = {word(cells[1]): cells[4] for cells in rows("Causes and reasons")}
+    said = {reason: "no" if reason in NOT_RESUMED_BY_INPUT else "yes" for reason in listed}
+
+    assert listed == said
+
+
+def test_the_page_lists_the_kinds_of_failure_that_are_used() -> None:
+    used = {argument(call, 0, "kind") for call in everywhere("Failure")} - {None}
+
+    assert set(first_words("Kinds of failure")) == used
+
+
+# Limits -------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_every_limit_that_a_refusal_names() -> None:
+    assert sorted(first_words("Why a spawn is refused")) == sorted(limits_named_in_the_code())
+
+
+def test_the_page_says_which_refusals_have_numbers() -> None:
+    listed = {word(cells[0]) for cells in rows("Why a spawn is refused") if cells[2] == "yes"}
+
+    assert listed == CAPS | BUDGETS | CAPS_OF_THE_PROCESS
+
+
+def test_every_limit_that_can_be_set_is_among_them() -> None:
+    fields = {field.name for field in Limits.__attrs_attrs__}
+    settings = {field.name for field in supervisor.Settings.__attrs_attrs__}
+
+    assert fields == CAPS | BUDGETS
+    assert settings >= CAPS_OF_THE_PROCESS
+
+
+# Waiting ------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_all_that_a_session_can_wait_for() -> None:
+    waited = what_is_waited_for_between_turns() | what_turns_wait_for()
+
+    assert sorted(first_words("What a session waits for")) == sorted(waited)
+
+
+def test_the_page_lists_all_that_a_silent_turn_can_wait_for() -> None:
+    silent = what_turns_wait_for() - {"person", "input"}  # one is no silence, the other no turn
+
+    assert sorted(first_words("What a silent turn waits for")) == sorted(silent)
+
+
+def test_the_page_lists_what_the_picture_of_a_session_says_it_waits_for() -> None:
+    own = texts(nodes("supervisor/core/info.py", "waiting_for"))
+    desk = texts(nodes("supervisor/sessions/desk.py", "info"))
+
+    assert sorted(first_words("In the picture of a session")) == sorted(own | desk)
+
+
+# Other words --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("Outcomes of turns", Outcome),
+        ("Outcomes of tool calls", CallOutcome),
+        ("Ends of inputs", Settled),
+        ("Silence", Silence),
+    ],
+)
+def test_the_page_lists_the_words_for(heading: str, kind: object) -> None:
+    assert first_words(heading) == list(get_args(kind))
+
+
+def test_the_page_lists_the_words_that_one_chooses() -> None:
+    listed = {word(cells[0]): words(cells[1]) for cells in rows("Words that you choose")}
+
+    assert listed == {
+        "on_stall": list(get_args(OnStall)),
+        "Restart.policy": list(get_args(RestartKind)),
+        "lifetime": list(get_args(Lifetime)),
+        "on_end": list(get_args(OnEnd)),
+        "when_busy": list(get_args(WhenBusy)),
+    }

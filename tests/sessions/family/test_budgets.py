@@ -1,0 +1,232 @@
+"""Budgets of a session's own: turns, tokens, cost and seconds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio
+
+from actors.testing import settle
+from supervisor import BudgetSpent, Limits, Session, Settings, Supervisor, TurnOver
+from tests.sessions.cast import Player, Scene, records
+from tests.sessions.family.kin import ask, begin, refuse_false_books
+from tests.sessions.lives import phase_of
+
+
+async def spawn(parent: Session, kid: Player, **options: object) -> tuple[Session, Scene]:
+    child = await parent.spawn("kid", "errand", **options)  # type: ignore[arg-type]
+    return child, await kid.next_scene()
+
+
+@pytest.mark.parametrize(
+    ("limits", "usage"),
+    [
+        (Limits(tokens=100), {"input_tokens": 60, "output_tokens": 40}),
+        (Limits(cost=0.5), {"cost": 0.5}),
+    ],
+)
+async def test_the_report_that_spends_the_last_of_it_ends_the_turn_and_the_session(
+    sup: Supervisor, player: Player, limits: Limits, usage: dict[str, float]
+) -> None:
+    session = await sup.create("player", limits=limits)
+    scene = await begin(session, player)
+    scene.turn.usage(**usage)  # type: ignore[arg-type]
+    info = await session.wait_stopped()
+
+    (ended,) = await records(session, "turn_ended")
+    assert ended.body["outcome"] == "interrupted"
+    assert (info.stop_reason, info.badge) == ("budget_exceeded", "stopped")
+    assert session.id in str(info.stop_detail)
+    await refuse_false_books(sup)
+
+
+async def test_a_session_that_has_something_left_goes_on(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(tokens=100))
+    scene = await begin(session, player)
+    scene.turn.usage(output_tokens=99)
+    await settle()
+
+    assert await phase_of(session) == "running"
+    assert (await session.info()).spent.tokens == 99
+
+
+async def test_what_was_used_beyond_the_budget_is_counted_and_shown(
+    sup: Supervisor, player: Player
+) -> None:
+    session = await sup.create("player", limits=Limits(tokens=100))
+    scene = await begin(session, player)
+    scene.turn.usage(output_tokens=90)
+    scene.turn.usage(output_tokens=90)
+    info = await session.wait_stopped()
+
+    assert (info.usage.output_tokens, info.spent.tokens) == (180, 180)
+    assert "180 of 100 tokens" in str(info.stop_detail)
+
+
+async def test_no_second_report_goes_beyond_the_budget(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(tokens=100))
+    scene = await begin(session, player)
+    scene.turn.usage(output_tokens=100)
+
+    with pytest.raises(BudgetSpent) as spent:
+        scene.turn.usage(output_tokens=1)
+    info = await session.wait_stopped()
+
+    assert spent.value.hint
+    assert info.usage.output_tokens == 100
+
+
+async def test_usage_after_the_turn_is_over_is_not_counted(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(tokens=100))
+    scene = await begin(session, player)
+    scene.finish()
+    await settle()
+
+    with pytest.raises(TurnOver):
+        scene.turn.usage(output_tokens=100)
+    assert (await session.info()).spent.tokens == 0
+
+
+async def test_turns_run_out_and_what_waits_is_cancelled(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(turns=2))
+    first = await begin(session, player, "one")
+    await session.send("two")
+    await session.send("three")
+    first.finish()
+    (await player.next_scene()).finish()
+    info = await session.wait_stopped()
+
+    assert (info.stop_reason, info.turns, info.queued) == ("max_turns", 2, 0)
+    assert "2 of 2 turns" in str(info.stop_detail)
+    settled = await records(session, "input_settled")
+    assert [one.body["outcome"] for one in settled] == ["delivered", "delivered", "cancelled"]
+
+
+async def test_the_last_turn_is_not_cut_short(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(turns=1))
+    scene = await begin(session, player)
+    await trio.sleep(10.0)
+    scene.finish("done")
+    await settle()
+
+    (ended,) = await records(session, "turn_ended")
+    assert ended.body["outcome"] == "completed"
+
+
+async def test_the_last_turn_can_still_be_steered(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(turns=1))
+    scene = await begin(session, player)
+    await session.steer("shorter")
+    await session.send("please", when_busy="steer")
+
+    assert scene.turn.steering() == ["shorter", "please"]
+
+
+async def test_wall_seconds_are_those_of_running_turns(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(wall_seconds=10.0))
+    scene = await begin(session, player)
+    await trio.sleep(6.0)
+    scene.finish()
+    await trio.sleep(100.0)
+    await begin(session, player)
+    began = trio.current_time()
+    info = await session.wait_stopped()
+
+    assert trio.current_time() - began == pytest.approx(4.0)
+    assert info.stop_reason == "budget_exceeded"
+    assert info.spent.wall_seconds == pytest.approx(10.0)
+
+
+async def test_turns_that_run_side_by_side_spend_wall_seconds_side_by_side(
+    sup: Supervisor, kid: Player
+) -> None:
+    root = await sup.create("player", limits=Limits(wall_seconds=12.0))
+    children = [await root.spawn("kid", "x") for _ in range(4)]
+    began = trio.current_time()
+    for child in children:
+        await child.wait_stopped()
+
+    assert trio.current_time() - began == pytest.approx(3.0)
+    assert (await root.info()).spent.wall_seconds == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize("running", [1, 2, 3, 7])
+async def test_wall_seconds_run_out_whenever_a_turn_begins(sup: Supervisor, running: int) -> None:
+    """Sums of times are never quite what they should be; nobody may wait for the last hair."""
+    chance = random.Random(running)
+    for _ in range(20):
+        limits = Limits(wall_seconds=20 + 100 * chance.random(), max_children=10)
+        root = await sup.create("player", limits=limits)
+        for _ in range(running):
+            await trio.sleep(chance.random())
+            await root.spawn("kid", "x")
+        children = (await root.info()).children
+        with trio.fail_after(200.0):
+            await sup.session(children[-1]).wait_stopped()
+
+
+async def test_a_budget_of_nothing_refuses_the_first_input(sup: Supervisor) -> None:
+    for limits in (Limits(turns=0), Limits(tokens=0), Limits(cost=0), Limits(wall_seconds=0)):
+        session = await sup.create("player", limits=limits)
+        with pytest.raises(BudgetSpent):
+            await session.send("x")
+
+
+class TestOfTheSettings:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(limits=Limits(tokens=100))
+
+    async def test_a_root_has_the_budget_of_the_settings(
+        self, sup: Supervisor, scene: Scene, session: Session
+    ) -> None:
+        scene.turn.usage(output_tokens=100)
+
+        assert (await session.wait_stopped()).stop_reason == "budget_exceeded"
+
+    async def test_a_child_does_not_get_it_a_second_time(
+        self, session: Session, child: Session, errand: Scene
+    ) -> None:
+        assert (await child.info()).limits.tokens is None
+        errand.turn.usage(output_tokens=60)
+        await settle()
+        assert (await session.info()).spent.tokens == 60
+
+
+async def test_ten_tenths_are_a_whole(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", limits=Limits(cost=1.0))
+    scene = await begin(session, player)
+    for _ in range(10):
+        scene.turn.usage(cost=0.1)
+    await settle()
+
+    assert (await session.info()).stop_reason == "budget_exceeded"
+
+
+async def test_an_agent_that_does_not_care_is_stopped_for_the_budget_all_the_same(
+    sup: Supervisor, player: Player
+) -> None:
+    session = await sup.create("player", limits=Limits(tokens=10))
+    scene = await begin(session, player)
+    scene.turn.usage(output_tokens=10)
+    with pytest.raises(BudgetSpent) as spent:
+        scene.turn.usage(output_tokens=10)
+    scene.fail(spent.value)
+    info = await session.wait_stopped()
+
+    assert (info.stop_reason, info.badge, info.restarts) == ("budget_exceeded", "stopped", 0)
+
+
+async def test_a_session_that_waits_for_a_person_is_stopped_too(
+    sup: Supervisor, kid: Player, player: Player
+) -> None:
+    root = await sup.create("player", limits=Limits(tokens=10))
+    scene = await begin(root, player)
+    await ask(scene)
+    _, at_work = await root.spawn("kid", "x"), await kid.next_scene()
+    at_work.turn.usage(output_tokens=10)
+    await root.wait_stopped()
+
+    assert await sup.permissions() == ()
+    assert (await root.info()).stop_reason == "budget_exceeded"

@@ -1,0 +1,226 @@
+"""Children: what they get, what is said of them, and what is refused before they begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from actors.testing import settle
+from supervisor import (
+    AgentUnknown,
+    ConfigError,
+    InputRefused,
+    InputTooLarge,
+    Limits,
+    Phase,
+    Restart,
+    Session,
+    SessionKey,
+    Supervisor,
+)
+from supervisor.drivers.python import AgentDied
+from tests.sessions.cast import Player, Scene, records
+from tests.sessions.family.kin import begin, everybody, refusal, refuse_false_books
+from tests.sessions.lives import Understudies, phase_of
+
+# What a child gets --------------------------------------------------------------------------------
+
+
+async def test_a_child_knows_where_it_stands(session: Session) -> None:
+    child = await session.spawn("kid", "errand", role="tester", name="Tom", ttl_seconds=60.0)
+    info = await child.info()
+
+    assert (info.kind, info.agent, info.name, info.role) == ("spawned", "kid", "Tom", "tester")
+    assert (info.parent, info.root, info.depth) == (session.id, session.id, 1)
+    assert (info.lifetime, info.expires_at) == ("with_parent", info.created_at + 60.0)
+
+
+async def test_a_grandchild_knows_its_root(child: Session, session: Session) -> None:
+    info = await (await child.spawn("kid", "deeper")).info()
+
+    assert (info.parent, info.root, info.depth) == (child.id, session.id, 2)
+
+
+async def test_a_child_is_at_work_when_spawn_answers(child: Session, errand: Scene) -> None:
+    info = await child.info()
+
+    assert (errand.turn.text, errand.turn.session_id) == ("errand", child.id)
+    assert (info.phase, info.turn_id) == (Phase.RUNNING, errand.turn.id)
+
+
+async def test_a_child_that_asks_for_nothing_has_what_its_parent_has(sup: Supervisor) -> None:
+    limits = Limits(max_children=2, max_depth=2, tokens=500)
+    parent = await sup.create("player", workspace="/w/x", limits=limits)
+    info = await (await parent.spawn("kid", "errand")).info()
+
+    assert info.workspace == "/w/x"
+    assert (info.limits.max_children, info.limits.max_depth) == (2, 2)
+    assert info.limits.tokens is None  # that is its parent's, and shown there
+
+
+async def test_a_child_may_be_given_all_that_a_root_may(session: Session) -> None:
+    child = await session.spawn("kid", "x", title="T", tags=["a"], custom={"k": "v"}, queue_cap=1)
+    info = await child.info()
+
+    assert (info.title, info.tags, info.custom) == ("T", ("a",), {"k": "v"})
+
+
+async def test_a_parent_lists_its_live_children(session: Session, child: Session) -> None:
+    other = await session.spawn("kid", "other")
+    assert (await session.info()).children == (child.id, other.id)
+
+    await child.stop()
+    assert (await session.info()).children == (other.id,)
+
+
+async def test_children_are_found_by_parent_and_by_root(sup: Supervisor, session: Session) -> None:
+    child = await session.spawn("kid", "x")
+    below = await child.spawn("kid", "y")
+
+    assert [one.id for one in (await sup.list(parent=session.id)).items] == [child.id]
+    found = (await sup.list(root=session.id)).items
+    assert [one.id for one in found] == [session.id, child.id, below.id]
+
+
+# Records ------------------------------------------------------------------------------------------
+
+
+async def test_both_sides_write_down_that_a_child_began(session: Session, child: Session) -> None:
+    (started,) = await records(session, "child_started")
+    (accepted,) = await records(child, "input_accepted")
+    (turn,) = await records(child, "turn_started")
+
+    assert (started.body["child"], started.body["agent"]) == (child.id, "kid")
+    assert (started.body["role"], started.body["text"]) == ("worker", "errand")
+    assert (accepted.body["text"], accepted.body["source"]) == ("errand", "parent")
+    assert turn.body["source"] == "parent"
+
+
+async def test_what_a_parent_sends_later_is_from_the_parent_too(
+    sup: Supervisor, scene: Scene, kid: Player
+) -> None:
+    child = await scene.do(scene.turn.spawn("kid", "errand"))
+    (await kid.next_scene()).finish()
+    await settle()
+    await scene.do(child.send("more"))
+
+    accepted = await records(sup.session(child.id), "input_accepted")
+    assert [one.body["source"] for one in accepted] == ["parent", "parent"]
+
+
+async def test_a_refused_spawn_is_on_record(sup: Supervisor) -> None:
+    parent = await sup.create("player", limits=Limits(max_children=0))
+    await refusal(parent.spawn("kid", "errand"))
+    await settle()
+
+    (refused,) = await records(parent, "spawn_refused")
+    body = refused.body
+    assert (body["agent"], body["limit"], body["used"], body["allowed"]) == (
+        "kid",
+        "max_children",
+        0,
+        0,
+    )
+
+
+# What is checked first ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "   ", None, 7])
+async def test_an_errand_needs_a_text(session: Session, text: str) -> None:
+    with pytest.raises(InputRefused):
+        await session.spawn("kid", text)
+
+
+async def test_an_errand_that_is_too_long_takes_no_place(sup: Supervisor) -> None:
+    parent = await sup.create("player", max_text_bytes=10, limits=Limits(max_children=1))
+    with pytest.raises(InputTooLarge):
+        await parent.spawn("kid", "x" * 11)
+
+    await parent.spawn("kid", "short", max_text_bytes=10)
+    await refuse_false_books(sup)
+
+
+async def test_a_child_of_no_agent_takes_no_place(sup: Supervisor, session: Session) -> None:
+    with pytest.raises(AgentUnknown):
+        await session.spawn("nobody", "errand")
+
+    assert (await session.info()).children == ()
+    await refuse_false_books(sup)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"role": ""},
+        {"lifetime": "forever"},
+        {"on_end": "sing"},
+        {"limits": 3},
+        {"permissions": "all"},
+        {"idempotency_key": " "},
+        {"queue_cap": 0},
+        {"nonsense": 1},
+    ],
+)
+async def test_options_that_cannot_be_meant_are_refused(
+    sup: Supervisor, session: Session, options: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError):
+        await session.spawn("kid", "errand", **options)  # type: ignore[arg-type]
+
+    await refuse_false_books(sup)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), "1", True])
+async def test_a_time_to_live_is_a_number_above_0(session: Session, seconds: float) -> None:
+    with pytest.raises(InputRefused):
+        await session.spawn("kid", "errand", ttl_seconds=seconds)
+
+
+async def test_a_child_bears_no_key(sup: Supervisor, session: Session) -> None:
+    options: dict[str, Any] = {"key": SessionKey("kid", "channel", "peer")}
+    with pytest.raises(ConfigError):
+        await session.spawn("kid", "errand", **options)
+
+    await refuse_false_books(sup)
+
+
+async def test_half_a_character_in_an_errand_takes_no_place(
+    sup: Supervisor, session: Session
+) -> None:
+    with pytest.raises(InputRefused):
+        await session.spawn("kid", "\ud800")
+
+    assert (await session.info()).children == ()
+    await refuse_false_books(sup)
+
+
+# Parents in other phases --------------------------------------------------------------------------
+
+
+async def test_a_parent_whose_agent_is_starting_may_have_children(
+    sup: Supervisor, slow: Understudies, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(sup.create, "slow")
+    await settle()
+    (parent,) = await everybody(sup)
+    child = await sup.session(parent.id).spawn("kid", "errand")
+    slow.come_up()
+    await settle()
+
+    assert (parent.phase, await phase_of(child)) == ("starting", "running")
+    await refuse_false_books(sup)
+
+
+async def test_a_parent_whose_agent_is_restarted_may_have_children(
+    sup: Supervisor, player: Player
+) -> None:
+    parent = await sup.create("player", restart=Restart(backoff_seconds=1000.0))
+    (await begin(parent, player)).fail(AgentDied("on purpose"))
+    await settle()
+    child = await parent.spawn("kid", "errand")
+
+    assert (await phase_of(parent), await phase_of(child)) == ("restarting", "running")
+    await refuse_false_books(sup)

@@ -1,0 +1,317 @@
+"""Silence: noticed in time and once, with evidence, never blamed on those who wait for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import settle
+from supervisor import Phase, PythonAgent, Session, Supervisor, Turn
+from tests.sessions.cast import Player, Scene
+from tests.sessions.family.kin import (
+    QUIET,
+    STALLED,
+    TOOL,
+    everybody,
+    only,
+    silences,
+)
+from tests.sessions.lives import Understudies
+
+# Noticed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("quiet", QUIET), ("stalled", STALLED)])
+async def test_silence_is_noticed_in_time(
+    session: Session, scene: Scene, kind: str, limit: float
+) -> None:
+    began = trio.current_time()
+    started = await only(session, "turn_started")
+    await trio.sleep(limit - 1.0)
+    assert kind not in await silences(session)
+    await trio.sleep(2.0)
+    found = await only(session, kind)
+
+    assert limit <= found.at - started.at <= max(1.1 * limit, limit + 1.0)
+    assert found.body["waits_for"] == "model"
+    assert found.body["seconds"] == pytest.approx(limit, abs=1.0)
+    assert found.body["since"] == pytest.approx(started.at, abs=0.001)
+    assert began == 0.0
+
+
+async def test_a_stalled_session_is_hung_and_otherwise_left_alone(
+    session: Session, scene: Scene
+) -> None:
+    await trio.sleep(10_000.0)
+    info = await session.info()
+
+    assert await silences(session) == ["quiet", "stalled"]
+    assert (info.badge, info.phase) == ("hung", Phase.RUNNING)
+    assert not scene.over.is_set()
+
+
+@pytest.mark.parametrize("sign", ["say", "think", "usage", "tool", "update", "plan"])
+async def test_whatever_comes_of_a_turn_is_progress(
+    session: Session, scene: Scene, sign: str
+) -> None:
+    call = await scene.open_call("bash") if sign == "update" else None
+    for _ in range(10):
+        await trio.sleep(QUIET - 1.0)
+        match sign:
+            case "say":
+                await scene.do(scene.turn.say("."))
+            case "think":
+                await scene.do(scene.turn.think("."))
+            case "usage":
+                scene.turn.usage(output_tokens=1)
+            case "tool":
+                await (await scene.open_call("bash")).close()
+            case "update":
+                assert call is not None
+                call.call.update("going on")
+            case "plan":
+                await scene.do(scene.turn.plan(["go on"]))
+
+    assert await silences(session) == []
+
+
+async def test_progress_ends_a_silence_and_the_next_one_is_noticed_too(
+    session: Session, scene: Scene
+) -> None:
+    for _ in range(3):
+        await trio.sleep(STALLED + 5.0)
+        assert (await session.info()).badge == "hung"
+        await scene.do(scene.turn.say("."))
+        await settle()
+        assert (await session.info()).badge == "running"
+
+    assert await silences(session) == ["quiet", "stalled", "progress_resumed"] * 3
+
+
+async def test_a_second_stall_is_measured_from_the_last_progress(
+    session: Session, scene: Scene
+) -> None:
+    await trio.sleep(STALLED + 50.0)
+    await scene.do(scene.turn.say("."))
+    said = trio.current_time()
+    await trio.sleep(STALLED - 1.0)
+    assert (await silences(session))[-1] == "quiet"
+    await trio.sleep(2.0)
+
+    assert (await silences(session))[-1] == "stalled"
+    assert trio.current_time() - said == STALLED + 1.0
+
+
+async def test_a_tool_may_take_longer_than_a_thought(session: Session, scene: Scene) -> None:
+    await scene.open_call("bash")
+    await trio.sleep(TOOL - 1.0)
+    assert await silences(session) == ["quiet"]
+    await trio.sleep(2.0)
+    stalled = await only(session, "stalled")
+
+    assert (stalled.body["waits_for"], stalled.body["detail"]) == ("tool", "bash")
+
+
+async def test_the_limit_of_a_thought_holds_again_after_a_tool(
+    session: Session, scene: Scene
+) -> None:
+    call = await scene.open_call("bash")
+    await trio.sleep(TOOL - 10.0)
+    await call.close()
+    await trio.sleep(STALLED - 1.0)
+    assert "stalled" not in await silences(session)
+    await trio.sleep(2.0)
+
+    assert (await only(session, "stalled")).body["waits_for"] == "model"
+
+
+async def test_limits_are_the_sessions_own(sup: Supervisor, kid: Player, session: Session) -> None:
+    child = await session.spawn(
+        "kid", "x", quiet_after_seconds=1.0, stalled_after_seconds=5.0, on_stall="interrupt"
+    )
+    await kid.next_scene()
+    result = await child.wait()
+
+    assert result.outcome == "interrupted"
+    assert 5.0 <= trio.current_time() <= 6.0
+
+
+async def test_an_idle_session_is_not_silent(session: Session) -> None:
+    await trio.sleep(800.0)
+
+    assert await silences(session) == []
+
+
+async def test_an_agent_that_is_always_a_little_too_slow_is_quiet_each_time(
+    session: Session, scene: Scene
+) -> None:
+    for _ in range(5):
+        await trio.sleep(QUIET + 10.0)
+        await scene.do(scene.turn.say("."))
+    await settle()
+
+    assert await silences(session) == ["quiet", "progress_resumed"] * 5
+
+
+# Waiting for others -------------------------------------------------------------------------------
+
+
+async def test_waiting_for_a_person_is_no_stall(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", permission_timeout_seconds=100_000.0, on_stall="stop")
+    await session.send("x")
+    scene = await player.next_scene()
+    deed = scene.begin(scene.turn.ask("may I?", tool="bash"))
+    await trio.sleep(50_000.0)
+    info = await session.info()
+    (request,) = await sup.permissions()
+    await sup.answer(request.id, "allow_once")
+
+    assert await deed.wait() is True
+    assert (info.badge, await silences(session)) == ("waiting-for-you", [])
+
+
+async def test_silence_is_measured_from_the_answer(sup: Supervisor, player: Player) -> None:
+    session = await sup.create("player", permission_timeout_seconds=100_000.0)
+    await session.send("x")
+    scene = await player.next_scene()
+    deed = scene.begin(scene.turn.ask("may I?", tool="bash"))
+    await trio.sleep(5_000.0)
+    await sup.answer((await sup.permissions())[0].id, "allow_once")
+    await deed.wait()
+    await trio.sleep(QUIET - 1.0)
+    before = await silences(session)
+    await trio.sleep(STALLED)
+
+    assert (before, await silences(session)) == ([], ["quiet", "stalled"])
+
+
+async def test_waiting_for_a_child_that_gets_on_is_no_stall(
+    session: Session, scene: Scene, kid: Player
+) -> None:
+    child = await scene.do(scene.turn.spawn("kid", "x"))
+    scene.begin(child.wait())
+    at_work = await kid.next_scene()
+    for _ in range(20):
+        await trio.sleep(QUIET - 20.0)
+        await at_work.do(at_work.turn.say("."))
+
+    assert await silences(session) == []
+
+
+async def test_waiting_for_a_child_whose_child_gets_on_is_no_stall(
+    sup: Supervisor, session: Session, scene: Scene, kid: Player
+) -> None:
+    child = await scene.do(scene.turn.spawn("kid", "x"))
+    scene.begin(child.wait())
+    middle = await kid.next_scene()
+    below = await middle.do(middle.turn.spawn("kid", "y"))
+    middle.begin(below.wait())
+    at_work = await kid.next_scene()
+    for _ in range(20):
+        await trio.sleep(QUIET - 20.0)
+        await at_work.do(at_work.turn.say("."))
+
+    assert await silences(session) == []
+    assert await silences(sup.session(child.id)) == []
+
+
+async def test_waiting_for_a_child_that_waits_for_a_person_is_no_stall(
+    sup: Supervisor, session: Session, scene: Scene, kid: Player
+) -> None:
+    options: dict[str, Any] = {"permission_timeout_seconds": 100_000.0}
+    child = await scene.do(scene.turn.spawn("kid", "x", **options))
+    scene.begin(child.wait())
+    at_work = await kid.next_scene()
+    at_work.begin(at_work.turn.ask("may I?", tool="bash"))
+    await trio.sleep(50_000.0)
+
+    assert await silences(session) == []
+
+
+async def test_waiting_for_one_of_several_children_that_gets_on_is_no_stall(
+    sup: Supervisor, session: Session, scene: Scene, kid: Player
+) -> None:
+    children = [await scene.do(scene.turn.spawn("kid", str(one))) for one in range(3)]
+    for child in children:
+        scene.begin(child.wait())
+    scenes = [await kid.next_scene() for _ in children]
+    for _ in range(10):
+        await trio.sleep(QUIET - 20.0)
+        await scenes[1].do(scenes[1].turn.say("."))
+
+    assert await silences(session) == []
+    assert await silences(sup.session(children[0].id)) == ["quiet", "stalled"]
+
+
+async def test_waiting_for_a_child_that_hangs_is_a_stall_that_names_it(
+    session: Session, scene: Scene, kid: Player
+) -> None:
+    child = await scene.do(scene.turn.spawn("kid", "x"))
+    scene.begin(child.wait())
+    await kid.next_scene()
+    await trio.sleep(STALLED + 5.0)
+    stalled = await only(session, "stalled")
+
+    assert (stalled.body["waits_for"], stalled.body["detail"]) == ("child", child.id)
+
+
+async def test_a_child_that_gets_on_is_no_excuse_for_who_does_not_wait_for_it(
+    session: Session, scene: Scene, kid: Player
+) -> None:
+    await scene.do(scene.turn.spawn("kid", "x"))
+    at_work = await kid.next_scene()
+    for _ in range(5):
+        await trio.sleep(QUIET - 20.0)
+        await at_work.do(at_work.turn.say("."))
+
+    assert await silences(session) == ["quiet", "stalled"]
+
+
+async def test_silence_is_measured_from_the_end_of_the_wait(
+    session: Session, scene: Scene, kid: Player
+) -> None:
+    child = await scene.do(scene.turn.spawn("kid", "x"))
+    deed = scene.begin(child.wait())
+    at_work = await kid.next_scene()
+    for _ in range(10):
+        await trio.sleep(100.0)
+        await at_work.do(at_work.turn.say("."))
+    at_work.finish()
+    await deed.wait()
+    await trio.sleep(QUIET - 1.0)
+
+    assert await silences(session) == []
+
+
+async def test_those_who_wait_for_each_other_are_stalled() -> None:
+    """The child calls back its parent, which waits for the child: nothing will ever come of it."""
+    held: list[Session] = []
+
+    async def call_back(_: Turn) -> None:
+        await held[0].prompt("are you there?")
+
+    async def wait_for_child(turn: Turn) -> None:
+        await (await turn.spawn("child", "go")).wait()
+
+    agents = [PythonAgent("parent", wait_for_child), PythonAgent("child", call_back)]
+    async with supervisor.open(":memory:", agents=agents) as sup:
+        held.append(await sup.create("parent"))
+        await held[0].send("go")
+        await trio.sleep(STALLED + 5.0)
+        family = [sup.session(one.id) for one in await everybody(sup)]
+        found = [(await only(one, "stalled")).body["detail"] for one in family]
+        await held[0].stop()
+
+    assert found == [family[1].id, family[0].id]
+
+
+async def test_who_waits_for_a_childs_agent_to_start_waits_for_the_child(
+    session: Session, scene: Scene, slow: Understudies
+) -> None:
+    scene.begin(scene.turn.spawn("slow", "x"))
+    await trio.sleep(STALLED + 5.0)
+
+    assert (await only(session, "stalled")).body["waits_for"] == "child"

@@ -1,0 +1,44 @@
+"""Programs that try to make a tree of sessions break a promise, one a file."""
+
+from collections.abc import Awaitable, Callable
+
+from .coming_back import come_back
+from .crowding import crowd_the_house
+from .dying import lose_children
+from .leaving import leave_a_tree
+from .spawning import spawn_in_loops
+from .spending import spend_together
+from .stalling import stall
+from .stopping import stop_in_mid_spawn
+from .troubles import trouble_a_tree
+from .waking import wake_up_into_a_full_house
+
+Attack = Callable[[], Awaitable[None]]
+
+ATTACKS: tuple[Attack, ...] = (
+    spawn_in_loops,
+    stop_in_mid_spawn,
+    come_back,
+    lose_children,
+    spend_together,
+    crowd_the_house,
+    wake_up_into_a_full_house,
+    stall,
+    trouble_a_tree,
+    leave_a_tree,
+)
+
+__all__ = [
+    "ATTACKS",
+    "Attack",
+    "come_back",
+    "crowd_the_house",
+    "leave_a_tree",
+    "lose_children",
+    "spawn_in_loops",
+    "spend_together",
+    "stall",
+    "stop_in_mid_spawn",
+    "trouble_a_tree",
+    "wake_up_into_a_full_house",
+]

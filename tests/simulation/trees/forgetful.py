@@ -1,0 +1,126 @@
+"""A store for long runs: it judges what it is given, and keeps rows but no records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+import pytest
+
+import supervisor.runtime
+from supervisor import Phase, Record
+from supervisor.core.errors import SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.core.session import Session as Row
+from supervisor.store.memory import MemoryStore
+from supervisor.store.port import Write
+
+_AT_REST: Final = (Phase.STOPPED, Phase.SUSPENDED)
+
+
+@attrs.define(eq=False)
+class Judge:
+    """Counts what rows say, and remembers the most there ever was."""
+
+    broken: list[str] = attrs.Factory(list)
+    created: Callable[[Row], None] | None = None
+    noted: Callable[[Row, Record], None] | None = None
+    rows: dict[SessionId, Row] = attrs.Factory(dict)
+    up: dict[SessionId, int] = attrs.Factory(dict)
+    below: dict[SessionId, int] = attrs.Factory(dict)
+    live: int = 0
+    running: int = 0
+    most_live: int = 0
+    most_running: int = 0
+    turns: int = 0
+    restarts: int = 0
+    crashed: int = 0
+    _restarted: dict[SessionId, list[float]] = attrs.Factory(dict)
+
+    def take(self, write: Write) -> None:
+        for part in (write, write.also):
+            if part is not None and part.row is not None:
+                self._take_row(part.row)
+            for record in part.records if part is not None else ():
+                self._take_record(record)
+
+    def _take_row(self, row: Row) -> None:
+        before = self.rows.get(row.id)
+        self.rows[row.id] = row
+        if before is not None:
+            self._count(before, -1)
+        self._count(row, 1)
+        self.most_live = max(self.most_live, self.live)
+        self.most_running = max(self.most_running, self.running)
+        if before is None and self.created is not None:
+            self.created(row)
+
+    def _count(self, row: Row, by: int) -> None:
+        parent, root = row.lineage.parent, row.lineage.root
+        live = row.phase is not Phase.STOPPED
+        self.live += by * live
+        self.running += by * (row.turn is not None)
+        if parent is not None and root is not None:
+            self.up[parent] = self.up.get(parent, 0) + by * (row.phase not in _AT_REST)
+            self.below[root] = self.below.get(root, 0) + by * live
+            limits = self.rows[root].limits
+            if by > 0 and limits is not None:
+                self.check(self.up[parent] <= limits.max_children, f"{parent}: {self.up[parent]}")
+                self.check(self.below[root] <= limits.max_descendants, f"{root}: {self.below}")
+
+    def _take_record(self, record: Record) -> None:
+        row = self.rows[record.session_id]
+        if record.kind == "turn_started":
+            self.turns += 1
+        elif record.kind == "agent_restarting":
+            self.restarts += 1
+            rule = row.terms.restart
+            recent = self._restarted.get(row.id, [])
+            recent = [at for at in recent if record.at - at <= rule.within_seconds]
+            self._restarted[row.id] = [*recent, record.at]
+            self.check(len(recent) < rule.max_restarts, f"{row.id}: {len(recent) + 1} restarts")
+        elif record.kind == "session_stopped":
+            self.crashed += record.body["reason"] == "agent_crashed"
+        if self.noted is not None:
+            self.noted(row, record)
+
+    def check(self, promise: bool, words: str) -> None:  # noqa: FBT001 - as in assert
+        if not promise:
+            self.broken.append(words)
+
+
+class ForgetfulStore(MemoryStore):
+    """Keeps where each record would be, and nothing of it: millions of them fit."""
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self._judge = judge
+
+    def _commit(self, write: Write) -> SupervisorError | None:
+        refusal = super()._commit(write)
+        if refusal is None:
+            self._judge.take(write)
+        return refusal
+
+    def _keep(
+        self, write: Write, row: bytes | None, records: list[bytes], kept: bytes | None
+    ) -> None:
+        super()._keep(write, row, records, kept)
+        if records:
+            self._records[-len(records) :] = [None] * len(records)
+
+    async def records(
+        self, session_id: SessionId, *, after: int = 0, limit: int | None = None
+    ) -> list[Record]:
+        """None are kept."""
+        return []
+
+
+@contextmanager
+def judged_by(judge: Judge) -> Iterator[None]:
+    """Have the next supervisor write where it is judged."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(supervisor.runtime, "MemoryStore", lambda: ForgetfulStore(judge))
+        yield

@@ -1,0 +1,30 @@
+"""Trees of real sessions keep their promises under every schedule tried."""
+
+import pytest
+
+from actors.testing import explore
+
+from .attacks import ATTACKS, Attack
+
+CI_SCHEDULES = 40
+SOAK_SCHEDULES = 2_000  # of each attack: 20,000 in all
+# A soak of one attack is cut into pieces, so that all cores have something to do.
+SOAK_PIECES = 4
+MAX_STEPS = 50_000
+
+all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+
+
+@all_attacks
+def test_no_promise_of_a_tree_is_broken(attack: Attack) -> None:
+    assert explore(attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=MAX_STEPS) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("piece", range(SOAK_PIECES))
+@all_attacks
+def test_no_promise_of_a_tree_is_broken_in_a_long_run(attack: Attack, piece: int) -> None:
+    size = SOAK_SCHEDULES // SOAK_PIECES
+    seeds = range(piece * size, (piece + 1) * size)
+
+    assert explore(attack, seeds=seeds, max_failures=3, max_steps=MAX_STEPS) == []

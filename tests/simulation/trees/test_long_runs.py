@@ -1,0 +1,133 @@
+"""Many sessions in trees for many turns, in virtual time: all settle, and no cap is exceeded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import attrs
+import pytest
+import trio
+
+import supervisor
+from actors.testing import VirtualClock
+from supervisor import Limits, PythonAgent, Restart, Settings, SpawnRefused, SupervisorError, Turn
+from supervisor.core.session import Session as Row
+from supervisor.drivers.python import AgentDied
+
+from .forgetful import Judge, judged_by
+
+# One root, nine children, ten children of each: a hundred.
+CHILDREN = (9, 10, 0)
+TREE = 100
+RUNNING_TURNS = 500
+RULE = Restart(policy="on_crash", max_restarts=3, within_seconds=60.0, backoff_seconds=0.5)
+
+
+@attrs.define(eq=False)
+class LongRun:
+    """So many sessions, so many turns each, one agent in a hundred turns dies."""
+
+    sessions: int
+    turns: int
+    judge: Judge = attrs.Factory(Judge)
+    settled: int = 0
+    given_up: int = 0
+    refused: int = 0
+
+    async def run(self) -> None:
+        random.seed("long run")
+        settings = Settings(
+            limits=Limits(max_depth=2, max_children=10, max_descendants=99, max_spawns=99),
+            max_sessions=self.sessions,
+            max_running_turns=RUNNING_TURNS,
+            restart=RULE,
+            suspend_after_seconds=3600.0,
+        )
+        agent = PythonAgent("worker", self.work)
+        with judged_by(self.judge):
+            async with supervisor.open(agents=[agent], settings=settings) as sup:
+                async with trio.open_nursery() as drivers:
+                    self.judge.created = lambda row: drivers.start_soon(self.drive, sup, row)
+                    for _ in range(self.sessions // TREE):
+                        await sup.create("worker")
+                with pytest.raises(SpawnRefused, match="sessions"):
+                    await sup.create("worker")
+                await self.compare(sup)
+
+    async def drive(self, sup: supervisor.Supervisor, row: Row) -> None:
+        """Turn after turn, and resumed when its agent has died too often."""
+        session, done = sup.session(row.id), 0
+        while done < self.turns:
+            try:
+                await session.prompt("go")
+            except SupervisorError:
+                await session.resume()  # it was given up, and holds what it was sent
+                self.given_up += 1
+            done = (await session.info()).turns
+        self.settled += 1
+
+    async def work(self, turn: Turn) -> None:
+        depth = self.judge.rows[turn.session_id].lineage.depth
+        first = self.judge.rows[turn.session_id].turns == 1
+        for _ in range(CHILDREN[depth] if first else 0):
+            await self.spawn(turn)
+        await trio.sleep(random.random())
+        if not first and random.random() < 0.01:
+            raise AgentDied("one in a hundred")
+
+    async def spawn(self, turn: Turn) -> None:
+        while True:
+            try:
+                await turn.spawn("worker", "go")
+            except SpawnRefused as refusal:
+                if refusal.limit != "max_running_turns":
+                    raise
+                self.refused += 1
+                await trio.sleep(random.random())
+            else:
+                return
+
+    async def compare(self, sup: supervisor.Supervisor) -> None:
+        """What the desk keeps is what the rows say."""
+        ledger, judge = sup._house.desk.ledger, self.judge
+        assert (len(ledger.live), len(ledger.turns)) == (judge.live, judge.running)
+        for session_id, up in judge.up.items():
+            member = ledger.find(session_id)
+            assert member is not None
+            assert member.up == up
+        for root in ledger.roots():
+            assert root.descendants == judge.below[root.id] == TREE - 1
+            assert root.spent.turns == sum(
+                row.turns for row in judge.rows.values() if root.id in (row.id, row.lineage.root)
+            )
+        await trio.lowlevel.checkpoint()
+
+
+def judged(run: LongRun) -> LongRun:
+    trio.run(run.run, clock=VirtualClock())
+    judge = run.judge
+    assert judge.broken == []
+    assert run.settled == run.sessions
+    assert judge.most_live == run.sessions
+    assert judge.most_running <= RUNNING_TURNS
+    assert judge.turns >= run.sessions * run.turns
+    return run
+
+
+def test_a_few_trees_settle_with_their_caps_kept() -> None:
+    run = judged(LongRun(sessions=TREE, turns=5))
+
+    assert run.judge.restarts > 0
+
+
+@pytest.mark.soak
+def test_ten_thousand_sessions_settle_with_their_caps_kept(
+    record_property: Callable[[str, object], None],
+) -> None:
+    run = judged(LongRun(sessions=10_000, turns=100))
+
+    assert run.judge.restarts + run.judge.crashed > 9_000
+    record_property(
+        "turns, restarts, given up", (run.judge.turns, run.judge.restarts, run.given_up)
+    )
