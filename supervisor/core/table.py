@@ -59,7 +59,7 @@ _RESTART: Final = (RESTARTING, *_END)
 ROWS: Final[tuple[Row, ...]] = (
     # New input
     *_rows((STARTING, RESTARTING), ev.InputSubmitted, inputs.submit),
-    _row(IDLE, ev.InputSubmitted, inputs.submit, IDLE, RUNNING),
+    _row(IDLE, ev.InputSubmitted, inputs.submit, IDLE, RUNNING, SUSPENDED),
     _row(RUNNING, ev.InputSubmitted, inputs.submit_while_busy, RUNNING, INTERRUPTING),
     _row(INTERRUPTING, ev.InputSubmitted, inputs.submit_while_interrupting),
     _row(SUSPENDED, ev.InputSubmitted, inputs.wake, SUSPENDED, RUNNING, IDLE),
@@ -98,7 +98,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(INTERRUPTING, ev.TurnEnded, turns.finish, INTERRUPTING, *_AFTER_A_TURN, *_RESTART),
     _row(STOPPING, ev.TurnEnded, turns.finish),
     *_rows(_but(*OPEN), ev.TurnEnded, ignore),
-    _row(IDLE, ev.ZombieEnded, turns.bury_zombie, IDLE, RUNNING, STOPPING),
+    _row(IDLE, ev.ZombieEnded, turns.bury_zombie, IDLE, *_AFTER_A_TURN),
     *_rows(_but(IDLE), ev.ZombieEnded, turns.bury_zombie),
     *_rows(OPEN, ev.CallStarted, turns.call_started),
     *_rows(_but(*OPEN), ev.CallStarted, ignore),
@@ -120,7 +120,7 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows((STOPPING, STOPPED), ev.ChildAdmitted, family.refuse_child),
     *_rows(Phase, ev.ChildRefused, family.note_refusal),
     *_rows(Phase, ev.ChildDeleted, family.forget_child),
-    _row(IDLE, ev.FamilyChanged, family.look_around, IDLE, RUNNING, STOPPING),
+    _row(IDLE, ev.FamilyChanged, family.look_around, *_AFTER_A_TURN),
     _row(SUSPENDED, ev.FamilyChanged, family.look_around, SUSPENDED, IDLE, RUNNING, STOPPING),
     _row(STOPPING, ev.FamilyChanged, family.look_around, STOPPING, STOPPED),
     *_rows(
@@ -138,8 +138,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(RUNNING, ev.DeadlineElapsed, liveness.end_its_time, RUNNING, INTERRUPTING),
     *_rows(_but(RUNNING), ev.DeadlineElapsed, ignore),
     # The agent
-    _row(STARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING, SUSPENDED, STOPPING),
-    _row(RESTARTING, ev.AgentAttached, agents.attach, IDLE, RUNNING, STOPPING),
+    _row(STARTING, ev.AgentAttached, agents.attach, *_AFTER_A_TURN),
+    _row(RESTARTING, ev.AgentAttached, agents.attach, *_AFTER_A_TURN),
     *_rows((IDLE, RUNNING, INTERRUPTING), ev.AgentAttached, agents.attach_again),
     *_rows((SUSPENDED, STOPPED), ev.AgentAttached, agents.send_away),
     _row(STOPPING, ev.AgentAttached, ignore),  # CloseAgent is on its way, or comes after the turn
@@ -193,7 +193,7 @@ ROWS: Final[tuple[Row, ...]] = (
     # A new incarnation: what was under way is lost, and nothing else
     _row(RUNNING, ev.Claimed, agents.claim, *_AFTER_A_TURN),
     _row(INTERRUPTING, ev.Claimed, agents.claim, *_AFTER_A_TURN),
-    _row(IDLE, ev.Claimed, agents.claim, IDLE, RUNNING, STOPPING),
+    _row(IDLE, ev.Claimed, agents.claim, *_AFTER_A_TURN),
     *_rows(_but(IDLE, RUNNING, INTERRUPTING), ev.Claimed, agents.claim),
     # The whole supervisor was gone, and is back; or is about to go
     _row(STARTING, ev.SupervisorRestarted, agents.recover, *_END),

@@ -154,20 +154,27 @@ class Desk:
         comes_back = session.phase is Phase.STOPPED and isinstance(event, _BRINGS_BACK)
         now = trio.current_time()
         ran = ledger.ran_seconds(session_id, now) if isinstance(event, _ENDS_A_TURN) else None
-        if member is None and not no_turn and ran is None and not comes_back:
+        leaving = self._house.tree.is_leaving
+        if member is None and not (no_turn or comes_back or leaving) and ran is None:
             return ALONE
         refusal: SupervisorError | None = None
         if comes_back:
             at = self._house.clock.now()
             refusal = problem_of_return(ledger, self._caps, session, at=at, now=now)
-        leaving = self._house.tree.is_leaving
         if member is None:
-            return Situation(no_turn=no_turn, no_place=leaving, refusal=refusal, ran_seconds=ran)
+            return Situation(
+                no_turn=no_turn,
+                no_place=leaving,
+                leaving=leaving,
+                refusal=refusal,
+                ran_seconds=ran,
+            )
         return Situation(
             dependents=member.bound,
             has_company=member.company > 0,
             no_turn=no_turn,
             no_place=leaving or has_no_place(member),
+            leaving=leaving,
             has_younger=member.has_younger(),
             shortage=next(member.shortages(now), None),
             refusal=refusal,
@@ -175,8 +182,6 @@ class Desk:
         )
 
     def _must_wait(self, session_id: SessionId) -> bool:
-        if self._house.tree.is_leaving:
-            return True  # what waits is kept for when we are back
         turns = self.ledger.turns
         run = turns.get(session_id)
         if run is not None and run.turn is None:

@@ -101,7 +101,7 @@ def start_next(draft: Draft) -> None:
     session = draft.session
     if session.phase is not Phase.IDLE:
         return
-    if session.leaving:
+    if session.leaving or draft.situation.leaving:
         rest(draft)
         return
     if session.zombie is not None:

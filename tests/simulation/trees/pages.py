@@ -40,6 +40,8 @@ class Page:
     became: list[Told] = attrs.Factory(list)
     told: list[Told] = attrs.Factory(list)
     restarted_at: list[float] = attrs.Factory(list)
+    # Siblings that had a place when it began, and began later: they were started together.
+    beside: set[str] = attrs.Factory(set)
 
     def path(self) -> Iterator[Page]:
         page: Page | None = self

@@ -50,11 +50,13 @@ class TreeReferee(Referee):
     def look_into(self, house: House) -> None:
         """From now on the desk's ledger is judged too."""
         self.house = house
-        self.turns_are_scarce = house.settings.max_running_turns < 100
 
     # One commit -----------------------------------------------------------------------------
 
     def committed(self, write: Write) -> None:
+        if self.house is not None:
+            few = self.house.settings.max_running_turns < 100
+            self.turns_are_scarce = few or self.house.tree.is_leaving
         super().committed(write)
         # The child first: what its parent says of it, in the same commit, has happened by then.
         for part in (write.also, write):
@@ -73,13 +75,13 @@ class TreeReferee(Referee):
         if page is None:
             page = self._begin(book, part, whole)
         was_done = page.row.family.outcome is not None
-        # One after the other: in one commit it may be done, and over with that.
         happened: list[Told] = []
         for record in part.records:
             self._note(page, book, record, happened)
-        if row.family.outcome is not None and not was_done:
-            place = happened.index("over") if "over" in happened else len(happened)
-            happened.insert(place, "done")
+        # What is done on the way to the end is told with the end.
+        ends = row.phase in (Phase.STOPPING, Phase.STOPPED)
+        if row.family.outcome is not None and not was_done and not ends:
+            happened.append("done")
         page.became += happened
         page.turn_to(row)
         if any(record.kind == "session_started" for record in part.records):
@@ -99,6 +101,7 @@ class TreeReferee(Referee):
         page.begin()
         if lineage.parent is None:
             return page
+        self._note_beside(page)
         page.became.append("started")
         if parent is None or parent.is_gone:
             book.check(promise=False, words="it began below nobody")
@@ -158,10 +161,11 @@ class TreeReferee(Referee):
         if book.cause == "parent_stopped" and page.parent is not None:
             siblings = [one for one in page.parent.children.values() if one.ends_with_parent]
             younger = siblings[siblings.index(page) + 1 :] if page in siblings else []
-            first = [one.id for one in younger if one.is_live]
+            first = [one.id for one in younger if one.is_live and one.id not in page.beside]
             book.check(not first or self.was_troubled, f"it ended before the younger {first}")
 
     def _judge_return(self, page: Page, book: Book) -> None:
+        self._note_beside(page)
         if page.ends_with_parent:
             assert page.parent is not None
             book.check(
@@ -170,6 +174,15 @@ class TreeReferee(Referee):
             )
         spent = [*self._spent_above(page)]
         book.check(not spent, f"it came back with nothing left of {spent}")
+
+    def _note_beside(self, page: Page) -> None:
+        """Who is started at the same time has no order."""
+        member = self.house.desk.ledger.find(page.row.id) if self.house is not None else None
+        if member is not None and member.parent is not None and page.parent is not None:
+            known = page.parent.children
+            page.beside = {
+                one for one in member.parent.children if one not in known or not known[one].is_live
+            }
 
     def _judge_news(self, book: Book, record: Record) -> None:
         child = self.pages.get(record.body["child"])
@@ -187,7 +200,8 @@ class TreeReferee(Referee):
         """A child was admitted with a turn to begin with, so it does not stand in line for it."""
         row = page.row
         waits = row.phase is Phase.IDLE and bool(row.inputs) and row.zombie is None
-        if page.parent is not None and not book.begun and not row.leaving:
+        leaves = self.house is not None and self.house.tree.is_leaving
+        if page.parent is not None and not book.begun and not leaves:
             book.check(not waits, "it was promised a turn, and waits for one")
 
     def _judge_restart(self, page: Page, book: Book, record: Record) -> None:

@@ -5,6 +5,7 @@ import random
 
 import trio
 
+from tests.simulation.sessions.attacks.leaving import check_that_all_rest
 from tests.simulation.stage import wander
 from tests.simulation.trees.stage import Trees, open_trees, tree_settings
 from tests.simulation.trees.wishes import ROUGH
@@ -29,8 +30,11 @@ async def leave_a_tree() -> None:
                     outside.start_soon(trees.go_on, 3, "spawn", "spawn", "stop", "resume", "say")
                 await wander()
                 await wander()
+                began = trio.current_time()
                 await leave(trees, how, scope)
         [trees] = stages
+        if how == "in peace" and trio.current_time() - began < settings.exit_seconds:
+            check_that_all_rest(trees.stage)
         # What is cut short may stay as it is, but who was stopped stays so, with all below.
         answer = await trees.stage.try_to(root.spawn("player", trees.stage.text()))
         trees.referee.check(isinstance(answer, Exception), "it spawned after leaving")
