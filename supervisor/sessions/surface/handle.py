@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
-import orjson
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.creation import Message, plan_of
+from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info
@@ -20,28 +19,18 @@ from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, Source, WhenBusy
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
-from supervisor.drivers.plain import plain
 from supervisor.drivers.turn import INSIDE
-from supervisor.sessions.shell.actor import Idempotency
 from supervisor.sessions.shell.feed import Watcher
 from supervisor.sessions.shell.past import messages_of
-from supervisor.sessions.shell.repeats import fingerprint
-from supervisor.sessions.shell.results import Pending, Results, TurnResult, settle_from_records
-from supervisor.sessions.spawning import Order
+from supervisor.sessions.shell.results import TurnResult
 
-from .checks import (
-    checked_attachments,
-    checked_custom,
-    checked_prompt,
-    checked_tags,
-    exact,
-    known_word,
-    positive_seconds,
-    some_text,
-)
+from .checks import checked_custom, checked_tags, exact, known_word, some_text
+from .forking import fork
 from .interrupts import interrupt
-from .plans import make_plan
+from .plans import make_order
+from .sending import idempotency_of, make_input, make_steering, send
 from .shapes import Input, Options, Scope, TurnRecords
+from .waiting import wait_for_result, waiting_for
 from .why import Why, why
 
 if TYPE_CHECKING:
@@ -94,10 +83,18 @@ class Session:
         `idempotency_key` it can be sent again safely.
         """
         known_word("queued", queued, Literal["keep", "cancel"])
-        event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
+        event = make_input(
+            self._house,
+            text,
+            attachments=attachments,
+            when_busy=when_busy,
+            ttl_seconds=ttl_seconds,
+            if_stopped=if_stopped,
+            source=self._source(),
+        )
         if queued == "cancel":
             event = attrs.evolve(event, queued=queued)
-        return await self._send(event, idempotency_key)
+        return await send(self._house, self.id, event, idempotency_key)
 
     async def prompt(
         self,
@@ -115,9 +112,17 @@ class Session:
         expired, and `SessionNotActive` if the session stopped and holds it.
         """
         self._refuse_from_inside("prompt()", "send() it instead")
-        event = self._input(text, attachments, when_busy, ttl_seconds, if_stopped)
-        with self._waiting_for(event.input) as pending, self._awaited():
-            receipt = await self._send(event, idempotency_key)
+        event = make_input(
+            self._house,
+            text,
+            attachments=attachments,
+            when_busy=when_busy,
+            ttl_seconds=ttl_seconds,
+            if_stopped=if_stopped,
+            source=self._source(),
+        )
+        with waiting_for(self._house, self.id, event.input) as pending, self._awaited():
+            receipt = await send(self._house, self.id, event, idempotency_key)
             if receipt.input_id == event.input:
                 return await pending.wait()
         return await self.result(receipt.input_id)
@@ -130,96 +135,15 @@ class Session:
         """
         some_text("input_id", input_id)
         self._refuse_from_inside("result()", "let somebody else wait for it")
-        with self._waiting_for(InputId(input_id)) as pending, self._awaited():
-            row = await self._row()
-            records = await self._house.tree.all_records(self.id)
-            if not any(
-                record.kind == "input_accepted" and record.body["input_id"] == input_id
-                for record in records
-            ):
-                raise InputRefused(
-                    f"session {self.id} has accepted no input {input_id!r}",
-                    hint="the receipt of send() has the id",
-                )
-            settle_from_records(pending, records)
-            if row.phase is Phase.STOPPED:
-                pending.held_by(row)
-            return await pending.wait()
-
-    @contextmanager
-    def _waiting_for(self, input_id: InputId) -> Iterator[Pending]:
-        """Be told what becomes of the input, from now on."""
-        seat = self._house.tree.seat(self.id)
-        if seat.results is None:
-            seat.results = Results()
-        results = seat.results
-        pending = Pending(input_id)
-        results.add(pending)
-        try:
-            yield pending
-        finally:
-            results.remove(pending)
-            self._house.tree.let_go(seat)
-
-    def _input(
-        self,
-        text: str,
-        attachments: Sequence[Mapping[str, Any]],
-        when_busy: WhenBusy,
-        ttl_seconds: float | None,
-        if_stopped: Literal["resume", "reject"],
-    ) -> ev.InputSubmitted:
-        self._house.tree.refuse_if_leaving()
-        when_busy = known_word("when_busy", when_busy, WhenBusy)
-        if_stopped = known_word("if_stopped", if_stopped, Literal["resume", "reject"])
-        attached = checked_attachments(attachments)
-        stamp = self._house.stamp()
-        return ev.InputSubmitted(
-            input=InputId(self._house.ids.new("in")),
-            text=exact(text),
-            when_busy=when_busy,
-            source=self._source(),
-            expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
-            attachments=attached,
-            attachment_bytes=len(orjson.dumps(attached)) if attached else 0,
-            if_stopped=if_stopped,
-            **stamp,
-        )
-
-    async def _send(
-        self, event: ev.InputSubmitted | ev.SteeringSubmitted, key: str | None
-    ) -> Receipt:
-        idempotency = _idempotency(key, event)
-        if self._house.gates.asks_before_input():
-            event = await self._asked(event)
-        receipt = await self._house.tree.ask(self.id, event, idempotency=idempotency)
-        assert isinstance(receipt, Receipt)
-        return receipt
-
-    async def _asked(
-        self, event: ev.InputSubmitted | ev.SteeringSubmitted
-    ) -> ev.InputSubmitted | ev.SteeringSubmitted:
-        """The input as hooks would have it; raises what they refuse."""
-        gates, row = self._house.gates, await self._row()
-        expires_at = await gates.submitting(self.id, event)
-        if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
-            await gates.resuming(row)
-        return attrs.evolve(event, expires_at=expires_at)
+        with self._awaited():
+            return await wait_for_result(self._house, self.id, InputId(input_id))
 
     async def steer(
         self, text: str, *, idempotency_key: str | None = None, ttl_seconds: float | None = None
     ) -> Receipt:
         """Guidance for the turn that is running; raises `NotRunning` if none is."""
-        self._house.tree.refuse_if_leaving()
-        stamp = self._house.stamp()
-        event = ev.SteeringSubmitted(
-            input=InputId(self._house.ids.new("in")),
-            text=exact(text),
-            source=self._source(),
-            expires_at=None if ttl_seconds is None else stamp["at"] + positive_seconds(ttl_seconds),
-            **stamp,
-        )
-        return await self._send(event, idempotency_key)
+        event = make_steering(self._house, text, ttl_seconds=ttl_seconds, source=self._source())
+        return await send(self._house, self.id, event, idempotency_key)
 
     async def inputs(self) -> list[Input]:
         """What is accepted and not settled, in the order in which it will run."""
@@ -275,25 +199,18 @@ class Session:
         session unless its lifetime is `detached`, and after `ttl_seconds` if that is given. Options
         are those of `create`: without `limits` and `permissions` it has those of its parent.
         """
-        unknown = options.keys() - Options.__annotations__.keys()
-        if unknown:
-            raise ConfigError(
-                f"a child has no {', '.join(sorted(unknown))}",
-                hint=f"it has: {', '.join(sorted(Options.__annotations__))}",
-            )
-        order = Order(
-            plan=make_plan(self._house, agent, **options),
-            text=checked_prompt(text),
-            role=None if role is None else some_text("role", role),
-            lifetime=known_word("lifetime", lifetime, Lifetime),
-            on_end=known_word("on_end", on_end, OnEnd),
-            ttl_seconds=None if ttl_seconds is None else positive_seconds(ttl_seconds),
+        order = make_order(
+            self._house,
+            agent,
+            text,
+            role=role,
+            lifetime=lifetime,
+            on_end=on_end,
+            ttl_seconds=ttl_seconds,
+            options=options,
         )
-        idempotency: Idempotency | None = None
-        if idempotency_key is not None:
-            some_text("idempotency_key", idempotency_key)
-            idempotency = Idempotency(idempotency_key, fingerprint(order))
-        child = await self._house.spawning.spawn(self.id, order, idempotency, inside=self._inside())
+        repeatable = idempotency_of(idempotency_key, order)
+        child = await self._house.spawning.spawn(self.id, order, repeatable, inside=self._inside())
         return Session(self._house, child)
 
     async def wait(self) -> TurnResult:
@@ -379,17 +296,7 @@ class Session:
 
     async def fork(self, *, at_turn: str | None = None) -> Session:
         """A new session with what was said here, up to the end of a turn (the last, if None)."""
-        stored = await self._house.tree.stored(self.id)
-        records = await self._house.tree.all_records(self.id)
-        if at_turn is not None:
-            records = _up_to_turn(records, at_turn)
-        else:
-            ended = {record.turn_id for record in records if record.kind == "turn_ended"}
-            records = [record for record in records if record.turn_id in (None, *ended)]
-        said = messages_of(records)
-        limits = self._house.desk.info(stored.row, last_seq=0).limits
-        new_id = await self._house.register.create(plan_of(stored.row, limits), said)
-        return Session(self._house, new_id)
+        return Session(self._house, await fork(self._house, self.id, at_turn))
 
     async def archive(self) -> None:
         """Make a stopped session read-only, and free its key."""
@@ -496,23 +403,3 @@ class Session:
 
     async def _row(self) -> Row:
         return await self._house.tree.row(self.id)
-
-
-def _idempotency(key: str | None, event: ev.InputSubmitted | ev.SteeringSubmitted) -> Any:  # noqa: ANN401
-    if key is None:
-        return None
-    some_text("idempotency_key", key)
-    said: list[object] = [type(event).__name__, plain(event.text)]
-    if isinstance(event, ev.InputSubmitted):
-        said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
-    return Idempotency(key, fingerprint(said))
-
-
-def _up_to_turn(records: list[Record], at_turn: str) -> list[Record]:
-    for place, record in enumerate(records):
-        if record.kind == "turn_ended" and record.turn_id == at_turn:
-            return records[: place + 1]
-    raise InputRefused(
-        f"no turn {at_turn} has ended in this session",
-        hint="history() lists the turns; leave at_turn out to fork at the end",
-    )

@@ -13,9 +13,18 @@ from supervisor.core.errors import ConfigError, shown
 from supervisor.core.ids import SessionKey
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Terms
+from supervisor.core.session import Lifetime, OnEnd, Terms
+from supervisor.sessions.spawning import Order
 
-from .checks import checked_custom, checked_tags, some_text
+from .checks import (
+    checked_custom,
+    checked_prompt,
+    checked_tags,
+    known_word,
+    positive_seconds,
+    some_text,
+)
+from .shapes import Options
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -53,6 +62,34 @@ def make_plan(
         limits=_of_kind("limits", limits, Limits),
         permissions=_of_kind("permissions", permissions, Permissions) or Permissions(),
         terms=_terms(house, terms),
+    )
+
+
+def make_order(
+    house: House,
+    agent: str,
+    text: str,
+    *,
+    role: str | None,
+    lifetime: Lifetime,
+    on_end: OnEnd,
+    ttl_seconds: float | None,
+    options: Options,
+) -> Order:
+    """The order of a child; raises `ConfigError` or `InputRefused` for what cannot be meant."""
+    unknown = options.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise ConfigError(
+            f"a child has no {', '.join(sorted(unknown))}",
+            hint=f"it has: {', '.join(sorted(Options.__annotations__))}",
+        )
+    return Order(
+        plan=make_plan(house, agent, **options),
+        text=checked_prompt(text),
+        role=None if role is None else some_text("role", role),
+        lifetime=known_word("lifetime", lifetime, Lifetime),
+        on_end=known_word("on_end", on_end, OnEnd),
+        ttl_seconds=None if ttl_seconds is None else positive_seconds(ttl_seconds),
     )
 
 

@@ -27,14 +27,13 @@ from supervisor.core.session import Decision, OnStall, Phase
 from supervisor.sessions.hooks import Hooks
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.leaving import leave
-from supervisor.sessions.shell.actor import Idempotency
 from supervisor.sessions.shell.feed import Everything
-from supervisor.sessions.shell.repeats import fingerprint
 
 from .checks import known_word, some_text, text_or_none
 from .handle import Session
 from .overview import Stats, stats_of, tree_of
 from .plans import make_plan
+from .sending import idempotency_of
 from .shapes import Options
 
 if TYPE_CHECKING:
@@ -116,10 +115,7 @@ class Supervisor:
             turn_deadline_seconds=turn_deadline_seconds,
             answers_for_children=answers_for_children,
         )
-        idempotency: Idempotency | None = None
-        if idempotency_key is not None:
-            some_text("idempotency_key", idempotency_key)
-            idempotency = Idempotency(idempotency_key, fingerprint(plan))
+        idempotency = idempotency_of(idempotency_key, plan)
         made = await self._house.register.create(plan, idempotency=idempotency)
         return Session(self._house, made)
 

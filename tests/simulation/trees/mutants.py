@@ -227,8 +227,9 @@ def news_lost_with_its_reader(patch: Patch) -> None:
     @contextmanager
     def news_for(self: Desk, session: Session) -> Iterator[ev.FamilyChanged]:
         with real(self, session) as event:
-            self._news.pop(session.id, None)  # the fault: before it is written
+            gone = self._news.pop(session.id, [])  # the fault: before it is written
             yield event
+            self._news[session.id] = gone + self._news.pop(session.id, [])
 
     patch.setattr(Desk, "news_for", news_for)
 

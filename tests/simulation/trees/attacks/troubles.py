@@ -4,8 +4,9 @@ import random
 
 import trio
 
+from supervisor import Session
 from tests.simulation.stage import wander
-from tests.simulation.trees.stage import Trees, open_trees
+from tests.simulation.trees.stage import LONG_SECONDS, Trees, open_trees
 from tests.simulation.trees.wishes import BUSY
 
 TROUBLES = ("fails", "fails late", "refuses", "claim")
@@ -14,6 +15,7 @@ TROUBLES = ("fails", "fails late", "refuses", "claim")
 async def trouble_a_tree() -> None:
     async with open_trees(BUSY) as trees:
         trees.referee.was_troubled = True
+        claimed: list[Session] = []
         root = await trees.plant()
         await trees.grow(root)
         async with trio.open_nursery() as nursery:
@@ -21,12 +23,16 @@ async def trouble_a_tree() -> None:
             for _ in range(2):
                 nursery.start_soon(trees.go_on, 3, "spawn", "spawn", "stop", "resume")
             nursery.start_soon(trees.go_on, 2, "say", "delete", "stop")
-            nursery.start_soon(make_trouble, trees)
+            nursery.start_soon(make_trouble, trees, claimed)
         trees.stage.store.troubles.clear()
+        # Whoever claimed them has gone; the next who wants something of them claims them back.
+        await trio.sleep(LONG_SECONDS)
+        for session in claimed:
+            await trees.stage.try_to(session.append("user", "are you there?"))
         await trees.come_to_rest()
 
 
-async def make_trouble(trees: Trees) -> None:
+async def make_trouble(trees: Trees, claimed: list[Session]) -> None:
     for _ in range(3):
         await wander()
         trouble = random.choice(TROUBLES)
@@ -35,3 +41,4 @@ async def make_trouble(trees: Trees) -> None:
             trees.stage.store.troubles.append(trouble)
         elif session is not None:
             await trees.stage.store.claim(session.id)
+            claimed.append(session)

@@ -1,0 +1,107 @@
+"""An input on its way in: made of what the caller gave, shown to hooks, and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import orjson
+
+from supervisor.core import events as ev
+from supervisor.core.ids import InputId, SessionId
+from supervisor.core.session import Source, WhenBusy
+from supervisor.core.step import Receipt
+from supervisor.drivers.plain import plain
+from supervisor.sessions.shell.actor import Idempotency
+from supervisor.sessions.shell.repeats import fingerprint
+
+from .checks import checked_attachments, exact, known_word, positive_seconds, some_text
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house import House
+
+
+def make_input(
+    house: House,
+    text: str,
+    *,
+    attachments: Sequence[Mapping[str, Any]],
+    when_busy: WhenBusy,
+    ttl_seconds: float | None,
+    if_stopped: Literal["resume", "reject"],
+    source: Source,
+) -> ev.InputSubmitted:
+    """The news of an input; raises what cannot be meant. Whether its text can, the session says."""
+    house.tree.refuse_if_leaving()
+    when_busy = known_word("when_busy", when_busy, WhenBusy)
+    if_stopped = known_word("if_stopped", if_stopped, Literal["resume", "reject"])
+    attached = checked_attachments(attachments)
+    stamp = house.stamp()
+    return ev.InputSubmitted(
+        input=InputId(house.ids.new("in")),
+        text=exact(text),
+        when_busy=when_busy,
+        source=source,
+        expires_at=_expiry(stamp["at"], ttl_seconds),
+        attachments=attached,
+        attachment_bytes=len(orjson.dumps(attached)) if attached else 0,
+        if_stopped=if_stopped,
+        **stamp,
+    )
+
+
+def make_steering(
+    house: House, text: str, *, ttl_seconds: float | None, source: Source
+) -> ev.SteeringSubmitted:
+    """The news of guidance for the turn that runs."""
+    house.tree.refuse_if_leaving()
+    stamp = house.stamp()
+    return ev.SteeringSubmitted(
+        input=InputId(house.ids.new("in")),
+        text=exact(text),
+        source=source,
+        expires_at=_expiry(stamp["at"], ttl_seconds),
+        **stamp,
+    )
+
+
+def _expiry(at: float, ttl_seconds: float | None) -> float | None:
+    return None if ttl_seconds is None else at + positive_seconds(ttl_seconds)
+
+
+async def send(
+    house: House,
+    session_id: SessionId,
+    event: ev.InputSubmitted | ev.SteeringSubmitted,
+    key: str | None,
+) -> Receipt:
+    """Have hooks and then the session decide on it; raises what they refuse."""
+    said: list[object] = [type(event).__name__, plain(event.text)]
+    if isinstance(event, ev.InputSubmitted):
+        said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
+    idempotency = idempotency_of(key, said)
+    if house.gates.asks_before_input():
+        event = await _asked(house, session_id, event)
+    receipt = await house.tree.ask(session_id, event, idempotency=idempotency)
+    assert isinstance(receipt, Receipt)
+    return receipt
+
+
+async def _asked(
+    house: House, session_id: SessionId, event: ev.InputSubmitted | ev.SteeringSubmitted
+) -> ev.InputSubmitted | ev.SteeringSubmitted:
+    """The input as hooks would have it; raises what they refuse."""
+    row = await house.tree.row(session_id)
+    expires_at = await house.gates.submitting(session_id, event)
+    if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
+        await house.gates.resuming(row)
+    return attrs.evolve(event, expires_at=expires_at)
+
+
+def idempotency_of(key: str | None, request: object) -> Idempotency | None:
+    """What tells a repeated request from another one, if the caller has given it a key."""
+    if key is None:
+        return None
+    some_text("idempotency_key", key)
+    return Idempotency(key, fingerprint(request))

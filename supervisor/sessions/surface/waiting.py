@@ -1,0 +1,50 @@
+"""Waiting for what becomes of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from supervisor.core.errors import InputRefused
+from supervisor.core.ids import InputId, SessionId
+from supervisor.core.session import Phase
+from supervisor.sessions.shell.results import Pending, Results, TurnResult, settle_from_records
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house import House
+
+
+@contextmanager
+def waiting_for(house: House, session_id: SessionId, input_id: InputId) -> Iterator[Pending]:
+    """Be told what becomes of the input, from now on."""
+    seat = house.tree.seat(session_id)
+    if seat.results is None:
+        seat.results = Results()
+    results = seat.results
+    pending = Pending(input_id)
+    results.add(pending)
+    try:
+        yield pending
+    finally:
+        results.remove(pending)
+        house.tree.let_go(seat)
+
+
+async def wait_for_result(house: House, session_id: SessionId, input_id: InputId) -> TurnResult:
+    """See `Session.result`."""
+    with waiting_for(house, session_id, input_id) as pending:
+        row = await house.tree.row(session_id)
+        records = await house.tree.all_records(session_id)
+        if not any(
+            record.kind == "input_accepted" and record.body["input_id"] == input_id
+            for record in records
+        ):
+            raise InputRefused(
+                f"session {session_id} has accepted no input {input_id!r}",
+                hint="the receipt of send() has the id",
+            )
+        settle_from_records(pending, records)
+        if row.phase is Phase.STOPPED:
+            pending.held_by(row)
+        return await pending.wait()
