@@ -36,7 +36,7 @@ from tests.core.histories import history
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/words.md"
-HISTORIES = 300
+HISTORIES = 900
 LENGTH = 100
 WORD = re.compile(r"`([^`]+)`")
 CAPS = {"max_depth", "max_children", "max_descendants", "max_spawns"}

@@ -6,7 +6,7 @@ from actors.testing import explore
 
 from .attacks import ATTACKS, Attack
 
-CI_SCHEDULES = 40
+CI_SCHEDULES = 50
 SOAK_SCHEDULES = 2_000  # of each attack: 20,000 in all
 # A soak of one attack is cut into pieces, so that all cores have something to do.
 SOAK_PIECES = 4

@@ -25,10 +25,10 @@ async def trouble_a_tree() -> None:
             nursery.start_soon(trees.go_on, 2, "say", "delete", "stop")
             nursery.start_soon(make_trouble, trees, claimed)
         trees.stage.store.troubles.clear()
-        # Whoever claimed them has gone; the next who wants something of them claims them back.
+        # Whoever claimed them has gone; somebody wants something of them, and claims them back.
         await trio.sleep(LONG_SECONDS)
         for session in claimed:
-            await trees.stage.try_to(session.append("user", "are you there?"))
+            await trees.stage.try_to(trees.sup._house.tree.reach(session.id))
         await trees.come_to_rest()
 
 
