@@ -94,6 +94,7 @@ class InterruptRequested(Asked):
     reason: str | None = None
     replacement: InputId | None = None
     replace_with: str | None = None
+    replacement_expires_at: float | None = None
     queued: Literal["keep", "cancel"] = "keep"
 
 
@@ -176,9 +177,13 @@ class RuleRemoved(Asked):
 
 @attrs.frozen(kw_only=True)
 class ChildAdmitted(Asked):
-    """There is room for a child, and it is reserved; in the same commit the child begins."""
+    """There is room for a child, and it is reserved; in the same commit the child begins.
+
+    `turn` is the one whose agent asked for it, None if somebody else did.
+    """
 
     child: SessionId
+    turn: TurnId | None = None
     agent: str
     text: str
     name: str | None = None

@@ -182,8 +182,10 @@ def _suspended(_: Session, __: Body, ___: Fact) -> Changes:
     return {"phase": Phase.SUSPENDED, "agent": None, "leaving": False}
 
 
-def _resumed(_: Session, body: Body, __: Fact) -> Changes:
+def _resumed(session: Session, body: Body, __: Fact) -> Changes:
     return {
+        # Whoever brings it back after a stop gives its agent all its chances again.
+        "recent_restarts": session.recent_restarts if body["woken"] else (),
         "phase": Phase.IDLE if body["woken"] else Phase.STARTING,
         "stopping": None,
         "stop_reason": None,

@@ -160,6 +160,8 @@ def badge_of(session: Session) -> Badge:
         return "hung"
     if session.zombie is not None:
         return "unhealthy"
+    if session.phase is Phase.STOPPING and session.turn is not None:
+        return "running"
     return _BADGES.get(session.phase, "unknown")
 
 

@@ -31,6 +31,17 @@ class Stamp(TypedDict):
     fresh: TurnId
 
 
+class Turn(Protocol):
+    """What others have to know of a turn: which it is, and whether it still counts."""
+
+    @property
+    def id(self) -> TurnId:
+        """Which it is."""
+
+    def refuse_if_over(self) -> None:
+        """Raise `TurnOver` if it is over."""
+
+
 class Office(Protocol):
     """What a driver has of its session: somewhere to report to, and a log to write into."""
 
@@ -99,11 +110,10 @@ class Office(Protocol):
     def spend(self, turn: TurnId, usage: Usage) -> None:
         """Count what the turn has used, at once; raises `BudgetSpent` if there was nothing left."""
 
-    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401 - those
-        # of Session.spawn, which drivers do not know
+    async def spawn(self, turn: Turn, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
         """A child of the session, up and at work on the text; raises `SpawnRefused`."""
 
-    async def descendant(self, session_id: str) -> Child:
+    async def descendant(self, turn: Turn, session_id: str) -> Child:
         """One below the session; raises `PermissionDenied` for anyone else."""
 
     async def load_news(self) -> None:

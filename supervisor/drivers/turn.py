@@ -78,7 +78,7 @@ class Turn:
 
     async def plan(self, entries: Sequence[object]) -> None:
         """Show what the agent is going to do."""
-        self._refuse_if_over()
+        self.refuse_if_over()
         self._office.write(self.id, "plan", {"entries": plain(entries)})
         await self._office.wait_for_room()
 
@@ -92,7 +92,7 @@ class Turn:
         If it is interrupted its block is cancelled and left, `call.interrupted` is set, and the
         turn goes on. Raises `PermissionDenied` if the session may not use that tool.
         """
-        self._refuse_if_over()
+        self.refuse_if_over()
         name = _some_text("a tool's name", name)
         if not self._office.permissions.allows("tools", name):
             raise PermissionDenied(
@@ -103,7 +103,7 @@ class Turn:
 
     def steering(self) -> list[str]:
         """Take what was steered in so far; each text is handed out once."""
-        self._refuse_if_over()
+        self.refuse_if_over()
         if not self._offered:
             return []
         taken = ev.SteeringTaken(
@@ -131,7 +131,7 @@ class Turn:
         `kind` says what the tool does (`read`, `search`, `edit`, ...) and `path` to what: reading
         inside the workspace needs nobody's answer unless the mode says so.
         """
-        self._refuse_if_over()
+        self.refuse_if_over()
         question = _some_text("a question", question)
         tool = _some_text("a tool's name", tool)
         kind = plain_text(kind) if isinstance(kind, str) else None  # else nobody knows what it does
@@ -143,7 +143,7 @@ class Turn:
         denied_by = await self._office.before_request(
             self.id, request, {**asked, "options": options}
         )
-        self._refuse_if_over()
+        self.refuse_if_over()
         waiting = self._asked[request] = _Question()
         try:
             await self._office.report_soon(
@@ -162,7 +162,7 @@ class Turn:
             await waiting.answered.wait()
             # If the turn is interrupted its requests are cancelled too, and that is no answer.
             await trio.lowlevel.checkpoint_if_cancelled()
-            self._refuse_if_over()
+            self.refuse_if_over()
         finally:
             del self._asked[request]
         return waiting.decision in ("allow_once", "allow_always")
@@ -173,7 +173,7 @@ class Turn:
         It is drawn from the budgets of the session and of all above it. What spends the last of one
         is still counted, and the turn is interrupted for it; what comes after raises `BudgetSpent`.
         """
-        self._refuse_if_over()
+        self.refuse_if_over()
         used = _checked_usage(input_tokens, output_tokens, cost)
         self._office.spend(self.id, used)
         self._unreported += used
@@ -185,32 +185,32 @@ class Turn:
         Options are those of `Session.spawn`. Raises `SpawnRefused`. Giving up the wait does not
         undo it: then the child is there, and told of by `news()`.
         """
-        self._refuse_if_over()
-        return await self._office.spawn(agent, text, **options)
+        self.refuse_if_over()
+        return await self._office.spawn(self, agent, text, **options)
 
     async def descendant(self, session_id: str) -> Child:
         """One that was spawned by this session, or below it; raises `PermissionDenied`."""
-        self._refuse_if_over()
-        return await self._office.descendant(session_id)
+        self.refuse_if_over()
+        return await self._office.descendant(self, session_id)
 
     def news(self) -> list[News]:
         """What became of children since it was last asked, in this turn or an earlier one."""
-        self._refuse_if_over()
+        self.refuse_if_over()
         return self._office.news(self.id)
 
     def requests(self) -> list[ChildRequest]:
         """What those below wait to be allowed, if this session was given the right to answer."""
-        self._refuse_if_over()
+        self.refuse_if_over()
         return self._office.requests()
 
     async def answer_request(self, request_id: str, decision: Decision) -> None:
         """Decide for one below; raises `PermissionDenied` for more than this session may itself."""
-        self._refuse_if_over()
+        self.refuse_if_over()
         await self._office.answer_request(request_id, decision)
 
     async def hang(self) -> None:
         """Be deaf to every interrupt until the supervisor itself leaves; for scripts and tests."""
-        self._refuse_if_over()
+        self.refuse_if_over()
         with trio.CancelScope(shield=True):
             await self._closing.wait()
 
@@ -256,14 +256,15 @@ class Turn:
         return ev.UsageReported(turn=self.id, usage=self._unreported, **self._office.stamp())
 
     async def _put_out(self, kind: TextKind, text: str) -> None:
-        self._refuse_if_over()
+        self.refuse_if_over()
         if not isinstance(text, str):
             raise OutputTooLarge(f"{shown(text)} is no text", hint="say text; str() makes some")
         if text:
             self._office.write_text(self.id, kind, plain_text(text))
         await self._office.wait_for_room()
 
-    def _refuse_if_over(self) -> None:
+    def refuse_if_over(self) -> None:
+        """Raise `TurnOver` if it is over, and what comes of it no longer counts."""
         if self._is_over:
             raise TurnOver(
                 f"turn {self.id} of session {self.session_id} is over",
@@ -288,14 +289,14 @@ class Call(AbstractAsyncContextManager["Call"]):
 
     async def __aenter__(self) -> Self:
         turn = self._turn
-        turn._refuse_if_over()  # noqa: SLF001 - a call is a part of its turn
+        turn.refuse_if_over()
         if self._was_entered:
             raise ConfigError(f"call {self.id} was made already", hint="turn.tool() makes another")
         given = None if self._given is None else _plain_mapping(self._given)
-        await turn._office.before_call(turn.id, self.id, self.name, given)  # noqa: SLF001
-        turn._refuse_if_over()  # noqa: SLF001
-        turn._office.charge(turn.id, {"name": self.name, "input": given})  # noqa: SLF001
         self._was_entered = True
+        await turn._office.before_call(turn.id, self.id, self.name, given)  # noqa: SLF001
+        turn.refuse_if_over()
+        turn._office.charge(turn.id, {"name": self.name, "input": given})  # noqa: SLF001
         started = ev.CallStarted(
             turn=turn.id,
             call=self.id,
@@ -338,7 +339,7 @@ class Call(AbstractAsyncContextManager["Call"]):
     def result(self, value: object) -> None:
         """Say what came of it."""
         turn = self._turn
-        turn._refuse_if_over()  # noqa: SLF001
+        turn.refuse_if_over()
         result = plain(value)
         turn._office.charge(turn.id, {"result": result})  # noqa: SLF001
         self._result = result
@@ -346,7 +347,7 @@ class Call(AbstractAsyncContextManager["Call"]):
     def update(self, value: object) -> None:
         """Show how it goes."""
         turn = self._turn
-        turn._refuse_if_over()  # noqa: SLF001
+        turn.refuse_if_over()
         if self.id not in turn._calls:  # noqa: SLF001
             raise TurnOver(f"call {self.id} is over", hint="update it inside its block")
         body = {"call_id": self.id, "name": self.name, "update": plain(value)}
@@ -418,7 +419,8 @@ def _checked_usage(input_tokens: int, output_tokens: int, cost: float) -> Usage:
         ("output_tokens", output_tokens, (int,)),
         ("cost", cost, (int, float)),
     ):
-        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < 2**53:
+        # Nothing but a number: one of another class may add up as it likes.
+        if type(value) not in kinds or not 0 <= value < 2**53:
             raise ConfigError(
                 f"{name} is {shown(value)}",
                 hint="give what was spent since the last report, 0 or more",

@@ -118,11 +118,16 @@ class Desk:
         self._line.pop(session_id, None)
         self._news.pop(session_id, None)
         self._offered.pop(session_id, None)
-        self._sleepers.pop(session_id, None)
         self._called.pop(session_id, None)
+        for parent_id in [one for one, line in self._sleepers.items() if session_id in line]:
+            self._forget_sleeper(parent_id, session_id)
         self._drop(self._expiries, session_id)
         self._drop(self._walls, session_id)
         self._call_next()
+
+    def begun(self, child_id: SessionId) -> None:
+        """The child is written: of all that its parent has it is the youngest."""
+        self.ledger.begun(child_id)
 
     @contextmanager
     def closed_to_spawns(self, member: Member) -> Iterator[None]:
@@ -175,6 +180,7 @@ class Desk:
             no_turn=no_turn,
             no_place=leaving or has_no_place(member),
             leaving=leaving,
+            closed=any(one.closed for one in member.path()),
             has_younger=member.has_younger(),
             shortage=next(member.shortages(now), None),
             refusal=refusal,
@@ -207,8 +213,9 @@ class Desk:
         self._stand_in_line(session)
         if member is not None:
             if member.limits != limits:
-                for one in (member, *member.below()):
+                for one in member.below():
                     self._call_sleepers(one)
+            self._call_sleepers(member)
             self._expire_in_time(member)
             if member.parent is not None:
                 self._tell_parent(member.parent, member, session)
@@ -226,11 +233,14 @@ class Desk:
     def info(self, session: Session, *, last_seq: int) -> Info:
         """The picture of a session, with what its row does not know."""
         member = self.ledger.find(session.id)
+        seat = self._house.tree.find_seat(session.id)
         waits_for: str | None = None
         if session.id in self._line:
             waits_for = "a free turn"
         elif self.waits_for_a_place(session.id):
             waits_for = "a place among its parent's children"
+        elif seat is not None and seat.awaits and session.turn and not session.turn.requests:
+            waits_for = "child"
         if member is None:
             return info_of(session, last_seq=last_seq, waits_for=waits_for)
         return info_of(
@@ -263,13 +273,16 @@ class Desk:
     # Places --------------------------------------------------------------------------------
 
     def _note_sleeper(self, parent: Member, session: Session) -> None:
-        sleepers = self._sleepers.get(parent.id)
         if session.phase is Phase.SUSPENDED and session.inputs:
             self._sleepers.setdefault(parent.id, {}).setdefault(session.id)
-        elif sleepers is not None and session.id in sleepers:
-            del sleepers[session.id]
-            if not sleepers:
-                del self._sleepers[parent.id]
+        elif parent.id in self._sleepers:
+            self._forget_sleeper(parent.id, session.id)
+
+    def _forget_sleeper(self, parent_id: SessionId, session_id: SessionId) -> None:
+        sleepers = self._sleepers[parent_id]
+        sleepers.pop(session_id, None)
+        if not sleepers:
+            del self._sleepers[parent_id]
 
     def _call_sleepers(self, parent: Member) -> None:
         sleepers = self._sleepers.get(parent.id)
@@ -301,9 +314,11 @@ class Desk:
 
     def stop_soon(self, session_id: SessionId, cause: Cause, detail: str | None = None) -> None:
         """Have it stop for that cause; nobody waits for it."""
-        self._house.workshop.start_soon(self._stop, session_id, cause, detail)
+        self._house.workshop.start_soon(self.order_stop, session_id, cause, detail)
 
-    async def _stop(self, session_id: SessionId, cause: Cause, detail: str | None) -> None:
+    async def order_stop(
+        self, session_id: SessionId, cause: Cause, detail: str | None = None
+    ) -> None:
         """Until it is on its way: whoever has ordered it may wait for its end."""
         tree = self._house.tree
         while not tree.is_closed:
@@ -436,8 +451,8 @@ class Desk:
                 await self._house.tree.reach(session_id)
             except SessionNotFound:
                 self._called.pop(session_id, None)  # deleted
-            except Exception:  # noqa: BLE001, S110 - it comes back, and looks around then
-                pass
+            except Exception:  # noqa: BLE001 - the store's trouble: it looks around when it is back
+                self._house.tree.revive(session_id)
             else:
                 self._call_again(session_id)
 
@@ -474,7 +489,10 @@ class Desk:
             if one.limits is None or not has_budget(one.limits):
                 continue
             shortage = one.cuts_short(now)
-            if shortage is not None and one.running:
+            if shortage is None or not one.running:
+                one.is_cut_short = False
+            elif not one.is_cut_short:
+                one.is_cut_short = True
                 self._cut_short(one, shortage.cause, str(shortage))
             self._watch_wall(one, now)
 
@@ -498,10 +516,8 @@ class Desk:
 
     def _cut_short(self, spender: Member, cause: Cause, detail: str) -> None:
         """Stop every session whose running turn draws on what is spent; each is told once."""
-        for session_id, run in list(self.ledger.turns.items()):
-            member = self.ledger.find(session_id)
-            if run.turn is None or run.is_cut_short or member is None:
-                continue
-            if any(one is spender for one in member.path()):
+        for member in (spender, *spender.below()):
+            run = self.ledger.turns.get(member.id)
+            if run is not None and run.turn is not None and not run.is_cut_short:
                 run.is_cut_short = True
-                self.stop_soon(session_id, cause, detail)
+                self.stop_soon(member.id, cause, detail)

@@ -17,6 +17,7 @@ from supervisor.core.effects import StartTurn
 from supervisor.core.errors import InputRefused, PermissionDenied, SpawnRefused
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import at_root, within
+from supervisor.core.rules.door import text_problem
 from supervisor.core.session import Phase, Session
 
 from .hooks import Denied
@@ -82,6 +83,8 @@ class Gates:
         """When the input expires, as hooks would have it; raises `InputRefused`."""
         if not self._house.hooks.has("input_submitted"):
             return event.expires_at
+        if text_problem(await self._house.tree.row(session_id), event.text) is not None:
+            return event.expires_at  # no input at all, as its session will say
         ttl = None if event.expires_at is None else event.expires_at - event.at
         submitted = event if isinstance(event, ev.InputSubmitted) else None
         try:
@@ -153,7 +156,12 @@ class Gates:
                 attachments=order.attachments,
             )
         except Denied as denied:
-            self._stop_if_asked(session.id, denied)
+            if denied.stops:
+                # On its way before anybody hears that the turn is over, and begins the next one;
+                # and also if whoever waits for us is cancelled.
+                await self._house.works.carry_through(
+                    self._house.desk.order_stop, session.id, "hook_denied", denied.reason
+                )
             raise
         return attrs.evolve(order, text=taken["text"], attachments=taken["attachments"])
 

@@ -11,7 +11,7 @@ from supervisor.config import Settings
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Terms
-from supervisor.drivers.port import AgentKind, Child, Stamp, Workshop
+from supervisor.drivers.port import AgentKind, Child, Stamp, Turn, Workshop
 from supervisor.store.port import Store
 
 from .clock import Clock
@@ -44,7 +44,7 @@ class House:
         system: Group,
         workshop: Workshop,
         make_handle: Callable[..., Any],
-        make_child: Callable[[Any], Child],
+        make_child: Callable[[Any, Turn], Child],
     ) -> None:
         self.settings = settings
         self.agents = agents
@@ -75,16 +75,22 @@ class House:
         """What a session made under these settings goes by."""
         return self._usual_terms if settings is self.settings else _terms(settings)
 
-    def handle(self, session_id: SessionId, *, caller: SessionId | None = None) -> Any:  # noqa: ANN401
+    def handle(
+        self,
+        session_id: SessionId,
+        *,
+        caller: SessionId | None = None,
+        turn: TurnId | None = None,
+    ) -> Any:  # noqa: ANN401
         """What users hold of a session: a `surface.handle.Session`.
 
-        `caller` is the session whose agent uses it, if one does.
+        `caller` and `turn` say whose agent uses it, and in which turn, if one does.
         """
-        return self._make_handle(self, session_id, caller=caller)
+        return self._make_handle(self, session_id, caller=caller, turn=turn)
 
-    def child(self, session_id: SessionId, *, of: SessionId) -> Child:
-        """What the agent of one session holds of another below it."""
-        return self._make_child(self.handle(session_id, caller=of))
+    def child(self, session_id: SessionId, above: SessionId, turn: Turn) -> Child:
+        """What an agent holds of a session below its own, as long as its turn lasts."""
+        return self._make_child(self.handle(session_id, caller=above), turn)
 
     def stamp(self) -> Stamp:
         """What every event brings: when, and an id that nobody has used."""

@@ -13,12 +13,15 @@ import trio
 
 from supervisor.drivers.watchdog import time_is_real
 
-BEAT_SECONDS: Final = 1.0
-GAP_SECONDS: Final = 5.0
+BEAT_SECONDS: Final = 0.5
+GAP_SECONDS: Final = 1.5
 
 
 class Pulse:
-    """Beats once a second; a beat that is missing for long is a gap.
+    """Beats twice a second; where a few beats are missing, that is a gap.
+
+    Short, because the silence that is allowed may be short too. A loop that is merely late now and
+    then gives everybody a little more time by that, and takes nobody's.
 
     Only where time is real: a virtual clock jumps as far as it likes, and nothing stood still.
     """

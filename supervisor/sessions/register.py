@@ -118,8 +118,14 @@ class Register:
             self._free(plan.key, session_id)
             self._house.desk.withdraw(session_id)
             raise
+        self.announce(write)
         await self.bring_up(session_id)
         return session_id
+
+    def announce(self, write: Write) -> None:
+        """Somebody new is written: tell those who observe everything."""
+        for record in write.records:
+            self._house.published(record)
 
     async def bring_up(self, session_id: SessionId) -> None:
         """Start it, and wait until its agent is up; raises why it is not."""
@@ -192,17 +198,17 @@ class Register:
         plan = await self._house.gates.creating(plan)
         session_id = SessionId(self._house.ids.new("s"))
         self._tree.ending.add(old)
+        write = self.creation(session_id, attrs.evolve(plan, key=key))
         try:
             self._house.desk.admit_root(session_id, instead_of=old)
-            await self._stop_and_archive(
-                old, also=self.creation(session_id, attrs.evolve(plan, key=key))
-            )
+            await self._stop_and_archive(old, also=write)
         except BaseException:
             self._house.desk.withdraw(session_id)
             raise
         finally:
             self._tree.ending.discard(old)
         self._keys[key] = session_id
+        self.announce(write)
         await self.bring_up(session_id)
         return session_id
 
@@ -322,6 +328,7 @@ class Register:
             seat.close(not_found(session_id))
             self._tree.let_go(seat)
         self._house.desk.delete(session_id)
+        self._house.spawning.forget(session_id)
         self._house.hooks.notify("session_end", session_id=session_id, reason="delete")
 
     async def _erase(self, session_id: SessionId) -> None:

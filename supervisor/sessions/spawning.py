@@ -13,9 +13,10 @@ import attrs
 from supervisor.core import events as ev
 from supervisor.core.creation import Errand, Plan
 from supervisor.core.errors import SpawnRefused, SupervisorError
-from supervisor.core.ids import InputId, SessionId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.session import Lifetime, Lineage, OnEnd, Session
 from supervisor.core.tree.admission import Wish
+from supervisor.core.tree.heritage import earlier, refuse_if_wider, terms_of_child
 from supervisor.store.port import Kept, Write
 
 from .register import refuse_if_not_up
@@ -36,6 +37,10 @@ class Order:
     lifetime: Lifetime = "with_parent"
     on_end: OnEnd = "tell"
     ttl_seconds: float | None = None
+    # Which of the plan's terms were asked for; the others are those of the parent.
+    chosen: frozenset[str] = frozenset()
+    # The turn whose agent asks for it, if one does.
+    turn: TurnId | None = None
 
 
 class Spawning:
@@ -43,6 +48,12 @@ class Spawning:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        # Of sessions whose agents were refused something: in which turn, and by which limits.
+        self._refused: dict[SessionId, tuple[TurnId, set[str]]] = {}
+
+    def forget(self, session_id: SessionId) -> None:
+        """Nothing is left of the session."""
+        self._refused.pop(session_id, None)
 
     async def spawn(
         self,
@@ -110,6 +121,7 @@ class Spawning:
         except BaseException:
             house.desk.withdraw(child_id)
             raise
+        house.register.announce(write)
         with house.tree.awaiting(inside, child_id):
             await house.register.bring_up(child_id)
         return child_id
@@ -117,9 +129,14 @@ class Spawning:
     def _admit(self, parent: Session, child_id: SessionId, order: Order) -> tuple[Plan, Errand]:
         """Take a place for it, and say what it will be; nothing in here waits."""
         house, plan = self._house, order.plan
+        terms = terms_of_child(parent.terms, plan.terms, order.chosen)
         expires_at = None
         if order.ttl_seconds is not None:
             expires_at = house.clock.now() + order.ttl_seconds
+        if order.turn is not None:
+            # What its agent may hand on is what it was given itself.
+            refuse_if_wider(parent.terms, terms, order.chosen)
+            expires_at = earlier(parent.lineage.expires_at, expires_at)
         wish = Wish(
             agent=plan.agent,
             name=plan.name,
@@ -131,7 +148,7 @@ class Spawning:
             workspace=plan.workspace,
             expires_at=expires_at,
         )
-        if plan.terms.answers_for_children and not parent.terms.answers_for_children:
+        if terms.answers_for_children and not parent.terms.answers_for_children:
             raise SpawnRefused(
                 "its parent may not answer for children itself",
                 hint="leave answers_for_children out, or give it to the parent first",
@@ -155,6 +172,7 @@ class Spawning:
             plan,
             kind="spawned",
             lineage=lineage,
+            terms=terms,
             limits=granted.limits,
             permissions=granted.permissions,
             workspace=granted.workspace,
@@ -168,6 +186,7 @@ class Spawning:
         house = self._house
         admitted = ev.ChildAdmitted(
             child=child_id,
+            turn=order.turn,
             agent=order.plan.agent,
             name=order.plan.name,
             role=order.role,
@@ -184,6 +203,14 @@ class Spawning:
             # Done by an incarnation of the parent that could not say so.
 
     def _note_refusal(self, parent_id: SessionId, order: Order, refusal: SpawnRefused) -> None:
+        if order.turn is not None:
+            # An agent that tries again and again says no more by that.
+            known = self._refused.setdefault(parent_id, (order.turn, set()))
+            if known[0] != order.turn:
+                known = self._refused[parent_id] = (order.turn, set())
+            if refusal.limit in known[1]:
+                return
+            known[1].add(refusal.limit)
         refused = ev.ChildRefused(
             agent=order.plan.agent,
             limit=refusal.limit,

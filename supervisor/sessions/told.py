@@ -32,7 +32,7 @@ def tell_of_record(house: House, record: Record) -> None:
     if record.kind in _POINTS:
         point, fields = _POINTS[record.kind]
         tell(point, **{field: body[field] for field in fields})
-    elif record.kind == "session_started":
+    elif record.kind == "agent_attached":
         row = _row(house, record)
         tell("session_start", agent=row.agent_name if row else None)
     elif record.kind == "child_started" and not body["resumed"]:
@@ -55,8 +55,7 @@ def _end_of(house: House, record: Record) -> str | None:
     """Why a conversation is over by this record, if it is."""
     match record.kind:
         case "session_archived" if record.body["archived"]:
-            row = _row(house, record)
-            return "new" if row is not None and row.stop_detail == "replaced" else "archive"
+            return "new" if record.session_id in house.tree.ending else "archive"
         case "session_cleared":
             return "reset"
         case "session_stopped" if record.body["reason"] == "ttl_expired":

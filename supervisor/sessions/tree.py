@@ -49,6 +49,9 @@ SHUTDOWN_SECONDS: Final = 5.0
 # How many incarnations of a session may end under a request before its sender hears of it.
 TRIES: Final = 5
 _RETRY_SECONDS: Final = 0.01
+# Between tries to bring a session back: the first, and the longest.
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
 _PAGE: Final = 500
 # What brings a stopped session back.
 _REVIVING: Final = (ev.InputSubmitted, ev.ResumeRequested)
@@ -77,6 +80,8 @@ class Tree:
         self._expiries: dict[SessionId, Timer] = {}
         # Sessions that are about to be replaced or deleted: nothing brings them back.
         self.ending: set[SessionId] = set()
+        # Sessions that somebody tries to bring back.
+        self._reviving: set[SessionId] = set()
         self._undertaker: Ref | None = None
         # Once set, nothing new begins; and once nobody is left, nothing is answered either.
         self.is_leaving = False
@@ -188,8 +193,34 @@ class Tree:
                 f"the actor of session {seat.id} failed too often",
                 hint="what was accepted is kept; look at the log, then try again",
             )
+            self.revive(seat.id)
         seat.vacate(error)
         self.let_go(seat)
+
+    def revive(self, session_id: SessionId) -> None:
+        """Bring a session back that could not start, or was given up, when things are better."""
+        if session_id not in self._reviving:
+            self._reviving.add(session_id)
+            self._house.workshop.start_soon(self._revive, session_id)
+
+    async def _revive(self, session_id: SessionId) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        try:
+            while not self.is_leaving:
+                await trio.sleep(pause)
+                pause = min(2.0 * pause, _LONGEST_PAUSE_SECONDS)
+                try:
+                    row = (await self.stored(session_id)).row
+                    if not row.is_at_rest or self._house.desk.is_called(session_id):
+                        await self.reach(session_id)
+                except SessionNotFound:
+                    return
+                except Exception as error:  # noqa: BLE001 - the store's trouble is not over
+                    logger.warning("session %s is still not back: %s", session_id, error)
+                else:
+                    return
+        finally:
+            self._reviving.discard(session_id)
 
     def close(self) -> None:
         """Nothing is answered any more, and nobody is left waiting."""
@@ -252,8 +283,10 @@ class Tree:
         again = False  # whether it may have been done by one who could not say so
         if idempotency is None and also is None and self._sleeps(session_id):
             # What changes nothing need not wake it: the row decides that as well as the actor.
-            step = decide((await self.stored(session_id)).row, event)
-            if self._sleeps(session_id) and not step.facts and not step.effects:
+            row = (await self.stored(session_id)).row
+            step = decide(row, event)
+            is_idle = row.is_at_rest and not step.facts and not step.effects
+            if self._sleeps(session_id) and is_idle:
                 return _value(step.reply)
         deaths = 0
         while deaths < TRIES:

@@ -146,7 +146,12 @@ class MemoryStore:
         shelf = self._shelves.pop(session_id, None)
         for position in shelf.positions if shelf is not None else ():
             self._records[position - 1] = None
-        self._kept = {place: kept for place, kept in self._kept.items() if kept[0] != session_id}
+        # Also what was kept for its own requests by those whom it made.
+        self._kept = {
+            place: kept
+            for place, kept in self._kept.items()
+            if kept[0] != session_id and place[0].partition("/")[0] != session_id
+        }
 
     async def read(self, session_id: SessionId) -> Stored | None:
         await trio.lowlevel.checkpoint()

@@ -17,7 +17,8 @@ from supervisor.core.session import Session
 class Kept:
     """An answer kept under an idempotency key: the same request gets it again.
 
-    It goes when the session goes whose write brought it. `fingerprint` tells the same request from
+    It goes when the session goes whose write brought it, or whose id `scope` is or begins with,
+    before a slash. `fingerprint` tells the same request from
     another one that came with the same key.
     """
 

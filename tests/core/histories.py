@@ -56,6 +56,7 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         ev.RequestAnswered,
         ev.AgentExited,
         ev.SilenceNoticed,
+        ev.InputPromoted,
     ),
     Phase.INTERRUPTING: (
         ev.LadderElapsed,
@@ -142,7 +143,7 @@ class Chance:
             has_company=self.maybe(),
             no_turn=self.maybe(),
             no_place=self.maybe(),
-            leaving=self.one_of(False, False, False, True),
+            leaving=self.maybe() and self.maybe(),
             has_younger=self.maybe(),
             shortage=self.one_of(None, None, SHORTAGE),
             refusal=self.one_of(None, REFUSAL),

@@ -20,7 +20,16 @@ from supervisor.core.events import Event, TurnEnded
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
-from supervisor.drivers.port import AgentKind, Child, ChildRequest, News, Stamp, TextKind, Workshop
+from supervisor.drivers.port import (
+    AgentKind,
+    Child,
+    ChildRequest,
+    News,
+    Stamp,
+    TextKind,
+    Turn,
+    Workshop,
+)
 
 E = TypeVar("E", bound=Event)
 
@@ -129,10 +138,10 @@ class StandInOffice:
     def spend(self, turn: TurnId, usage: Usage) -> None:
         """There is always something left."""
 
-    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
+    async def spawn(self, turn: Turn, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
         raise SpawnRefused("it stands alone", hint="none", limit="max_children", used=0, allowed=0)
 
-    async def descendant(self, session_id: str) -> Child:
+    async def descendant(self, turn: Turn, session_id: str) -> Child:
         raise PermissionDenied("nobody is below it", hint="none")
 
     async def load_news(self) -> None:

@@ -173,7 +173,10 @@ FITS: dict[str, Callable[[Session], bool]] = {
     "hung": lambda s: s.turn is not None and s.turn.silence == "stalled",
     "unhealthy": lambda s: s.zombie is not None,
     "restarting": lambda s: s.phase is Phase.RESTARTING,
-    "running": lambda s: s.phase in (Phase.RUNNING, Phase.INTERRUPTING),
+    "running": lambda s: (
+        s.phase in (Phase.RUNNING, Phase.INTERRUPTING)
+        or (s.phase is Phase.STOPPING and s.turn is not None)
+    ),
     "idle": lambda s: s.phase is Phase.IDLE,
     "suspended": lambda s: s.phase is Phase.SUSPENDED,
     "unknown": lambda _: True,

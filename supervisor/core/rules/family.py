@@ -28,7 +28,15 @@ def admit(draft: Draft, event: ChildAdmitted) -> None:
     """A child begins, in the same commit."""
     if refused(draft, text_problem(draft.session, event.text)):
         return
+    turn = draft.session.turn
+    is_late = event.turn is not None and (
+        turn is None or turn.id != event.turn or turn.step is not None
+    )
     slept = draft.session.phase is Phase.SUSPENDED
+    if is_late:
+        hint = "it ended or was interrupted; return from the agent's function"
+        draft.refuse(_refusal(f"turn {event.turn} is over", hint))
+        return
     if slept and draft.situation.no_place:
         refuse_child(draft, event)
         return
@@ -56,19 +64,18 @@ def _note_started(
 
 def refuse_child(draft: Draft, _: ChildAdmitted) -> None:
     """No child begins below a session that is about to end, or has no place to wake up in."""
-    draft.refuse(
-        SpawnRefused(
-            f"session {draft.session.id} is {draft.session.phase}",
-            hint="resume the parent first, or spawn from another session",
-            limit="parent",
-            used=None,
-            allowed=None,
-        )
-    )
+    hint = "resume the parent first, or spawn from another session"
+    draft.refuse(_refusal(f"session {draft.session.id} is {draft.session.phase}", hint))
+
+
+def _refusal(problem: str, hint: str) -> SpawnRefused:
+    return SpawnRefused(problem, hint=hint, limit="parent", used=None, allowed=None)
 
 
 def note_refusal(draft: Draft, event: ChildRefused) -> None:
     """A child was not admitted, which its parent's records should say."""
+    if draft.session.archived:
+        return  # read-only
     draft.note(
         "spawn_refused",
         agent=event.agent,
@@ -103,8 +110,11 @@ def take_news(draft: Draft, event: NewsTaken) -> None:
 
 def look_around(draft: Draft, event: FamilyChanged) -> None:
     """Hear of children; go on with whatever could not go on before."""
+    if draft.session.archived:
+        return  # read-only
     wakes = [news for news in event.news if _note_news(draft, news)]
-    if wakes and draft.situation.shortage is None:
+    # Nobody is woken by what an interrupt of the whole tree has ended.
+    if wakes and draft.situation.shortage is None and not draft.situation.closed:
         _tell_agent(draft, event, wakes)
     session = draft.session
     if session.phase is Phase.STOPPING:

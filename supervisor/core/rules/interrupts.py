@@ -103,6 +103,7 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
             event.replace_with,
             when_busy="interrupt",
             source="user",
+            expires_at=event.replacement_expires_at,
             replacement=True,
         )
 

@@ -78,6 +78,7 @@ class Member:
         "descendants",
         "expires_at",
         "id",
+        "is_cut_short",
         "is_ending",
         "is_in_line",
         "is_stopping",
@@ -140,6 +141,8 @@ class Member:
         # Invariant: what it has spent itself, and what it and all that ever were below it have.
         self.own = Spending()
         self.spent = Spending()
+        # Whether those who run on a budget of it that is spent were told.
+        self.is_cut_short = False
         # Turns that run in it or below it, and the sum of the instants at which they began.
         self.running = 0
         self.began_sum = 0.0
@@ -332,6 +335,13 @@ class Ledger:
         self._stand(member, "admitted")
         self.turns[session_id] = Run(None, 0.0)
         return member
+
+    def begun(self, session_id: SessionId) -> None:
+        """The child is written: from now on it comes after all that were written before it."""
+        member = self._members.get(session_id)
+        siblings = member.parent.children if member is not None and member.parent else None
+        if siblings is not None and session_id in siblings:
+            siblings[session_id] = siblings.pop(session_id)
 
     def withdraw(self, session_id: SessionId) -> None:
         """The child that was admitted never began."""

@@ -40,6 +40,8 @@ class Situation:
     # Whether all places are taken: for one more running turn, for one more child of its parent.
     no_turn: bool = False
     no_place: bool = False
+    # Somebody is interrupting the whole tree that it stands in.
+    closed: bool = False
     # The supervisor is about to leave: nothing begins, what waits is kept.
     leaving: bool = False
     # Whether a sibling that was started later is still to be stopped before it.

@@ -212,6 +212,8 @@ class SessionActor(Actor):
             self.session = step.session
             self.seat.adopt(step.session)
             self.log.committed(last)
+            if type(event) is ev.ChildAdmitted:
+                desk.begun(event.child)
             desk.settle(step.session)
         elif self.seat.session is None:
             self.seat.adopt(step.session)
@@ -340,8 +342,13 @@ class SessionActor(Actor):
             case do.CloseAgent():
                 self._close_agent()
             case do.OfferSteering():
-                self._to_agent(lambda driver: driver.offer_steering(effect))
+                if self._preparation is not None:
+                    self._preparation.offer(effect)
+                else:
+                    self._to_agent(lambda driver: driver.offer_steering(effect))
             case do.WithdrawSteering(turn, input_id):
+                if self._preparation is not None:
+                    self._preparation.withdraw(input_id)
                 self._to_agent(lambda driver: driver.withdraw_steering(turn, input_id))
             case do.CancelTurn(turn, step):
                 if self._preparation is not None:
@@ -379,9 +386,11 @@ class SessionActor(Actor):
         self._house.workshop.start_soon(self._prepare, preparation)
 
     async def _prepare(self, preparation: Preparation) -> None:
-        await preparation.run(self._house.gates)
-        if self._preparation is preparation:
-            self._preparation = None
+        try:
+            await preparation.run(self._house.gates)
+        finally:
+            if self._preparation is preparation:
+                self._preparation = None
 
     def _to_agent(self, order: Callable[[Driver], None]) -> None:
         if self._driver is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.ids import SessionId
 from supervisor.core.liveness import Look, look_at, stall_limit
 from supervisor.core.session import Silence
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
     from .seat import Seat
+
+
+# How much longer than those it waits for a session may be silent, for each step between them: the
+# deepest is dealt with first, and all of it stays within what is promised.
+MARGIN: Final = 0.015
+MOST_MARGIN: Final = 0.09
 
 
 @attrs.frozen
@@ -63,26 +70,37 @@ def seconds_until_next_look(house: House, seat: Seat) -> float | None:
 def _look(house: House, seat: Seat) -> Look | None:
     if seat.session is None:
         return None
-    patience = max(
-        (_patience_with(house, one, {seat.id}) for one in seat.awaits or ()), default=0.0
-    )
+    patience = 0.0
+    for other, distance in _awaited(house, seat):
+        session = other.session
+        if session is not None and session.turn is not None:
+            # Whoever is waited for is looked at first, and what is done about it is progress here.
+            limit = stall_limit(session.terms, session.turn)
+            patience = max(patience, limit * (1.0 + min(MARGIN * distance, MOST_MARGIN)))
     return look_at(seat.session, silent_seconds(house, seat), patience=patience)
 
 
-def _patience_with(house: House, session_id: SessionId, seen: set[SessionId]) -> float:
-    """How long somebody who is waited for, or whom that one waits for, may be silent."""
-    seat = house.tree.find_seat(session_id)
-    if session_id in seen or seat is None or seat.session is None or seat.session.turn is None:
-        return 0.0
-    seen.add(session_id)
-    own = stall_limit(seat.session.terms, seat.session.turn)
-    return max((own, *(_patience_with(house, one, seen) for one in seat.awaits or ())))
+def _awaited(house: House, seat: Seat) -> Iterator[tuple[Seat, int]]:
+    """All whom the session waits for, and whom those wait for, with how far away they are.
+
+    Each once, however they are tied.
+    """
+    seen = {seat.id}
+    waiting = [(session_id, 1) for session_id in seat.awaits or ()]
+    for session_id, distance in waiting:  # it grows meanwhile
+        other = house.tree.find_seat(session_id)
+        if session_id not in seen and other is not None:
+            seen.add(session_id)
+            waiting += [(further, distance + 1) for further in other.awaits or ()]
+            yield other, distance
 
 
 def silent_seconds(house: House, seat: Seat) -> float:
     """For how long nothing has come of its turn, nor of anyone it waits for."""
     now = trio.current_time()
-    since = _progress_of(house, seat, now, set())
+    since = _progress_of(seat, now)
+    for other, _ in _awaited(house, seat):
+        since = max(since, _progress_of(other, now))
     return max(0.0, now - max(since, house.pulse.look(now)))
 
 
@@ -92,23 +110,12 @@ def own_silent_seconds(seat: Seat) -> float:
     return 0.0 if output is None else trio.current_time() - output.progress
 
 
-def _progress_of(house: House, seat: Seat, now: float, seen: set[SessionId]) -> float:
-    """When anything last came of its turn, or of those whom it waits for.
-
-    Waiting for a person is no silence, so that counts as now.
-    """
-    seen.add(seat.id)
+def _progress_of(seat: Seat, now: float) -> float:
+    """When anything last came of its turn; to wait for a person is no silence, so that is now."""
     session = seat.session
     if session is None or session.turn is None or seat.log is None or seat.log.output is None:
-        return -float("inf")
-    if session.turn.requests:
-        return now
-    since = seat.log.output.progress
-    for awaited in seat.awaits or ():
-        other = house.tree.find_seat(awaited)
-        if other is not None and awaited not in seen:
-            since = max(since, _progress_of(house, other, now, seen))
-    return since
+        return -math.inf
+    return now if session.turn.requests else seat.log.output.progress
 
 
 def evidence_of(seat: Seat) -> Evidence:

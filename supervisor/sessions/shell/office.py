@@ -16,7 +16,7 @@ from supervisor.core.errors import BudgetSpent, PermissionDenied, shown
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
-from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind
+from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind, Turn
 
 from .below import answer_below, news_of, requests_below
 from .past import Past
@@ -169,12 +169,12 @@ class Office:
             )
         desk.report(self.session_id, turn, usage)
 
-    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401 - see port
+    async def spawn(self, turn: Turn, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
         house = self._actor.seat.house
-        parent = house.handle(self.session_id, caller=self.session_id)
-        return house.child((await parent.spawn(agent, text, **options)).id, of=self.session_id)
+        parent = house.handle(self.session_id, caller=self.session_id, turn=turn.id)
+        return house.child((await parent.spawn(agent, text, **options)).id, self.session_id, turn)
 
-    async def descendant(self, session_id: str) -> Child:
+    async def descendant(self, turn: Turn, session_id: str) -> Child:
         await trio.lowlevel.checkpoint()
         house = self._actor.seat.house
         if not house.desk.is_below(session_id, self.session_id):
@@ -182,7 +182,7 @@ class Office:
                 f"{shown(session_id)} is not below session {self.session_id}",
                 hint="an agent may only reach sessions that it, or one below it, has spawned",
             )
-        return house.child(SessionId(session_id), of=self.session_id)
+        return house.child(SessionId(session_id), self.session_id, turn)
 
     async def load_news(self) -> None:
         await self._actor.seat.load_news()

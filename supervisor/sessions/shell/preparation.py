@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from supervisor.core.effects import StartTurn
+from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.events import TurnEnded
+from supervisor.core.ids import InputId
 from supervisor.core.session import Outcome, Session
 from supervisor.drivers.port import Driver
 from supervisor.sessions.hooks import Denied
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class Preparation:
     """Runs apart from the session's actor; gives the turn to the agent, or says how it ended."""
 
-    __slots__ = ("_driver", "_is_cancelled", "_office", "_order", "_scope", "_session")
+    __slots__ = ("_driver", "_is_cancelled", "_offers", "_office", "_order", "_scope", "_session")
 
     def __init__(self, session: Session, order: StartTurn, office: Office, driver: Driver) -> None:
         self._session = session
@@ -30,6 +31,16 @@ class Preparation:
         self._driver = driver
         self._scope = trio.CancelScope()
         self._is_cancelled = False
+        # Guidance that came meanwhile.
+        self._offers: list[OfferSteering] = []
+
+    def offer(self, offer: OfferSteering) -> None:
+        """Have this for the turn when it begins."""
+        self._offers.append(offer)
+
+    def withdraw(self, input_id: InputId) -> None:
+        """Not any more."""
+        self._offers = [offer for offer in self._offers if offer.input != input_id]
 
     def cancel(self) -> None:
         """The turn was interrupted before its agent got it."""
@@ -49,6 +60,8 @@ class Preparation:
             self._report("interrupted", None)
         elif not self._office.is_closed:
             self._driver.start_turn(order)
+            for offer in self._offers:
+                self._driver.offer_steering(offer)
 
     def _report(self, outcome: Outcome, error: str | None) -> None:
         self._office.report_surely(

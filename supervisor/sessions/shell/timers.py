@@ -7,11 +7,14 @@ once: setting it again only changes when it is due, and the heap is told when it
 from __future__ import annotations
 
 import heapq
+import logging
 import math
 from collections.abc import Callable
 from itertools import count
 
 import trio
+
+logger = logging.getLogger("supervisor")
 
 # So many that were dropped may lie in the heap until they are due.
 _FEW = 1_000
@@ -108,4 +111,8 @@ class Timers:
         for timer in due:
             if timer.due <= now and timer.scheduled == math.inf:
                 timer.due = math.inf
-                timer.ring()
+                try:
+                    timer.ring()
+                except Exception:
+                    # Ours, and one session's: it must not be the end of all the others.
+                    logger.exception("timer %s failed", timer.name)

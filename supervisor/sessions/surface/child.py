@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
 from supervisor.core.step import InterruptReport, Receipt
+from supervisor.drivers.port import Turn
 from supervisor.sessions.shell.results import TurnResult
 
 from .handle import Session
@@ -14,12 +15,22 @@ from .shapes import Scope
 
 
 class Child:
-    """A session below the agent's own; see `Session` for what the methods do."""
+    """A session below the agent's own; see `Session` for what the methods do.
 
-    __slots__ = ("_session",)
+    Good for the turn that it was given in: after that every method raises `TurnOver`, and the next
+    turn finds it by `turn.descendant(id)`.
+    """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    __slots__ = ("_handle", "_turn")
+
+    def __init__(self, handle: Session, turn: Turn) -> None:
+        self._handle = handle
+        self._turn = turn
+
+    @property
+    def _session(self) -> Session:
+        self._turn.refuse_if_over()
+        return self._handle
 
     def __repr__(self) -> str:
         return f"<Child {self.id}>"
@@ -27,7 +38,7 @@ class Child:
     @property
     def id(self) -> SessionId:
         """Which it is."""
-        return self._session.id
+        return self._handle.id
 
     async def wait(self) -> TurnResult:
         """The result of the text that it was spawned with."""

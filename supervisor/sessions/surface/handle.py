@@ -27,8 +27,8 @@ from supervisor.sessions.shell.results import TurnResult
 from .checks import checked_custom, checked_tags, exact, known_word, some_text
 from .forking import fork
 from .interrupts import interrupt
-from .plans import make_order
-from .sending import idempotency_of, make_input, make_steering, send
+from .plans import changed_limits, make_order
+from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
 from .shapes import Input, Options, Scope, TurnRecords
 from .waiting import wait_for_result, waiting_for
 from .why import Why, why
@@ -43,14 +43,20 @@ class Session:
     Every method raises `SessionNotFound` if there is no such session.
     """
 
-    __slots__ = ("_caller", "_house", "id")
+    __slots__ = ("_caller", "_house", "_turn", "id")
 
     def __init__(
-        self, house: House, session_id: SessionId, *, caller: SessionId | None = None
+        self,
+        house: House,
+        session_id: SessionId,
+        *,
+        caller: SessionId | None = None,
+        turn: TurnId | None = None,
     ) -> None:
         self._house = house
-        # The session whose agent holds this handle, if it was given to one by its turn.
+        # The session whose agent holds this handle, and the turn that it got it in, if one does.
         self._caller = caller
+        self._turn = turn
         self.id = session_id
 
     def __repr__(self) -> str:
@@ -161,6 +167,8 @@ class Session:
 
     async def edit_input(self, input_id: str, text: str) -> None:
         """Another text for an input that still waits in the queue."""
+        edited, source = InputId(input_id), self._source()
+        await show_to_hooks(self._house, self.id, edited, text, when_busy="queue", source=source)
         await self._ask(ev.InputEdited(input=InputId(input_id), text=exact(text), **self._stamp()))
 
     async def move_input(self, input_id: str, position: int) -> None:
@@ -207,6 +215,7 @@ class Session:
             lifetime=lifetime,
             on_end=on_end,
             ttl_seconds=ttl_seconds,
+            turn=self._turn,
             options=options,
         )
         repeatable = idempotency_of(idempotency_key, order)
@@ -250,7 +259,13 @@ class Session:
         the bottom up, each level at once. No session is stopped by it.
         """
         return await interrupt(
-            self._house, self.id, scope, reason=reason, replace_with=replace_with, queued=queued
+            self._house,
+            self.id,
+            scope,
+            reason=reason,
+            replace_with=replace_with,
+            queued=queued,
+            source=self._source(),
         )
 
     # The session as a whole -----------------------------------------------------------------
@@ -312,13 +327,21 @@ class Session:
         title: str | None = None,
         tags: Sequence[str] | None = None,
         custom: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
     ) -> None:
-        """Change what is given, and leave what is None."""
+        """Change what is given, and leave what is None.
+
+        Limits replace those it has, all of them; a mapping such as `{"tokens": 5000}` changes only
+        what it names.
+        """
         if title is not None:
             title = some_text("title", title)
-        if limits is not None and not isinstance(limits, Limits):
-            raise ConfigError(f"limits is {shown(limits)}", hint="give supervisor.Limits(...)")
+        if isinstance(limits, Mapping) and limits:
+            limits = changed_limits((await self.info()).limits, limits)
+        elif limits is not None and not isinstance(limits, Limits):
+            raise ConfigError(
+                f"limits is {shown(limits)}", hint="give supervisor.Limits(...), or a mapping"
+            )
         await self._ask(
             ev.DetailsChanged(
                 title=title,

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.errors import ConfigError, SessionNotActive, SessionNotFound, shown
+from supervisor.core.errors import (
+    ConfigError,
+    InputRefused,
+    SessionNotActive,
+    SessionNotFound,
+    SupervisorError,
+    shown,
+)
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
-from supervisor.core.session import LadderStep
+from supervisor.core.rules.door import queue_problem, text_problem
+from supervisor.core.session import LadderStep, Phase, Source
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, UnderWay
 
 from .checks import exact, known_word, some_text
+from .sending import show_to_hooks
 from .shapes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
@@ -31,6 +39,7 @@ async def interrupt(
     reason: str | None,
     replace_with: str | None,
     queued: Literal["keep", "cancel"],
+    source: Source = "user",
 ) -> InterruptReport:
     """See `Session.interrupt`."""
     name = _scope_name(scope)
@@ -43,11 +52,23 @@ async def interrupt(
             hint="interrupt the turn, or send() the text",
         )
     began = trio.current_time()
+    replacement = None if replace_with is None else InputId(house.ids.new("in"))
+    expires_at: float | None = None
+    if replacement is not None and replace_with is not None:
+        expires_at = await show_to_hooks(
+            house,
+            session_id,
+            replacement,
+            exact(replace_with),
+            when_busy="interrupt",
+            source=source,
+        )
     event = ev.InterruptRequested(
         turn=TurnId(exact(scope.id)) if isinstance(scope, TurnScope) else None,
         call=CallId(exact(scope.id)) if isinstance(scope, ToolCall) else None,
         reason=reason,
-        replacement=InputId(house.ids.new("in")) if replace_with is not None else None,
+        replacement=replacement,
+        replacement_expires_at=expires_at,
         replace_with=None if replace_with is None else exact(replace_with),
         queued=queued,
         **house.stamp(),
@@ -76,17 +97,15 @@ async def _interrupt_tree(
     house: House, session_id: SessionId, event: ev.InterruptRequested
 ) -> InterruptReport:
     """Level by level from the bottom, each level at once; nobody has children meanwhile."""
+    row = await house.tree.row(session_id)
+    _refuse_replacement(row, event)  # before anybody below is touched
+    top = house.desk.ledger.enter(row)
+    below = attrs.evolve(event, replacement=None, replace_with=None)
     reports: list[InterruptReport] = []
 
-    async def interrupt_member(member_id: SessionId, *, is_top: bool) -> None:
-        asked = event if is_top else attrs.evolve(event, replacement=None, replace_with=None)
-        asked = attrs.evolve(asked, **house.stamp())
-        with contextlib.suppress(SessionNotFound, SessionNotActive):  # deleted, or about to be
-            reports.append(await _interrupt_one(house, member_id, asked, "tree"))
+    async def interrupt_member(member_id: SessionId) -> None:
+        reports.append(await _interrupt_below(house, member_id, below))
 
-    top = house.desk.ledger.find(session_id)
-    if top is None:
-        return await _interrupt_one(house, session_id, event, "tree")
     with house.desk.closed_to_spawns(top):
         levels: dict[int, list[SessionId]] = {}
         for member in top.below():
@@ -94,12 +113,47 @@ async def _interrupt_tree(
         for depth in sorted(levels, reverse=True):
             async with trio.open_nursery() as nursery:
                 for member_id in levels[depth]:
-                    if house.desk.runs(member_id):
-                        nursery.start_soon(
-                            functools.partial(interrupt_member, member_id, is_top=False)
-                        )
+                    nursery.start_soon(interrupt_member, member_id)
         reports.append(await _interrupt_one(house, session_id, event, "tree"))
     return _together(reports)
+
+
+async def _interrupt_below(
+    house: House, session_id: SessionId, event: ev.InterruptRequested
+) -> InterruptReport:
+    """Interrupt one of many: what goes wrong with it is reported, and hinders nobody else."""
+    event = attrs.evolve(event, **house.stamp())
+    try:
+        row = await house.tree.row(session_id)
+        if row.phase in (Phase.STARTING, Phase.RESTARTING) and row.inputs:
+            # What it is to do begins as soon as its agent is up.
+            with trio.move_on_after(row.terms.ladder.total_seconds):
+                row = await house.tree.wait_until(session_id, _is_up)
+        if event.queued == "cancel" and row.turn is None:
+            for waiting in row.inputs:
+                with contextlib.suppress(InputRefused):
+                    withdrawn = ev.InputWithdrawn(input=waiting.id, **house.stamp())
+                    await house.tree.ask(session_id, withdrawn, urgent=True)
+        if row.turn is None:
+            return InterruptReport("tree")
+        return await _interrupt_one(house, session_id, event, "tree")
+    except (SessionNotFound, SessionNotActive):
+        return InterruptReport("tree")  # deleted, or over
+    except SupervisorError:
+        return InterruptReport("tree", matched=1, unreachable=1)
+
+
+def _is_up(session: Row) -> bool:
+    return session.phase not in (Phase.STARTING, Phase.RESTARTING)
+
+
+def _refuse_replacement(row: Row, event: ev.InterruptRequested) -> None:
+    """Raise if what is to replace the turn at the top could not be accepted."""
+    if event.replace_with is not None and row.turn is not None:
+        full = queue_problem(row) if event.queued == "keep" else None
+        problem = text_problem(row, event.replace_with) or full
+        if problem is not None:
+            raise problem
 
 
 def _together(reports: list[InterruptReport]) -> InterruptReport:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
 from supervisor.core.creation import Plan
 from supervisor.core.errors import ConfigError, shown
-from supervisor.core.ids import SessionKey
+from supervisor.core.ids import SessionKey, TurnId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Lifetime, OnEnd, Terms
@@ -74,6 +74,7 @@ def make_order(
     lifetime: Lifetime,
     on_end: OnEnd,
     ttl_seconds: float | None,
+    turn: TurnId | None,
     options: Options,
 ) -> Order:
     """The order of a child; raises `ConfigError` or `InputRefused` for what cannot be meant."""
@@ -90,7 +91,21 @@ def make_order(
         lifetime=known_word("lifetime", lifetime, Lifetime),
         on_end=known_word("on_end", on_end, OnEnd),
         ttl_seconds=None if ttl_seconds is None else positive_seconds(ttl_seconds),
+        chosen=frozenset(name for name in _TERMS if options.get(name) is not None),
+        turn=turn,
     )
+
+
+_TERMS: Final = frozenset(field.name for field in attrs.fields(Terms))
+
+
+def changed_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
+    """The limits with some of them changed; raises `ConfigError`."""
+    unknown = changes.keys() - {field.name for field in attrs.fields(Limits)}
+    if unknown:
+        names = ", ".join(field.name for field in attrs.fields(Limits))
+        raise ConfigError(f"limits has no {shown(min(map(str, unknown)))}", hint=f"it has: {names}")
+    return attrs.evolve(limits, **changes)
 
 
 def _terms(house: House, given: Mapping[str, Any]) -> Terms:

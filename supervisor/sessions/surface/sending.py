@@ -82,7 +82,10 @@ async def send(
         said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
     idempotency = idempotency_of(key, said)
     if house.gates.asks_before_input():
-        event = await _asked(house, session_id, event)
+        # What was accepted before is answered from the record, whatever hooks say today.
+        known = key is not None and await house.store.kept(session_id, key) is not None
+        if not known:
+            event = await _asked(house, session_id, event)
     receipt = await house.tree.ask(session_id, event, idempotency=idempotency)
     assert isinstance(receipt, Receipt)
     return receipt
@@ -92,11 +95,32 @@ async def _asked(
     house: House, session_id: SessionId, event: ev.InputSubmitted | ev.SteeringSubmitted
 ) -> ev.InputSubmitted | ev.SteeringSubmitted:
     """The input as hooks would have it; raises what they refuse."""
-    row = await house.tree.row(session_id)
+    await house.tree.row(session_id)  # what is not there is not asked about
     expires_at = await house.gates.submitting(session_id, event)
     if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
-        await house.gates.resuming(row)
+        await house.gates.resuming(await house.tree.row(session_id))
     return attrs.evolve(event, expires_at=expires_at)
+
+
+async def show_to_hooks(
+    house: House,
+    session_id: SessionId,
+    input_id: InputId,
+    text: str,
+    *,
+    when_busy: WhenBusy,
+    source: Source,
+) -> float | None:
+    """Have hooks see a text that comes in by another way than `send`; raises `InputRefused`.
+
+    Gives when it is to expire, which a hook may say.
+    """
+    if not house.gates.asks_before_input():
+        return None
+    event = ev.InputSubmitted(
+        input=input_id, text=exact(text), when_busy=when_busy, source=source, **house.stamp()
+    )
+    return await house.gates.submitting(session_id, event)
 
 
 def idempotency_of(key: str | None, request: object) -> Idempotency | None:

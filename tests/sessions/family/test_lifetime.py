@@ -121,9 +121,9 @@ async def test_what_waits_in_a_child_that_ends_with_its_parent_is_cancelled(
 
 
 async def test_a_parent_that_stops_after_its_turn_keeps_its_children_so_long(
-    session: Session, scene: Scene, nursery: trio.Nursery
+    sup: Supervisor, session: Session, scene: Scene, nursery: trio.Nursery
 ) -> None:
-    child = await scene.do(scene.turn.spawn("kid", "x"))
+    child = sup.session((await scene.do(scene.turn.spawn("kid", "x"))).id)
     nursery.start_soon(partial(session.stop, when="after_turn"))
     await trio.sleep(100.0)
     during = (await child.info()).phase
@@ -222,7 +222,7 @@ async def test_a_childs_crash_changes_nothing_for_its_parent_and_siblings(
 
 
 async def test_interrupting_a_parent_leaves_its_children_alone(
-    session: Session, scene: Scene, kid: Player
+    sup: Supervisor, session: Session, scene: Scene, kid: Player
 ) -> None:
     child = await scene.do(scene.turn.spawn("kid", "x"))
     scene.begin(child.wait())
@@ -231,7 +231,7 @@ async def test_interrupting_a_parent_leaves_its_children_alone(
 
     assert report.stopped == 1
     assert not at_work.over.is_set()
-    assert (await child.info()).phase == "running"
+    assert (await sup.session(child.id).info()).phase == "running"
 
 
 async def test_an_idle_parent_is_not_suspended_while_a_child_is_up(

@@ -143,7 +143,8 @@ async def test_a_parent_that_waits_is_not_interrupted_for_a_child_that_is(
     parent = await sup.create("player", on_stall="interrupt", stalled_after_seconds=400.0)
     await parent.send("x")
     scene = await player.next_scene()
-    child = await scene.do(scene.turn.spawn("kid", "x", on_stall="interrupt"))
+    patience = {"stalled_after_seconds": STALLED}
+    child = await scene.do(scene.turn.spawn("kid", "x", on_stall="interrupt", **patience))
     deed = scene.begin(child.wait())
     await kid.next_scene()
 

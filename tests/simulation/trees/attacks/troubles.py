@@ -26,8 +26,9 @@ async def trouble_a_tree() -> None:
             nursery.start_soon(make_trouble, trees, claimed)
         trees.stage.store.troubles.clear()
         # Whoever claimed them has gone; somebody wants something of them, and claims them back.
-        await trio.sleep(LONG_SECONDS)
-        for session in claimed:
+        for session in [*claimed, *claimed]:
+            await trio.sleep(LONG_SECONDS)
+            await trees.stage.try_to(session.append("user", "are you there?"))
             await trees.stage.try_to(trees.sup._house.tree.reach(session.id))
         await trees.come_to_rest()
 
