@@ -1,12 +1,11 @@
-"""Notices that the whole process stood still, so that nobody is blamed for what did not run.
+"""A clock that stands still when the whole process does: nobody is blamed for what did not run.
 
 The machine slept, somebody stopped us with a signal or a debugger, or an agent kept the loop to
-itself: time went by in which nobody could make progress.
+itself: time went by in which nobody could make progress. Silence is measured without it.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import trio
@@ -18,18 +17,15 @@ GAP_SECONDS: Final = 1.5
 
 
 class Pulse:
-    """Beats twice a second; where a few beats are missing, that is a gap.
-
-    Short, because the silence that is allowed may be short too. A loop that is merely late now and
-    then gives everybody a little more time by that, and takes nobody's.
+    """Beats twice a second; where a few beats are missing, nothing ran.
 
     Only where time is real: a virtual clock jumps as far as it likes, and nothing stood still.
     """
 
     def __init__(self) -> None:
         self._last: float | None = None
-        # Silence before this instant counts for nothing.
-        self.floor = -math.inf
+        # Invariant: the sum of all gaps so far; it only grows.
+        self.lost_seconds = 0.0
 
     async def run(self) -> None:
         """Beat, for ever; runs until cancelled."""
@@ -40,13 +36,14 @@ class Pulse:
             await trio.sleep(BEAT_SECONDS)
 
     def beat(self, now: float) -> None:
-        """It is `now`: if that is long after the last beat, everybody's silence begins anew."""
+        """It is `now`; if that is long after the last beat, nobody could do anything meanwhile."""
         if self._last is not None and now - self._last > GAP_SECONDS:
-            self.floor = now
+            self.lost_seconds += now - self._last
         self._last = now
 
-    def look(self, now: float) -> float:
-        """The instant before which silence counts for nothing, as of now."""
-        if self._last is not None:
+    def running_time(self) -> float:
+        """For how long anything could run, since some instant; only differences mean something."""
+        now = trio.current_time()
+        if self._last is not None:  # whoever looks first after a gap sees it
             self.beat(now)
-        return self.floor
+        return now - self.lost_seconds

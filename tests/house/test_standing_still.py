@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from supervisor.sessions.pulse import GAP_SECONDS
 
 # Longer than what counts as standing still, and far longer than anyone may be silent.
-STOPPED_SECONDS = GAP_SECONDS + 1.0
+STOPPED_SECONDS = GAP_SECONDS + 3.0
 LIMIT_SECONDS = 2.0
 
 PROGRAM = """

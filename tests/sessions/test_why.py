@@ -264,7 +264,6 @@ async def test_a_session_that_stops_waits_for_the_end_of_its_agent(
     Understudies.close(slow)
 
 
-@pytest.mark.xfail(strict=True, reason="W1")
 async def test_a_session_that_stops_in_its_turn_waits_for_the_end_of_it(
     deaf_session: Session, deaf_scene: Scene, nursery: trio.Nursery
 ) -> None:
@@ -299,7 +298,6 @@ async def test_nobody_knows_why_an_unknown_session_waits(sup: Supervisor) -> Non
         await sup.session("s_nobody").why()
 
 
-@pytest.mark.xfail(strict=True, reason="W2")
 async def test_a_turn_whose_hooks_are_asked_says_so(sup: Supervisor, session: Session) -> None:
     async def hang(_: object) -> None:
         await trio.sleep_forever()
@@ -326,7 +324,6 @@ async def test_a_wait_counts_from_the_last_progress(session: Session, scene: Sce
     assert waits.since == pytest.approx(info.created_at + 50.0, abs=0.3)
 
 
-@pytest.mark.xfail(strict=True, reason="W3")
 async def test_a_look_at_an_idle_session_does_not_count_from_a_change_of_its_title(
     sup: Supervisor, session: Session
 ) -> None:

@@ -10,10 +10,21 @@ import attrs
 from supervisor.core.errors import SpawnRefused
 from supervisor.core.session import Terms
 
-# What an agent may choose for its child by itself; all else is a person's to give.
-_FOR_AGENTS: Final = frozenset(
-    {"turn_deadline_seconds", "suspend_after_seconds", "on_stall", "answers_for_children"}
+# What an agent may lower for its child, never raise; None is no limit.
+_LOWER: Final = frozenset(
+    {
+        "queue_cap",
+        "max_text_bytes",
+        "max_turn_bytes",
+        "permission_timeout_seconds",
+        "quiet_after_seconds",
+        "stalled_after_seconds",
+        "tool_stalled_after_seconds",
+        "turn_deadline_seconds",
+    }
 )
+# What it may choose as it likes; whether it may hand on its right to answer is checked apart.
+_FREE: Final = frozenset({"suspend_after_seconds", "answers_for_children"})
 # From the policy that does least about a stall to the one that does most.
 _POLICIES: Final = ("notify", "interrupt", "restart", "stop")
 
@@ -30,23 +41,26 @@ def terms_of_child(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> Te
 
 def refuse_if_wider(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> None:
     """Raise `SpawnRefused` if an agent would give its child more than it has itself."""
-    others = sorted(chosen - _FOR_AGENTS)
-    wider = [name for name in others if getattr(asked, name) != getattr(parents, name)]
-    if _POLICIES.index(asked.on_stall) < _POLICIES.index(parents.on_stall):
-        wider.append("on_stall")
-    if earlier(parents.turn_deadline_seconds, asked.turn_deadline_seconds) != (
-        asked.turn_deadline_seconds
-    ):
-        wider.append("turn_deadline_seconds")
+    wider = [name for name in sorted(chosen - _FREE) if _is_wider(name, parents, asked)]
     if wider:
         raise SpawnRefused(
             f"an agent may not choose {', '.join(wider)} for its child as it likes",
-            hint="leave it out: a child has what its parent has; a shorter deadline and a stricter"
-            " policy for stalls may be given",
+            hint="leave it out, or give less: a child has what its parent has",
             limit="permissions",
             used=None,
             allowed=None,
         )
+
+
+def _is_wider(name: str, parents: Terms, asked: Terms) -> bool:
+    had, wanted = getattr(parents, name), getattr(asked, name)
+    if name in _LOWER:
+        return bool(earlier(had, wanted) != wanted)
+    if name == "on_stall":
+        return _POLICIES.index(wanted) < _POLICIES.index(had)
+    if name == "restart" and wanted.policy == "never":
+        return False
+    return bool(had != wanted)
 
 
 def earlier(one: float | None, other: float | None) -> float | None:

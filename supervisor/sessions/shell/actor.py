@@ -108,6 +108,8 @@ class SessionActor(Actor):
         self.log = Log(self.seat, stored.last_seq)
         await self._publish_what_is_left(stored.last_seq)
         self.seat.log = self.log
+        if self.seat.session is None:
+            self.seat.session = stored.row  # so that it is known what the claim changes
         if self._house.tree.is_leaving:
             # Said first: what it would begin now could not end.
             await self._take(ev.LeaveRequested(**self._house.stamp()))
@@ -383,6 +385,7 @@ class SessionActor(Actor):
             return
         preparation = Preparation(self.session, order, self._office, self._driver)
         self._preparation = preparation
+        self.seat.asks_hooks = True
         self._house.workshop.start_soon(self._prepare, preparation)
 
     async def _prepare(self, preparation: Preparation) -> None:
@@ -391,6 +394,7 @@ class SessionActor(Actor):
         finally:
             if self._preparation is preparation:
                 self._preparation = None
+                self.seat.asks_hooks = False
 
     def _to_agent(self, order: Callable[[Driver], None]) -> None:
         if self._driver is not None:

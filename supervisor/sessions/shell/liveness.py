@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import attrs
-import trio
 
 from supervisor.core import events as ev
 from supervisor.core.liveness import Look, look_at, stall_limit
@@ -97,17 +96,17 @@ def _awaited(house: House, seat: Seat) -> Iterator[tuple[Seat, int]]:
 
 def silent_seconds(house: House, seat: Seat) -> float:
     """For how long nothing has come of its turn, nor of anyone it waits for."""
-    now = trio.current_time()
+    now = house.pulse.running_time()
     since = _progress_of(seat, now)
     for other, _ in _awaited(house, seat):
         since = max(since, _progress_of(other, now))
-    return max(0.0, now - max(since, house.pulse.look(now)))
+    return 0.0 if since == -math.inf else now - since
 
 
 def own_silent_seconds(seat: Seat) -> float:
     """For how long nothing has come of its own turn, whatever others do."""
     output = seat.log.output if seat.log is not None else None
-    return 0.0 if output is None else trio.current_time() - output.progress
+    return 0.0 if output is None else seat.house.pulse.running_time() - output.progress
 
 
 def _progress_of(seat: Seat, now: float) -> float:
@@ -118,11 +117,15 @@ def _progress_of(seat: Seat, now: float) -> float:
     return now if session.turn.requests else seat.log.output.progress
 
 
-def evidence_of(seat: Seat) -> Evidence:
+def evidence_of(seat: Seat) -> Evidence:  # noqa: PLR0911 - one for each thing to wait for
     """What the session's turn waits for, as far as anyone knows."""
     turn = seat.session.turn if seat.session is not None else None
     if turn is None:
         return Evidence("input")
+    if turn.step is not None:
+        return Evidence("end", f"of the turn, asked for by {turn.step}")
+    if seat.asks_hooks:
+        return Evidence("hook")
     if turn.requests:
         return Evidence("person", turn.requests[0].question)
     if seat.awaits:

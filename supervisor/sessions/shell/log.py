@@ -75,7 +75,7 @@ class Output:
         "turn",
     )
 
-    def __init__(self, turn: TurnId, max_bytes: int) -> None:
+    def __init__(self, turn: TurnId, max_bytes: int, now: float) -> None:
         self.turn = turn
         self.max_bytes = max_bytes
         self.bytes = 0
@@ -86,8 +86,9 @@ class Output:
         self.merged: list[str] = []
         # The kind of the text before, if nothing has come between; more of it continues that.
         self.last_kind: StreamedKind | None = None
-        # When anything came of the turn, and whether it was said since that nothing does.
-        self.progress = trio.current_time()
+        # When anything came of the turn, by the pulse, and whether it was said since that nothing
+        # does.
+        self.progress = now
         self.is_silent = False
 
 
@@ -165,7 +166,7 @@ class Log:
 
     def begin_turn(self, turn: TurnId, *, max_bytes: int) -> None:
         """Output is this turn's from now on."""
-        self._output = Output(turn, max_bytes)
+        self._output = Output(turn, max_bytes, self._seat.house.pulse.running_time())
 
     @property
     def output(self) -> Output | None:
@@ -177,7 +178,7 @@ class Log:
         output = self._output
         if output is None:
             return False
-        output.progress = trio.current_time()
+        output.progress = self._seat.house.pulse.running_time()
         was_silent, output.is_silent = output.is_silent, False
         return was_silent
 

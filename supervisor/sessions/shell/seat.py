@@ -60,6 +60,7 @@ class Seat:
     __slots__ = (
         "_waits",
         "_watchers",
+        "asks_hooks",
         "awaits",
         "fenced",
         "house",
@@ -97,6 +98,8 @@ class Seat:
         # News of children that its agent has not read, and how much it has; None before it looks.
         self.unread: list[Record] | None = None
         self.news_read = 0
+        # Whether its turn waits for hooks to have their say.
+        self.asks_hooks = False
         # Sessions whose turns the agent of this one waits for, inside its own; None for nobody.
         self.awaits: list[SessionId] | None = None
         self._watchers: list[Watcher] | None = None

@@ -21,7 +21,8 @@ class Waits:
 
     `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn` (others run, and it may not
     yet), `place` (its parent has as many children up as it may), `zombie` (a task that will not
-    end), `start`, `restart`, `end` (of its own agent), `input`, or `nothing`. `detail` says which.
+    end), `hook`, `start`, `restart`, `end` (of its turn or its agent), `input`, or `nothing`.
+    `detail` says which.
     """
 
     session_id: SessionId
@@ -78,7 +79,8 @@ def _look(house: House, row: Session) -> tuple[Waits, SessionId | None]:
     """What the session waits for, and whom."""
     seat = house.tree.find_seat(row.id)
     now = house.clock.now()
-    seconds = now - row.updated_at
+    # What people change about a session that is idle does not begin its wait anew.
+    seconds = now - (row.last_active_at if row.phase is Phase.IDLE else row.updated_at)
     waits_for, detail, other = _between_turns(house, row)
     if row.turn is not None and seat is not None:
         evidence = evidence_of(seat)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 
@@ -221,8 +219,8 @@ async def test_waiting_for_a_child_whose_child_gets_on_is_no_stall(
 async def test_waiting_for_a_child_that_waits_for_a_person_is_no_stall(
     sup: Supervisor, session: Session, scene: Scene, kid: Player
 ) -> None:
-    options: dict[str, Any] = {"permission_timeout_seconds": 100_000.0}
-    child = await scene.do(scene.turn.spawn("kid", "x", **options))
+    made = await session.spawn("kid", "x", permission_timeout_seconds=100_000.0)
+    child = await scene.do(scene.turn.descendant(made.id))
     scene.begin(child.wait())
     at_work = await kid.next_scene()
     at_work.begin(at_work.turn.ask("may I?", tool="bash"))
