@@ -125,10 +125,6 @@ class Desk:
         self._drop(self._walls, session_id)
         self._call_next()
 
-    def begun(self, child_id: SessionId) -> None:
-        """The child is written: of all that its parent has it is the youngest."""
-        self.ledger.begun(child_id)
-
     @contextmanager
     def closed_to_spawns(self, member: Member) -> Iterator[None]:
         """Nobody in the tree below it, nor it itself, has more children meanwhile."""

@@ -224,7 +224,8 @@ def test_children_end_before_their_parents_and_younger_before_older(chance: rand
     for one, other in permutations(ends, 2):
         siblings = one.lineage.parent == other.lineage.parent in place
         both = one.stop_reason == other.stop_reason == "parent_stopped"
-        if siblings and both and one.created_at < other.created_at:
+        bound = one.lineage.lifetime == other.lineage.lifetime == "with_parent"
+        if siblings and both and bound and one.created_at < other.created_at:
             assert place[one.id] > place[other.id]
 
 

@@ -38,7 +38,7 @@ from supervisor.store.codec import decode, encode
 from supervisor.store.port import Kept
 from tests.store.cast import ONE, PLAN, birth, differences, life, row, said
 
-SEEDS = range(100)
+SEEDS = range(200)
 LENGTH = 60
 
 

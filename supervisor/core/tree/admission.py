@@ -30,7 +30,6 @@ class Wish:
     permissions: Permissions = Permissions()
     workspace: str | None = None
     expires_at: float | None = None
-    answers_for_children: bool = False
 
 
 def refuse_if_too_many(ledger: Ledger, caps: Caps) -> None:

@@ -273,10 +273,6 @@ class Ledger:
         """Its page, if it has one."""
         return self._members.get(session_id)
 
-    def roots(self) -> list[Member]:
-        """All members that stand below nobody."""
-        return [member for member in self._members.values() if member.parent is None]
-
     # Pages --------------------------------------------------------------------------------
 
     def enter(self, session: Session) -> Member:
@@ -335,13 +331,6 @@ class Ledger:
         self._stand(member, "admitted")
         self.turns[session_id] = Run(None, 0.0)
         return member
-
-    def begun(self, session_id: SessionId) -> None:
-        """The child is written: from now on it comes after all that were written before it."""
-        member = self._members.get(session_id)
-        siblings = member.parent.children if member is not None and member.parent else None
-        if siblings is not None and session_id in siblings:
-            siblings[session_id] = siblings.pop(session_id)
 
     def withdraw(self, session_id: SessionId) -> None:
         """The child that was admitted never began."""

@@ -214,8 +214,6 @@ class SessionActor(Actor):
             self.session = step.session
             self.seat.adopt(step.session)
             self.log.committed(last)
-            if type(event) is ev.ChildAdmitted:
-                desk.begun(event.child)
             desk.settle(step.session)
         elif self.seat.session is None:
             self.seat.adopt(step.session)

@@ -229,10 +229,16 @@ async def open_stage(
     with _judged(store):
         async with supervisor.open(agents=cast.agents, settings=settings) as sup:
             yield Stage(referee, store, cast, sup)
-    tasks += len(outside.child_tasks) if outside is not None else 0
+    tasks += _tasks_in(outside) if outside is not None else 0
     left = trio.lowlevel.current_statistics().tasks_living - tasks
     referee.check(left == 0, f"{left} tasks are left after leaving")
     referee.close()
+
+
+def _tasks_in(nursery: trio.Nursery) -> int:
+    """All tasks in it, and in the nurseries that these have opened."""
+    tasks = nursery.child_tasks
+    return len(tasks) + sum(_tasks_in(inner) for task in tasks for inner in task.child_nurseries)
 
 
 @contextmanager

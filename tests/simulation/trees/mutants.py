@@ -256,13 +256,13 @@ def stalled_while_asking(patch: Patch) -> None:
     def look(session: Session, *args: Any, **kwargs: Any) -> Any:
         return look_at(unasked(session), *args, **kwargs)
 
-    def progress(house: Any, seat: Any, now: float, seen: set[SessionId]) -> float:
+    def progress(seat: Any, now: float) -> float:
         session = seat.session
         if session is None:
-            return progress_of(house, seat, now, seen)
+            return progress_of(seat, now)
         seat.session = unasked(session)  # the fault: who waits for a person is as silent as any
         try:
-            return progress_of(house, seat, now, seen)
+            return progress_of(seat, now)
         finally:
             seat.session = session
 
@@ -271,16 +271,8 @@ def stalled_while_asking(patch: Patch) -> None:
 
 
 def stalled_while_children_work(patch: Patch) -> None:
-    real = liveness._progress_of
-
-    def progress(house: Any, seat: Any, now: float, _: set[SessionId]) -> float:
-        awaits, seat.awaits = seat.awaits, None  # the fault: only what it does itself counts
-        try:
-            return real(house, seat, now, set())
-        finally:
-            seat.awaits = awaits
-
-    patch.setattr(liveness, "_progress_of", progress)
+    # The fault: only what it does itself counts.
+    patch.setattr(liveness, "_awaited", lambda house, seat: iter(()))
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -18,7 +18,7 @@ from tests.simulation.stage import impatiently, wander
 from .cast import TreeCast, check_refusal
 from .pages import Page
 from .referee import TreeReferee
-from .wishes import BUSY, ROOT_PERMISSIONS, some_deeds, some_wish
+from .wishes import BUSY, ROOT_PERMISSIONS, some_deeds, some_restart, some_wish
 
 # All that anybody waits for is over sooner.
 LONG_SECONDS = 40.0
@@ -39,7 +39,13 @@ class Trees:
 
     async def plant(self, **options: Any) -> Session:  # noqa: ANN401
         """A root."""
-        given = {"limits": SMALL, "permissions": ROOT_PERMISSIONS, "workspace": "/w", **options}
+        given = {
+            "limits": SMALL,
+            "permissions": ROOT_PERMISSIONS,
+            "workspace": "/w",
+            "restart": random.choice((None, some_restart())),  # which those below it have, too
+            **options,
+        }
         return await self.sup.create("player", **given)
 
     async def grow(self, root: Session) -> None:

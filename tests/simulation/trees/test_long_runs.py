@@ -107,7 +107,7 @@ class LongRun:
             member = ledger.find(session_id)
             assert member is not None
             assert member.up == up
-        for root in ledger.roots():
+        for root in [page for page in ledger._members.values() if page.parent is None]:
             assert root.descendants == judge.below[root.id]
             assert root.spawns == TREE - 1
             assert root.spent.turns == sum(

@@ -30,7 +30,7 @@ def some_wish() -> dict[str, Any]:
         ("ttl_seconds", 0.15, lambda: random.choice((0.25, 1.0, 4.0))),
         ("limits", 0.2, some_limits),
         ("permissions", 0.25, some_permissions),
-        ("restart", 0.4, some_restart),
+        ("restart", 0.05, some_restart),
         ("suspend_after_seconds", 0.3, lambda: 0.25),
         ("idempotency_key", 0.15, lambda: random.choice("ab")),
         ("workspace", 0.1, lambda: random.choice(("/w", "/w/in", "/elsewhere"))),
