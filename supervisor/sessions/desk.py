@@ -1,37 +1,37 @@
 """The tree's desk: who may begin and who has to wait, whose time is over, and who is told of whom.
 
 Rule 1: a check and the place it gives are one synchronous step, before any commit is awaited.
-Rule 2: whoever waits for something is called by the one who frees it; nobody looks again.
-Rule 3: a call says only that there is something to look at. What there is stays here until the
-        session has written it down, so a session that dies meanwhile finds it when it is back.
+Rule 2: whoever waits for something is called by the one who frees it.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from actors import ActorStopped, MailboxFull
 from supervisor.core import events as ev
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.info import Info, badge_of, info_of
-from supervisor.core.session import Cause, Phase, Session, Usage
+from supervisor.core.ids import SessionId
+from supervisor.core.info import Info, info_of
+from supervisor.core.session import Cause, Phase, Session
 from supervisor.core.tree.admission import (
+    Caps,
     Wish,
     admit,
     has_no_place,
     problem_of_return,
     refuse_if_too_many,
 )
-from supervisor.core.tree.ledger import Caps, Ledger, Member, has_budget, wants_a_turn
+from supervisor.core.tree.ledger import Ledger
+from supervisor.core.tree.member import Member, has_budget, wants_a_turn
 from supervisor.core.tree.situation import ALONE, Situation
 
+from .bell import Bell
+from .purse import Purse
 from .shell.timers import Timer
 
 if TYPE_CHECKING:
@@ -51,13 +51,6 @@ _ENDS_A_TURN: Final = (
 _BRINGS_BACK: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
 
-class LookAround:
-    """Told to a session's actor: something is different around it."""
-
-
-LOOK: Final = LookAround()
-
-
 class Desk:
     """Holds the ledger, and sees to it that everyone acts on it."""
 
@@ -69,14 +62,9 @@ class Desk:
         self._line: dict[SessionId, None] = {}
         # Suspended children that have an input and wait for a place, by their parents.
         self._sleepers: dict[SessionId, dict[SessionId, None]] = {}
-        # What parents have not written down yet; and for those who are at it, how much news they
-        # had written down before.
-        self._news: dict[SessionId, list[ev.ChildNews]] = {}
-        self._offered: dict[SessionId, int] = {}
-        # Sessions that were called and have not looked since, or look just now.
-        self._called: dict[SessionId, Literal["called", "looks"]] = {}
         self._expiries: dict[SessionId, Timer] = {}
-        self._walls: dict[SessionId, Timer] = {}
+        self.bell = Bell(house)
+        self.purse = Purse(house, self.ledger)
 
     # Admission ----------------------------------------------------------------------------
 
@@ -107,7 +95,7 @@ class Desk:
         member = self.ledger.find(session_id)
         self.ledger.withdraw(session_id)
         if member is not None and member.parent is not None:
-            self.call(member.parent.id)  # it may wait for this one before it ends
+            self.bell.call(member.parent.id)  # it may wait for this one before it ends
             self._call_last_in_line(member.parent)
             self._call_sleepers(member.parent)
         self._call_next()
@@ -116,13 +104,11 @@ class Desk:
         """Nothing is left of the session."""
         self.ledger.delete(session_id)
         self._line.pop(session_id, None)
-        self._news.pop(session_id, None)
-        self._offered.pop(session_id, None)
-        self._called.pop(session_id, None)
+        self.bell.forget(session_id)
+        self.purse.forget(session_id)
         for parent_id in [one for one, line in self._sleepers.items() if session_id in line]:
             self._forget_sleeper(parent_id, session_id)
-        self._drop(self._expiries, session_id)
-        self._drop(self._walls, session_id)
+        self._drop_expiry(session_id)
         self._call_next()
 
     @contextmanager
@@ -214,10 +200,11 @@ class Desk:
             self._call_sleepers(member)
             self._expire_in_time(member)
             if member.parent is not None:
-                self._tell_parent(member.parent, member, session)
+                if self.ledger.find(member.parent.id) is member.parent:  # and not deleted
+                    self.bell.tell_parent(member.parent, member, session)
                 self._note_sleeper(member.parent, session)
                 self._call_sleepers(member.parent)
-            self._watch_budgets(member)
+            self.purse.watch(member)
         if self._line:
             self._call_next()
 
@@ -264,7 +251,7 @@ class Desk:
             session_id = next(iter(self._line))
             del self._line[session_id]
             self.ledger.promise(session_id)
-            self.call(session_id)
+            self.bell.call(session_id)
 
     # Places --------------------------------------------------------------------------------
 
@@ -284,7 +271,7 @@ class Desk:
         sleepers = self._sleepers.get(parent.id)
         if sleepers and not self._house.tree.is_leaving:
             for session_id in list(sleepers)[: parent.free_places]:
-                self.call(session_id)
+                self.bell.call(session_id)
 
     def waits_for_a_place(self, session_id: SessionId) -> bool:
         """Whether it would wake up if its parent had fewer children up."""
@@ -332,13 +319,13 @@ class Desk:
         """Whoever was younger has ended, so the next one may."""
         last = parent.last_in_line()
         if last is not None and last.standing != "admitted":  # that one is not even written yet
-            self.call(last.id)
+            self.bell.call(last.id)
 
     def _expire_in_time(self, member: Member) -> None:
         if member.expires_at is None:
             return
         if member.standing == "over":
-            self._drop(self._expiries, member.id)
+            self._drop_expiry(member.id)
         elif member.id not in self._expiries:
             timer = self._expiries[member.id] = Timer(member.id, self._expire)
             after_seconds = max(0.0, member.expires_at - self._house.clock.now())
@@ -348,172 +335,7 @@ class Desk:
         self._expiries.pop(SessionId(session_id), None)
         self.stop_soon(SessionId(session_id), "ttl_expired")
 
-    def _drop(self, timers: dict[SessionId, Timer], session_id: SessionId) -> None:
-        timer = timers.pop(session_id, None)
+    def _drop_expiry(self, session_id: SessionId) -> None:
+        timer = self._expiries.pop(session_id, None)
         if timer is not None:
             self._house.timers.drop(timer)
-
-    # News ----------------------------------------------------------------------------------
-
-    def _tell_parent(self, parent: Member, member: Member, session: Session) -> None:
-        if self.ledger.find(parent.id) is not parent:
-            return  # deleted
-        is_over, is_done = session.phase is Phase.STOPPED, session.family.outcome is not None
-        if member.told_over and not is_over:
-            self._add_news(parent, member, "started", session)
-        if is_over and not member.told_over:
-            self._add_news(parent, member, "over", session, was_done=member.told_done)
-        elif is_done and not member.told_done:
-            if session.phase is Phase.STOPPING:
-                return  # its end says both in a moment, and why
-            self._add_news(parent, member, "done", session)
-        member.told_over, member.told_done = is_over, is_done
-
-    def _add_news(
-        self,
-        parent: Member,
-        member: Member,
-        what: ev.NewsKind,
-        session: Session,
-        *,
-        was_done: bool = False,
-    ) -> None:
-        over = what == "over"
-        news = ev.ChildNews(
-            what=what,
-            child=member.id,
-            agent=member.agent,
-            name=member.name,
-            role=member.role,
-            on_end=member.on_end,
-            outcome=session.family.outcome,
-            text=session.family.text,
-            reason=session.stop_reason if over else None,
-            detail=session.stop_detail if over else None,
-            failed=over and badge_of(session) == "failed",
-            was_done=was_done,
-        )
-        self._news.setdefault(parent.id, []).append(news)
-        self.call(parent.id)
-
-    @contextmanager
-    def news_for(self, session: Session) -> Iterator[ev.FamilyChanged]:
-        """What there is to look at; it stays for the next one who looks if this one fails."""
-        session_id = session.id
-        self._called[session_id] = "looks"
-        waiting = self._news.get(session_id, [])
-        # If the one before this failed in mid-commit, its row may have some of it all the same.
-        offered_at = self._offered.pop(session_id, session.family.news)
-        del waiting[: session.family.news - offered_at]
-        news = tuple(waiting)
-        if news:
-            self._offered[session_id] = session.family.news
-        input_id = InputId(self._house.ids.new("in"))
-        yield ev.FamilyChanged(input=input_id, news=news, **self._house.stamp())
-        self._offered.pop(session_id, None)
-        rest = self._news.pop(session_id, [])[len(news) :]
-        if rest:
-            self._news[session_id] = rest
-        if self._called.get(session_id) == "looks":  # else it was called meanwhile, and is told
-            del self._called[session_id]
-
-    def is_called(self, session_id: SessionId) -> bool:
-        """Whether there is something that it has not looked at."""
-        return session_id in self._called
-
-    def call(self, session_id: SessionId) -> None:
-        """Have the session look around, also if it has to be woken for that."""
-        was = self._called.get(session_id)
-        self._called[session_id] = "called"
-        if self._house.tree.is_closed:
-            return
-        seat = self._house.tree.find_seat(session_id)
-        if seat is None or seat.ref is None or seat.is_resting:
-            self._house.workshop.start_soon(self._wake, session_id)
-            return
-        if was == "called":
-            return  # it has been told, and will find this too
-        try:
-            seat.ref.tell(LOOK, urgent=True)
-        except MailboxFull:
-            self._house.workshop.start_soon(self._call_later, session_id)
-        except ActorStopped:
-            self._house.workshop.start_soon(self._wake, session_id)
-
-    async def _wake(self, session_id: SessionId) -> None:
-        """A new incarnation looks around by itself."""
-        if session_id in self._called:
-            try:
-                await self._house.tree.reach(session_id)
-            except SessionNotFound:
-                self._called.pop(session_id, None)  # deleted
-            except Exception:  # noqa: BLE001 - the store's trouble: it looks around when it is back
-                self._house.tree.revive(session_id)
-            else:
-                self._call_again(session_id)
-
-    async def _call_later(self, session_id: SessionId) -> None:
-        await trio.sleep(_RETRY_SECONDS)
-        self._call_again(session_id)
-
-    def _call_again(self, session_id: SessionId) -> None:
-        """It was awake after all, or had no room: tell it now, if it has not looked."""
-        if self._called.get(session_id) == "called":
-            self._called[session_id] = "looks"
-            self.call(session_id)
-
-    # Budgets -------------------------------------------------------------------------------
-
-    def report(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
-        """An agent has used something: it counts at once, and ends what runs if it was the last."""
-        member = self.ledger.find(session_id)
-        if member is not None:
-            self.ledger.report(session_id, turn, usage)
-            self._watch_budgets(member)
-
-    def is_cut_short(self, session_id: SessionId) -> str | None:
-        """What is spent that the session's running turn draws on, in words."""
-        member = self.ledger.find(session_id)
-        if member is None:
-            return None
-        now = trio.current_time()
-        return next((str(cut) for one in member.path() if (cut := one.cuts_short(now))), None)
-
-    def _watch_budgets(self, member: Member) -> None:
-        now = trio.current_time()
-        for one in member.path():
-            if one.limits is None or not has_budget(one.limits):
-                continue
-            shortage = one.cuts_short(now)
-            if shortage is None or not one.running:
-                one.is_cut_short = False
-            elif not one.is_cut_short:
-                one.is_cut_short = True
-                self._cut_short(one, shortage.cause, str(shortage))
-            self._watch_wall(one, now)
-
-    def _watch_wall(self, member: Member, now: float) -> None:
-        limits = member.limits
-        if limits is None or limits.wall_seconds is None:
-            return
-        if not member.running:
-            self._drop(self._walls, member.id)
-            return
-        timer = self._walls.get(member.id)
-        if timer is None:
-            timer = self._walls[member.id] = Timer(member.id, self._wall_reached)
-        left = limits.wall_seconds - member.used("wall_seconds", now)
-        self._house.timers.set(timer, math.inf if left <= 0 else left / member.running)
-
-    def _wall_reached(self, session_id: str) -> None:
-        member = self.ledger.find(SessionId(session_id))
-        if member is not None:
-            self._watch_budgets(member)
-
-    def _cut_short(self, spender: Member, cause: Cause, detail: str) -> None:
-        """Stop every session whose running turn draws on what is spent; each is told once."""
-        for member in (spender, *spender.below()):
-            run = self.ledger.turns.get(member.id)
-            if run is not None and run.turn is not None and not run.is_cut_short:
-                run.is_cut_short = True
-                self.stop_soon(member.id, cause, detail)

@@ -211,7 +211,7 @@ class Tree:
                 pause = min(2.0 * pause, _LONGEST_PAUSE_SECONDS)
                 try:
                     row = (await self.stored(session_id)).row
-                    if not row.is_at_rest or self._house.desk.is_called(session_id):
+                    if not row.is_at_rest or self._house.desk.bell.is_called(session_id):
                         await self.reach(session_id)
                 except SessionNotFound:
                     return

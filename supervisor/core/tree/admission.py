@@ -13,8 +13,17 @@ from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions, within
 from supervisor.core.session import Lifetime, OnEnd, Session
 
-from .ledger import Caps, Ledger, Member
+from .ledger import Ledger
+from .member import Member
 from .situation import Shortage
+
+
+@attrs.frozen
+class Caps:
+    """What one process has room for."""
+
+    max_sessions: int = 10_000
+    max_running_turns: int = 1_000
 
 
 @attrs.frozen(kw_only=True)

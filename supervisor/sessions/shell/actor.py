@@ -25,7 +25,7 @@ from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
 from supervisor.drivers.port import Driver
-from supervisor.sessions.desk import LOOK
+from supervisor.sessions.bell import LOOK
 from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
@@ -124,7 +124,7 @@ class SessionActor(Actor):
         zombie = self.session.zombie
         if zombie is not None and zombie not in self._house.workshop.zombies:
             await self._take(ev.ZombieEnded(turn=zombie, **self._house.stamp()))
-        if self._house.desk.is_called(self.seat.id):
+        if self._house.desk.bell.is_called(self.seat.id):
             await self._look_around()
         if self._may_rest():
             # Whoever woke it may have given up, and after a crash nobody may ever ask for anything.
@@ -284,7 +284,7 @@ class SessionActor(Actor):
 
     async def _look_around(self) -> None:
         """Something is different in the tree: hear what, and go on with what that allows."""
-        with self._house.desk.news_for(self.session) as event:
+        with self._house.desk.bell.news_for(self.session) as event:
             await self._take(event)
             # If it was promised a turn and did not begin one, somebody else may.
             self._house.desk.settle(self.session)
@@ -327,7 +327,7 @@ class SessionActor(Actor):
             and self._driver is None
             and not self._closing
             and self.session.zombie is None
-            and not self._house.desk.is_called(self.seat.id)
+            and not self._house.desk.bell.is_called(self.seat.id)
         )
 
     # Perform ----------------------------------------------------------------------------------

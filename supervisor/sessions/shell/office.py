@@ -160,14 +160,14 @@ class Office:
     # Those below the session -------------------------------------------------------------
 
     def spend(self, turn: TurnId, usage: Usage) -> None:
-        desk = self._actor.seat.house.desk
-        spent = desk.is_cut_short(self.session_id)
+        purse = self._actor.seat.house.desk.purse
+        spent = purse.what_is_spent(self.session_id)
         if spent is not None:
             raise BudgetSpent(
                 f"session {self.session_id} has nothing left to spend: {spent}",
                 hint="the turn is being interrupted for that; return from the agent's function",
             )
-        desk.report(self.session_id, turn, usage)
+        purse.spend(self.session_id, turn, usage)
 
     async def spawn(self, turn: Turn, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
         house = self._actor.seat.house

@@ -15,13 +15,15 @@ from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Lineage, Phase, Session, Turn, Usage
 from supervisor.core.tree.admission import (
+    Caps,
     Wish,
     admit,
     has_no_place,
     problem_of_return,
     refuse_if_too_many,
 )
-from supervisor.core.tree.ledger import Caps, Ledger, Member
+from supervisor.core.tree.ledger import Ledger
+from supervisor.core.tree.member import Member
 
 AT = 1000.0
 

@@ -21,7 +21,8 @@ from supervisor.core.session import (
     Usage,
     Waiting,
 )
-from supervisor.core.tree.ledger import Ledger, Member, standing_of
+from supervisor.core.tree.ledger import Ledger
+from supervisor.core.tree.member import Member, standing_of
 
 SEEDS = range(120)
 LENGTH = 60

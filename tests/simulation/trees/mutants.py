@@ -25,10 +25,13 @@ from supervisor.core.rules import after, agents, flow
 from supervisor.core.session import Session
 from supervisor.core.step import Draft
 from supervisor.core.tree import admission
-from supervisor.core.tree.ledger import Ledger, Member
+from supervisor.core.tree.ledger import Ledger
+from supervisor.core.tree.member import Member
 from supervisor.core.tree.situation import Situation
 from supervisor.sessions import desk as desk_module
+from supervisor.sessions.bell import Bell
 from supervisor.sessions.desk import Desk
+from supervisor.sessions.purse import Purse
 from supervisor.sessions.shell import liveness
 from supervisor.sessions.spawning import Order, Spawning
 from supervisor.store.port import Write
@@ -193,8 +196,8 @@ def depth_not_checked(patch: Patch) -> None:
 
 
 def budget_checked_at_turns_only(patch: Patch) -> None:
-    patch.setattr(Desk, "_watch_budgets", lambda self, member: None)
-    patch.setattr(Desk, "is_cut_short", lambda self, session_id: None)
+    patch.setattr(Purse, "watch", lambda self, member: None)
+    patch.setattr(Purse, "what_is_spent", lambda self, session_id: None)
 
 
 def childs_spending_not_passed_on(patch: Patch) -> None:
@@ -208,30 +211,30 @@ def childs_spending_not_passed_on(patch: Patch) -> None:
 
 
 def news_told_twice(patch: Patch) -> None:
-    real = Desk.news_for
+    real = Bell.news_for
 
     @contextmanager
-    def news_for(self: Desk, session: Session) -> Iterator[ev.FamilyChanged]:
+    def news_for(self: Bell, session: Session) -> Iterator[ev.FamilyChanged]:
         with real(self, session) as event:
             yield event
         kept = [news for news in event.news if news.what == "over"]
         if kept:
             self._news.setdefault(session.id, [])[:0] = kept[:1]  # the fault: it is still there
 
-    patch.setattr(Desk, "news_for", news_for)
+    patch.setattr(Bell, "news_for", news_for)
 
 
 def news_lost_with_its_reader(patch: Patch) -> None:
-    real = Desk.news_for
+    real = Bell.news_for
 
     @contextmanager
-    def news_for(self: Desk, session: Session) -> Iterator[ev.FamilyChanged]:
+    def news_for(self: Bell, session: Session) -> Iterator[ev.FamilyChanged]:
         with real(self, session) as event:
             gone = self._news.pop(session.id, [])  # the fault: before it is written
             yield event
             self._news[session.id] = gone + self._news.pop(session.id, [])
 
-    patch.setattr(Desk, "news_for", news_for)
+    patch.setattr(Bell, "news_for", news_for)
 
 
 def parent_not_told_in_the_same_commit(patch: Patch) -> None:

@@ -14,7 +14,7 @@ import attrs
 
 from supervisor import Limits, Permissions, Phase, Record
 from supervisor.core.permissions import MODES, RIGHTS
-from supervisor.core.tree.ledger import Member
+from supervisor.core.tree.member import Member
 from supervisor.sessions.house import House
 from supervisor.store.port import Write
 from tests.simulation.sessions.referee import Book, Referee
@@ -406,7 +406,7 @@ class TreeReferee(Referee):
         }
         self.check(sleepers == waiting, f"{sleepers ^ waiting} are miscounted as sleepers")
         for name in ("_news", "_called"):
-            left: dict[str, Any] = getattr(desk, name)
+            left: dict[str, Any] = getattr(desk.bell, name)
             self.check(not left, f"the desk keeps {name[1:]} of {list(left)} for ever")
         for session_id, member in ledger._members.items():
             page = self.pages.get(session_id)
