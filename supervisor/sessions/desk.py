@@ -102,7 +102,13 @@ class Desk:
 
     def delete(self, session_id: SessionId) -> None:
         """Nothing is left of the session."""
+        member = self.ledger.find(session_id)
         self.ledger.delete(session_id)
+        if member is not None and member.parent is not None:
+            if self.ledger.find(member.parent.id) is member.parent:
+                self.bell.call(member.parent.id)  # it may wait for this one before it ends
+            self._call_last_in_line(member.parent)
+            self._call_sleepers(member.parent)
         self._line.pop(session_id, None)
         self.bell.forget(session_id)
         self.purse.forget(session_id)

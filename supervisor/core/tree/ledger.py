@@ -104,7 +104,10 @@ class Ledger:
         """
         self.live.discard(session_id)
         self._release(session_id)
-        self._members.pop(session_id, None)
+        member = self._members.pop(session_id, None)
+        if member is not None:
+            # It may have been brought back in the very moment of its deletion.
+            self._stand(member, "over")
 
     # What rows say ------------------------------------------------------------------------
 

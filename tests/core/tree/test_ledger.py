@@ -532,3 +532,13 @@ def test_who_waits_for_an_end_that_was_not_written_waits_on() -> None:
     ledger.settle(child("b", Phase.IDLE), 0.0)
 
     assert a.has_younger()
+
+
+def test_who_is_deleted_in_the_moment_of_its_return_gives_its_place_back() -> None:
+    ledger = Ledger()
+    root = ledger.enter(Session(id=SessionId("s_root"), agent_name="agent", phase=Phase.IDLE))
+    ledger.admit(SessionId("s_child"), root, "with_parent")
+
+    ledger.delete(SessionId("s_child"))
+
+    assert (root.up, root.bound, root.descendants, root.children) == (0, 0, 0, {})
