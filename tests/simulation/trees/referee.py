@@ -140,6 +140,7 @@ class TreeReferee(Referee):
                 self._judge_end(page, book)
             case "session_resumed" if not record.body["woken"]:
                 happened.append("started")
+                page.restarted_at.clear()  # whoever comes back has all its chances again
                 self._judge_return(page, book)
             case "child_started" | "child_ended":
                 self._judge_news(book, record)
