@@ -21,7 +21,6 @@ from .session import (
     Decision,
     Failure,
     LadderStep,
-    Lifetime,
     OnEnd,
     Outcome,
     Silence,
@@ -188,8 +187,6 @@ class ChildAdmitted(Asked):
     text: str
     name: str | None = None
     role: str | None = None
-    lifetime: Lifetime = "with_parent"
-    on_end: OnEnd = "tell"
 
 
 @attrs.frozen(kw_only=True)

@@ -222,7 +222,9 @@ class _Run:
             )
         if failure is not None:
             interrupted = self._cancelled is not None
-            return self._ended("interrupted" if interrupted else "failed", error=_shown(failure))
+            return self._ended(
+                "interrupted" if interrupted else "failed", error=shown_error(failure)
+            )
         if self._scope is not None and self._scope.cancelled_caught:
             return self._ended("interrupted", stop_reason="cancelled")
         if answer is not None and not isinstance(answer, str):
@@ -252,7 +254,7 @@ class _Run:
             try:
                 self._office.write_text(self.turn.id, "agent_text", text, continues=False)
             except OutputTooLarge as error:
-                return self._ended("failed", error=_shown(error))
+                return self._ended("failed", error=shown_error(error))
         return self._ended("completed", stop_reason="end_turn", text=text)
 
     def _ended(
@@ -273,7 +275,7 @@ class _Run:
         )
 
 
-def _shown(error: BaseException) -> str:
+def shown_error(error: BaseException) -> str:
     """What went wrong, in one line: the type, and what it says, without the rest of the story."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -94,21 +94,17 @@ class Desk:
         """Whoever was admitted under this id never began."""
         member = self.ledger.find(session_id)
         self.ledger.withdraw(session_id)
-        if member is not None and member.parent is not None:
-            self.bell.call(member.parent.id)  # it may wait for this one before it ends
-            self._call_last_in_line(member.parent)
-            self._call_sleepers(member.parent)
+        if member is not None:
+            self._call_family(member)
         self._call_next()
 
     def delete(self, session_id: SessionId) -> None:
         """Nothing is left of the session."""
         member = self.ledger.find(session_id)
+        was_there = member is not None and member.standing != "over"
         self.ledger.delete(session_id)
-        if member is not None and member.parent is not None:
-            if self.ledger.find(member.parent.id) is member.parent:
-                self.bell.call(member.parent.id)  # it may wait for this one before it ends
-            self._call_last_in_line(member.parent)
-            self._call_sleepers(member.parent)
+        if member is not None and was_there:
+            self._call_family(member)
         self._line.pop(session_id, None)
         self.bell.forget(session_id)
         self.purse.forget(session_id)
@@ -116,6 +112,15 @@ class Desk:
             self._forget_sleeper(parent_id, session_id)
         self._drop_expiry(session_id)
         self._call_next()
+
+    def _call_family(self, gone: Member) -> None:
+        """One is gone without having ended: whoever waits for its end, or its place, may go on."""
+        parent = gone.parent
+        if parent is not None:
+            if self.ledger.find(parent.id) is parent:  # and not deleted
+                self.bell.call(parent.id)
+            self._call_last_in_line(parent)
+            self._call_sleepers(parent)
 
     @contextmanager
     def closed_to_spawns(self, member: Member) -> Iterator[None]:
@@ -125,11 +130,6 @@ class Desk:
             yield
         finally:
             member.closed -= 1
-
-    def runs(self, session_id: SessionId) -> bool:
-        """Whether it has a turn under way."""
-        run = self.ledger.turns.get(session_id)
-        return run is not None and run.turn is not None
 
     def is_below(self, session_id: str, above: SessionId) -> bool:
         """Whether the one descends from the other."""

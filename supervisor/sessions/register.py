@@ -45,6 +45,15 @@ Args = TypeVarTuple("Args")
 CREATING: Final = "-"
 
 
+def keeping(write: Write, scope: str, idempotency: Idempotency | None) -> Write:
+    """The write that makes a session, with the answer to whoever asks for it again."""
+    if idempotency is None:
+        return write
+    answer = {"session_id": write.session_id}
+    kept = Kept(scope, idempotency.key, idempotency.fingerprint, answer)
+    return attrs.evolve(write, kept=kept)
+
+
 def refuse_if_not_up(session: Session) -> None:
     """Raise if its agent could not be started."""
     if session.phase is Phase.STOPPED and session.stop_reason == "start_failed":
@@ -85,16 +94,23 @@ class Register:
         return await self._works.carry_through(self._create, plan, tuple(said), None)
 
     async def _create_once(self, plan: Plan, idempotency: Idempotency) -> SessionId:
-        kept = await self._house.store.kept(CREATING, idempotency.key)
-        if kept is not None:
-            made = SessionId(kept.answer["session_id"])
-            stored = await self._house.store.read(made)
-            if stored is not None:
-                if kept.fingerprint != idempotency.fingerprint:
-                    raise key_conflict(idempotency.key)
-                refuse_if_not_up(stored.row)
-                return made
-        return await self._create(plan, (), idempotency)
+        made = await self.made_before(CREATING, idempotency)
+        return made or await self._create(plan, (), idempotency)
+
+    async def made_before(self, scope: str, idempotency: Idempotency) -> SessionId | None:
+        """Whom the same request has made, if it was made before and is still there.
+
+        Raises as the first time if its agent did not come up, and if another request had the key.
+        """
+        kept = await self._house.store.kept(scope, idempotency.key)
+        made = None if kept is None else SessionId(kept.answer["session_id"])
+        stored = None if made is None else await self._house.store.read(made)
+        if kept is None or stored is None:
+            return None
+        if kept.fingerprint != idempotency.fingerprint:
+            raise key_conflict(idempotency.key)
+        refuse_if_not_up(stored.row)
+        return made
 
     async def _create(
         self,
@@ -104,11 +120,7 @@ class Register:
     ) -> SessionId:
         plan = await self._house.gates.creating(plan)
         session_id = SessionId(self._house.ids.new("s"))
-        write = self.creation(session_id, plan, said)
-        if idempotency is not None:
-            answer = {"session_id": session_id}
-            kept = Kept(CREATING, idempotency.key, idempotency.fingerprint, answer)
-            write = attrs.evolve(write, kept=kept)
+        write = keeping(self.creation(session_id, plan, said), CREATING, idempotency)
         if plan.key is not None:
             self._reserve(plan.key, session_id)
         try:

@@ -17,11 +17,10 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.session import Lifetime, Lineage, OnEnd, Session
 from supervisor.core.tree.admission import Wish
 from supervisor.core.tree.heritage import earlier, refuse_if_wider, terms_of_child
-from supervisor.store.port import Kept, Write
+from supervisor.store.port import Write
 
-from .register import refuse_if_not_up
+from .register import keeping
 from .shell.actor import Idempotency
-from .shell.repeats import key_conflict
 
 if TYPE_CHECKING:
     from .house import House
@@ -84,16 +83,8 @@ class Spawning:
         idempotency: Idempotency,
         inside: SessionId | None,
     ) -> SessionId:
-        kept = await self._house.store.kept(_scope(parent_id), idempotency.key)
-        if kept is not None:
-            made = SessionId(kept.answer["session_id"])
-            stored = await self._house.store.read(made)
-            if stored is not None:
-                if kept.fingerprint != idempotency.fingerprint:
-                    raise key_conflict(idempotency.key)
-                refuse_if_not_up(stored.row)
-                return made
-        return await self._spawn(parent_id, order, idempotency, inside)
+        made = await self._house.register.made_before(_scope(parent_id), idempotency)
+        return made or await self._spawn(parent_id, order, idempotency, inside)
 
     async def _spawn(
         self,
@@ -109,10 +100,7 @@ class Spawning:
             parent = await house.tree.row(parent_id)
             plan, errand = self._admit(parent, child_id, order)
             write = house.register.creation(child_id, plan, errand=errand)
-            if idempotency is not None:
-                answer = {"session_id": child_id}
-                kept = Kept(_scope(parent_id), idempotency.key, idempotency.fingerprint, answer)
-                write = attrs.evolve(write, kept=kept)
+            write = keeping(write, _scope(parent_id), idempotency)
             await self._begin(parent_id, child_id, order, write)
         except SpawnRefused as refusal:
             house.desk.withdraw(child_id)
@@ -191,8 +179,6 @@ class Spawning:
             name=order.plan.name,
             role=order.role,
             text=order.text,
-            lifetime=order.lifetime,
-            on_end=order.on_end,
             **house.stamp(),
         )
         try:

@@ -16,7 +16,7 @@ from trio.lowlevel import enable_ki_protection
 
 from supervisor.core.ids import TurnId
 from supervisor.drivers.port import Workshop
-from supervisor.drivers.python import _shown as shown_error
+from supervisor.drivers.python import shown_error
 
 from .hook import Hook, HookEvent, HookFailed
 

@@ -338,7 +338,7 @@ class SessionActor(Actor):
                 self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
                 self._start_turn(effect)
             case do.StartAgent():
-                self._with_agent(lambda _: None)
+                self._bring_up_agent()
             case do.CloseAgent():
                 self._close_agent()
             case do.OfferSteering():
@@ -375,7 +375,7 @@ class SessionActor(Actor):
 
     def _start_turn(self, order: do.StartTurn) -> None:
         """Give the turn to the agent, at once or when hooks have had their say."""
-        self._with_agent(lambda _: None)
+        self._bring_up_agent()
         if self._driver is None or self._office is None:
             return  # there is no such agent, and that is said
         if not self._house.gates.asks_before_turns():
@@ -398,8 +398,8 @@ class SessionActor(Actor):
         if self._driver is not None:
             order(self._driver)
 
-    def _with_agent(self, order: Callable[[Driver], None]) -> None:
-        """Bring the agent up if there is none, and give it the order."""
+    def _bring_up_agent(self) -> None:
+        """Bring the agent up if there is none."""
         if self._driver is None:
             kind = self._house.agents.get(self.session.agent_name)
             if kind is None:
@@ -409,7 +409,6 @@ class SessionActor(Actor):
             self._office = Office(self, self.ref)
             self._driver = kind.make_driver(self._office, self._house.workshop)
             self._driver.start()
-        order(self._driver)
 
     def _close_agent(self) -> None:
         driver, office = self._driver, self._office
