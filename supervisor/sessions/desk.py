@@ -100,11 +100,7 @@ class Desk:
 
     def delete(self, session_id: SessionId) -> None:
         """Nothing is left of the session."""
-        member = self.ledger.find(session_id)
-        was_there = member is not None and member.standing != "over"
         self.ledger.delete(session_id)
-        if member is not None and was_there:
-            self._call_family(member)
         self._line.pop(session_id, None)
         self.bell.forget(session_id)
         self.purse.forget(session_id)
@@ -153,7 +149,9 @@ class Desk:
         refusal: SupervisorError | None = None
         if comes_back:
             at = self._house.clock.now()
-            refusal = problem_of_return(ledger, self._caps, session, at=at, now=now)
+            refusal = self._house.tree.problem_of_ending(session_id) or problem_of_return(
+                ledger, self._caps, session, at=at, now=now
+            )
         if member is None:
             return Situation(
                 no_turn=no_turn,

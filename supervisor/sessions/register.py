@@ -225,7 +225,7 @@ class Register:
         return session_id
 
     async def _stop_and_archive(self, old: SessionId, *, also: Write) -> None:
-        """Until it is done: whoever was already on the way may wake it in between, but once."""
+        """Until it is done, though its actor may end before it can say so."""
         for _ in range(TRIES):
             await self._tree.stop(old, "replaced")
             if await self._house.store.read(also.session_id) is not None:

@@ -107,6 +107,15 @@ class Tree:
         if self.is_closed:
             raise has_left()
 
+    def problem_of_ending(self, session_id: SessionId) -> SessionNotActive | None:
+        """Why nothing may bring the session back, if it is about to be replaced or deleted."""
+        if session_id not in self.ending:
+            return None
+        return SessionNotActive(
+            f"session {session_id} is being replaced or deleted",
+            hint="send it to the one that comes after it",
+        )
+
     def seat(self, session_id: SessionId) -> Seat:
         """The session's seat, made if there is none; somebody must need it, or it is forgotten."""
         seat = self._seats.get(session_id)
@@ -290,11 +299,9 @@ class Tree:
                 return _value(step.reply)
         deaths = 0
         while deaths < TRIES:
-            if not again and session_id in self.ending and isinstance(event, _REVIVING):
-                raise SessionNotActive(
-                    f"session {session_id} is being replaced or deleted",
-                    hint="send it to the one that comes after it",
-                )
+            ending = self.problem_of_ending(session_id) if isinstance(event, _REVIVING) else None
+            if ending is not None and not again:
+                raise ending
             try:
                 ref = await self.reach(session_id, not_this=dead)
             except (SessionNotFound, SessionNotActive) as refusal:

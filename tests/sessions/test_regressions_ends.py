@@ -23,7 +23,10 @@ from supervisor import (
     ToolCall,
     Watcher,
 )
+from supervisor.core import events as ev
 from supervisor.core.ids import InputId
+from supervisor.core.step import Refused
+from supervisor.sessions.shell.actor import Request
 from supervisor.sessions.shell.timers import Timer, Timers
 from supervisor.sessions.surface.waiting import waiting_for
 from tests.sessions.cast import Scene, last_seq, records, waiting_texts
@@ -267,6 +270,25 @@ async def test_two_who_read_the_feed_of_everything_lose_nothing(
         readers.cancel_scope.cancel()
 
     assert seen == await records(session)
+
+
+# Deleting -------------------------------------------------------------------------------------
+
+
+async def test_what_was_on_its_way_does_not_bring_back_one_that_is_being_deleted(
+    sup: Supervisor,
+) -> None:
+    session = await sup.create("echo")
+    await session.stop()
+    tree = sup._house.tree
+    ref = await tree.reach(session.id)
+    tree.ending.add(session.id)  # as a deletion does before it stops it
+
+    resume = Request(ev.ResumeRequested(**sup._house.stamp()))
+    answer = await ref.ask(resume)
+
+    assert isinstance(answer, Refused)
+    assert "deleted" in str(answer.error)
 
 
 # After leaving --------------------------------------------------------------------------------

@@ -106,7 +106,6 @@ class Ledger:
         self._release(session_id)
         member = self._members.pop(session_id, None)
         if member is not None:
-            # It may have been brought back in the very moment of its deletion.
             self._stand(member, "over")
 
     # What rows say ------------------------------------------------------------------------
