@@ -56,6 +56,19 @@ class Stored:
     number: int  # in the order of their making, from 1; never used again
 
 
+@attrs.frozen
+class RawRecord:
+    """A record as it lies in the file, whatever is wrong with it: for those who mend."""
+
+    position: int
+    session_id: Any
+    seq: Any
+    at: Any
+    turn_id: Any
+    kind: Any
+    body: Any
+
+
 class Store(Protocol):
     """Rows, records and kept answers.
 
