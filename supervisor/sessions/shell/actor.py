@@ -30,7 +30,7 @@ from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
 
-from .liveness import seconds_until_next_look, silence_of
+from .liveness import notice, seconds_until_next_look
 from .log import Log
 from .office import Office, Reported
 from .past import said_in
@@ -165,7 +165,7 @@ class SessionActor(Actor):
         elif type(message) is ev.LadderElapsed:
             await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
         elif type(message) is ev.SilenceNoticed:
-            await self._hear_silence(message)
+            await self._hear_silence()
         elif type(message) is NotWritten:
             if message.by is self:
                 self._give_up(message.error)
@@ -291,9 +291,10 @@ class SessionActor(Actor):
         # Those who call each other must not keep everybody else from running.
         await trio.lowlevel.checkpoint()
 
-    async def _hear_silence(self, event: ev.SilenceNoticed) -> None:
-        """Say it, unless there was progress since the timer rang."""
-        if silence_of(self._house, self.seat) == event.level:
+    async def _hear_silence(self) -> None:
+        """Say what is so now: there may have been progress since the timer rang."""
+        event = notice(self._house, self.seat)
+        if event is not None:
             await self._take(event)
         self._watch_progress()
 

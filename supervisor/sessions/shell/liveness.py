@@ -113,8 +113,10 @@ def _progress_of(seat: Seat, now: float) -> float:
     """When anything last came of its turn; to wait for a person is no silence, so that is now."""
     session = seat.session
     if session is None or session.turn is None or seat.log is None or seat.log.output is None:
-        return -math.inf
-    return now if session.turn.requests else seat.log.output.progress
+        return seat.turn_over
+    if session.turn.requests:
+        return now
+    return max(seat.turn_over, seat.log.output.progress)
 
 
 def evidence_of(seat: Seat) -> Evidence:  # noqa: PLR0911 - one for each thing to wait for

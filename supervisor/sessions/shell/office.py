@@ -79,7 +79,10 @@ class Office:
     def _tell(self, event: ev.Event) -> bool:
         if isinstance(event, _PROGRESS):
             self._actor.seat.progressed()
+        elif type(event) is ev.TurnEnded:
+            self._actor.seat.note_end_of_turn()
         elif type(event) is ev.AgentExited:
+            self._actor.seat.note_end_of_turn()
             event = attrs.evolve(event, jitter=random.random())  # noqa: S311 - to spread restarts
         try:
             # Urgent: callers who fill the mailbox must not keep an agent's news out.

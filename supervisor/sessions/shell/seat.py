@@ -6,6 +6,7 @@ here. Nothing here decides anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -74,6 +75,7 @@ class Seat:
         "results",
         "session",
         "start",
+        "turn_over",
         "unread",
     )
 
@@ -82,6 +84,8 @@ class Seat:
         self.id = session_id
         # The actor, from before its start until its end is known.
         self.ref: Ref | None = None
+        # When its last turn was over, in running time: who waits for it hears of that.
+        self.turn_over = -math.inf
         # Why the actor has ended without having been asked to: somebody else has the session.
         self.fenced: SupervisorError | None = None
         # Set by the actor when it lays itself to rest: no more messages for this one.
@@ -125,7 +129,9 @@ class Seat:
         """Take over the session's state as of now."""
         if self.house.hooks.has_observers:
             tell_of_health(self.house, self.session, session)
-        self.session = session
+        before, self.session = self.session, session
+        if session.turn is None and before is not None and before.turn is not None:
+            self.note_end_of_turn()
         if self._waits:
             for wait in [wait for wait in self._waits if wait.condition(session)]:
                 self._waits.remove(wait)
@@ -191,6 +197,10 @@ class Seat:
             known = [record for record in news if record.seq <= self.log.published]
             self.news_read = self.session.family.news_read
             self.unread = known[self.news_read :]
+
+    def note_end_of_turn(self) -> None:
+        """Its turn is over, or as good as: whoever waits for it will hear of that."""
+        self.turn_over = self.house.pulse.running_time()
 
     def progressed(self) -> None:
         """Something has come of its turn; if it was said that nothing does, that is over."""

@@ -227,12 +227,14 @@ class Session:
 
         The child then stays idle and counts as live until it is stopped, or ends by itself.
         """
-        errand = (await self._row()).lineage.input
-        if errand is None:
-            raise InputRefused(
-                f"session {self.id} was not spawned", hint="use result() with a receipt's input_id"
-            )
-        return await self.result(errand)
+        with self._awaited():
+            errand = (await self._row()).lineage.input
+            if errand is None:
+                raise InputRefused(
+                    f"session {self.id} was not spawned",
+                    hint="use result() with a receipt's input_id",
+                )
+            return await self.result(errand)
 
     async def why(self) -> Why:
         """Why nothing happens here: what it waits for, whom that one waits for, and so on.

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import trio
 
-from supervisor import PermissionDenied, SpawnRefused, SupervisorError, Turn
+from supervisor import PermissionDenied, SpawnRefused, SupervisorError, Turn, TurnOver
 from tests.simulation.sessions.cast import Cast
 
 from .referee import MOST_COST, MOST_TOKENS, TreeReferee
@@ -95,6 +95,10 @@ class TreeCast(Cast):
         child = self._one_of_them(turn)
         await trio.lowlevel.checkpoint()
         if child is not None:
+            try:
+                child._session  # noqa: B018 - one of an earlier turn cannot be waited for
+            except TurnOver:
+                return
             awaits = self.referee.awaits.setdefault(turn.session_id, [])
             awaits.append(child.id)
             try:
