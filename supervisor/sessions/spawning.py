@@ -106,7 +106,9 @@ class Spawning:
             house.desk.withdraw(child_id)
             self._note_refusal(parent_id, order, refusal)
             raise
-        except BaseException:
+        except Exception:
+            # Not if it is cut short, which happens when the supervisor leaves: then nobody knows
+            # whether it was written, and what may be there has its place.
             house.desk.withdraw(child_id)
             raise
         house.register.announce(write)

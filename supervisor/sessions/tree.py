@@ -203,6 +203,8 @@ class Tree:
                 hint="what was accepted is kept; look at the log, then try again",
             )
             self.revive(seat.id)
+        elif seat.fenced is not None and self._house.desk.bell.is_called(seat.id):
+            self.revive(seat.id)  # it is wanted here: there is something that it has to hear
         seat.vacate(error)
         self.let_go(seat)
 

@@ -8,6 +8,7 @@ import trio
 import supervisor
 from actors.testing import settle
 from supervisor import Phase, PythonAgent, Session, Supervisor, Turn
+from supervisor.sessions.shell.liveness import silent_seconds
 from tests.sessions.cast import Player, Scene
 from tests.sessions.family.kin import (
     QUIET,
@@ -282,6 +283,19 @@ async def test_silence_is_measured_from_the_end_of_the_wait(
     await trio.sleep(QUIET - 1.0)
 
     assert await silences(session) == []
+
+
+async def test_that_a_childs_turn_is_over_is_progress_before_who_waits_has_heard(
+    sup: Supervisor, session: Session, scene: Scene, kid: Player
+) -> None:
+    child = await scene.do(scene.turn.spawn("kid", "x"))
+    scene.begin(child.wait())
+    await kid.next_scene()
+    await trio.sleep(QUIET - 1.0)
+    house = sup._house
+    house.tree.seat(child.id).note_end_of_turn()
+
+    assert silent_seconds(house, house.tree.seat(session.id)) == 0.0
 
 
 async def test_those_who_wait_for_each_other_are_stalled() -> None:

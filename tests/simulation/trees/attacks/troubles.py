@@ -28,8 +28,7 @@ async def trouble_a_tree() -> None:
         # Whoever claimed them has gone; somebody wants something of them, and claims them back.
         for session in [*claimed, *claimed]:
             await trio.sleep(LONG_SECONDS)
-            await trees.stage.try_to(session.append("user", "are you there?"))
-            await trees.stage.try_to(trees.sup._house.tree.reach(session.id))
+            await trees.stage.try_to(session.set(title="are you there?"))  # which always writes
         await trees.come_to_rest()
 
 

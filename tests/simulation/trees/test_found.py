@@ -1,0 +1,32 @@
+"""Schedules under which a tree once broke a promise, found by the long runs.
+
+A seed names a schedule of the code as it was: when the code changes, it names another one. So these
+are kept because they are cheap; what they found has a test of its own where one could be written.
+"""
+
+import pytest
+
+from actors.testing import explore
+
+from .attacks import ATTACKS, Attack
+from .test_attacks import MAX_STEPS
+
+FOUND = {
+    # Brought back between the stop and the deletion: what it reported was in no row.
+    "wake_up_into_a_full_house": (688,),
+    # A silence was said as of when its timer rang; the end of a child's turn was no progress.
+    "stall": (493, 653, 1331),
+    # A spawn that leaving cut short gave its place back, though the child was written.
+    "leave_a_tree": (245, 1184, 1511),
+    # Taken away from the side while it had news to hear, and never called again.
+    "trouble_a_tree": (686, 996),
+}
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [attack for attack in ATTACKS if attack.__name__ in FOUND],
+    ids=lambda attack: attack.__name__,
+)
+def test_what_was_found_stays_mended(attack: Attack) -> None:
+    assert explore(attack, seeds=FOUND[attack.__name__], max_steps=MAX_STEPS) == []
