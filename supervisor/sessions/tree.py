@@ -377,11 +377,16 @@ class Tree:
         if seat.awaits is None:
             seat.awaits = []
         seat.awaits.append(other)
+        # Kept though the other may rest: when it was last seen to get on matters until the end.
+        awaited = self.seat(other)
+        awaited.awaited += 1
         try:
             yield
         finally:
             seat.awaits.remove(other)
             seat.progressed()  # whatever came of it, its own silence begins only now
+            awaited.awaited -= 1
+            self.let_go(awaited)
             self.let_go(seat)
 
     async def stored(self, session_id: SessionId) -> Stored:

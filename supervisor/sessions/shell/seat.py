@@ -62,6 +62,7 @@ class Seat:
         "_waits",
         "_watchers",
         "asks_hooks",
+        "awaited",
         "awaits",
         "fenced",
         "house",
@@ -106,6 +107,8 @@ class Seat:
         self.asks_hooks = False
         # Sessions whose turns the agent of this one waits for, inside its own; None for nobody.
         self.awaits: list[SessionId] | None = None
+        # How many agents wait for this one, inside their turns.
+        self.awaited = 0
         self._watchers: list[Watcher] | None = None
         self._waits: list[Wait] | None = None
 
@@ -116,7 +119,9 @@ class Seat:
     @property
     def is_needed(self) -> bool:
         """Whether there is a reason to keep it."""
-        return bool(self.ref or self.start or self._watchers or self._waits or self.results)
+        return bool(
+            self.ref or self.start or self._watchers or self._waits or self.results or self.awaited
+        )
 
     @property
     def is_watched(self) -> bool:
