@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import trio
 
@@ -21,6 +22,8 @@ from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
 from .store.memory import MemoryStore
+from .store.port import Store
+from .store.sqlite.store import open_sqlite
 from .store.writer import Writer
 
 WRITER_CAPACITY = 100_000
@@ -33,7 +36,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
     agents: Iterable[AgentKind] = (),
     settings: Settings | None = None,
 ) -> AsyncIterator[Supervisor]:
-    """Open a supervisor over a store; leaving the block drains it.
+    """Open a supervisor over a store, a file or `:memory:`; leaving the block drains it.
 
     Leaving refuses new work, gives running turns `exit_seconds` to end, interrupts the rest, and
     has all sessions rest. If the block raises or is cancelled, turns are interrupted at once.
@@ -43,15 +46,14 @@ async def open(  # noqa: A001 - its public name is supervisor.open
         settings = Settings()
     elif not isinstance(settings, Settings):
         raise ConfigError(f"settings is {shown(settings)}", hint="give supervisor.Settings(...)")
-    if path != ":memory:":
-        raise ConfigError(
-            f"{shown(path)} cannot be opened yet", hint='only ":memory:" is there so far'
-        )
     known = _by_name(agents)
     failure: BaseException | None = None
-    # Last started, first stopped: the writer outlives everyone who writes.
-    async with actors.open_actors() as system, trio.open_nursery() as outer:
-        store = MemoryStore()
+    # Last started, first stopped: the store outlives the writer, and that everyone who writes.
+    async with (
+        _open_store(path, settings) as store,
+        actors.open_actors() as system,
+        trio.open_nursery() as outer,
+    ):
         writer = await system.start(
             lambda: Writer(store),
             name="writer",
@@ -88,6 +90,19 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             workshop.close()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def _open_store(path: str | os.PathLike[str], settings: Settings) -> AsyncIterator[Store]:
+    """A store of that name: a file, or `:memory:`."""
+    if path == ":memory:":
+        yield MemoryStore()
+        return
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ConfigError(f"path is {shown(path)}", hint='name a file, or ":memory:"')
+    every = settings.snapshot_every
+    async with open_sqlite(Path(os.fsdecode(path)), snapshot_every=every) as store:
+        yield store
 
 
 async def _shelter(task_status: trio.TaskStatus[trio.Nursery]) -> None:

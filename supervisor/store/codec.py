@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections.abc
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import attrs
@@ -56,6 +56,23 @@ def encode(thing: object) -> bytes:
     return orjson.dumps(thing, default=_plain)
 
 
+def encode_plain(value: Mapping[str, Any]) -> str:
+    """Plain data as JSON: a record's body, or an answer that is kept."""
+    _refuse_unless_plain(value)
+    return orjson.dumps(value).decode()
+
+
+def decode_plain(text: str | bytes) -> Mapping[str, Any]:
+    """What `encode_plain` made; raises `ValueError` for anything else."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"this is no JSON: {error}") from error
+    if type(value) is not dict:
+        raise ValueError(f"this is no JSON object, but a {type(value).__name__}")
+    return value
+
+
 def _refuse_unless_plain(value: object) -> None:
     """Raise for what JSON would give back as something else: NaN, tuples, days, other objects."""
     kind = type(value)
@@ -77,7 +94,7 @@ def _refuse_unless_plain(value: object) -> None:
 _SIMPLE: Final = frozenset({str, int, bool, type(None)})
 
 
-def decode(data: bytes, kind: type[T]) -> T:
+def decode(data: str | bytes, kind: type[T]) -> T:
     """What `encode` made of a `kind`; raises `ValueError` for anything else."""
     try:
         return _converter.structure(orjson.loads(data), kind)

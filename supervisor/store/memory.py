@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
+import orjson
 import trio
 
 from supervisor.core.errors import Fenced, NotStorable, SupervisorError
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 
 from .codec import decode, encode
-from .port import Kept, Stored, Write
+from .filters import EVERYTHING, Filter, fits
+from .port import Hit, Kept, Process, RawRecord, Stored, Write, is_due
+from .words import SAID, snippet, words_of, words_of_text
 
 # After so many rows in one go everybody else gets a turn.
 _BATCH = 100
@@ -27,7 +30,7 @@ _BATCH = 100
 class _Shelf:
     """What is kept of one session."""
 
-    __slots__ = ("epoch", "number", "positions", "row")
+    __slots__ = ("epoch", "number", "positions", "row", "snapshots")
 
     def __init__(self, number: int, row: bytes) -> None:
         self.number = number
@@ -35,18 +38,22 @@ class _Shelf:
         self.epoch = 0
         # Where its records are: number n is at positions[n - 1].
         self.positions = array("Q")
+        # Rows that were kept, by the number of the last record then; None before the first.
+        self.snapshots: dict[int, bytes] | None = None
 
 
 class MemoryStore:
     """See `port.Store`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, snapshot_every: int = 200) -> None:
         self._shelves: dict[SessionId, _Shelf] = {}
         self._made = 0
         # Position p is at p - 1; a deleted record leaves None, so that positions stay.
         self._records: list[bytes | None] = []
         # With the session that they go with.
         self._kept: dict[tuple[str, str], tuple[SessionId, bytes]] = {}
+        self._processes: dict[Process, None] = {}
+        self._snapshot_every = snapshot_every
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         # No more than a look: the writer yields by itself, and a turn has two commits.
@@ -124,14 +131,21 @@ class MemoryStore:
             shelf = self._shelves[write.session_id] = _Shelf(self._made, row)
         elif row is not None:
             shelf.row = row
+        before = len(shelf.positions)
         for record in records:
             self._records.append(record)
             shelf.positions.append(len(self._records))
+        last = len(shelf.positions)
+        if row is not None and is_due(before, last, self._snapshot_every):
+            shelf.snapshots = {**(shelf.snapshots or {}), last: row}
         if write.kept is not None and kept is not None:
             self._kept[write.kept.scope, write.kept.key] = (write.session_id, kept)
 
-    async def claim(self, session_id: SessionId) -> Stored | None:
+    async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         await trio.lowlevel.checkpoint()
+        return [self._claim(session_id) for session_id in session_ids]
+
+    def _claim(self, session_id: SessionId) -> Stored | None:
         shelf = self._shelves.get(session_id)
         if shelf is None:
             return None
@@ -153,21 +167,41 @@ class MemoryStore:
             if kept[0] != session_id and place[0].partition("/")[0] != session_id
         }
 
+    async def note_process(self, process: Process) -> None:
+        await trio.lowlevel.checkpoint()
+        self._processes[process] = None
+
+    async def forget_process(self, process: Process) -> None:
+        await trio.lowlevel.checkpoint()
+        self._processes.pop(process, None)
+
+    async def processes(self) -> list[Process]:
+        await trio.lowlevel.checkpoint()
+        return list(self._processes)
+
     async def read(self, session_id: SessionId) -> Stored | None:
         await trio.lowlevel.checkpoint()
         shelf = self._shelves.get(session_id)
         return None if shelf is None else self._stored(shelf)
 
     async def records(
-        self, session_id: SessionId, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        turn: TurnId | None = None,
     ) -> list[Record]:
         await trio.lowlevel.checkpoint()
         shelf = self._shelves.get(session_id)
         if shelf is None:
             return []
-        end = None if limit is None else after + limit
+        end = None if limit is None or turn is not None else after + limit
         kept = (self._records[position - 1] for position in shelf.positions[after:end])
-        return [decode(record, Record) for record in kept if record is not None]
+        records = [decode(record, Record) for record in kept if record is not None]
+        if turn is None:
+            return records
+        return [record for record in records if record.turn_id == turn][:limit]
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None
@@ -180,12 +214,65 @@ class MemoryStore:
         )
         return [(at, decode(record, Record)) for at, record in itertools.islice(there, limit)]
 
-    async def rows(self, *, after: int = 0) -> AsyncGenerator[Stored, None]:
+    async def records_of(self, kinds: Collection[str]) -> list[Record]:
+        found: list[Record] = []
+        for session_id in sorted(self._shelves):
+            found += [one for one in await self.records(session_id) if one.kind in kinds]
+        return found
+
+    async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
         await trio.lowlevel.checkpoint()
+        shelf = self._shelves.get(session_id)
+        found = []
+        for position in shelf.positions if shelf is not None else ():
+            record = decode(self._records[position - 1] or b"", Record)
+            body = orjson.dumps(record.body).decode()
+            fields = (record.session_id, record.seq, record.at, record.turn_id, record.kind, body)
+            found.append(RawRecord(position, *fields))
+        return found
+
+    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, Session] | None:
+        await trio.lowlevel.checkpoint()
+        shelf = self._shelves.get(session_id)
+        snapshots = (shelf.snapshots if shelf is not None else None) or {}
+        seq = max((seq for seq in snapshots if seq <= at), default=None)
+        return None if seq is None else (seq, decode(snapshots[seq], Session))
+
+    async def search(
+        self,
+        words: str,
+        *,
+        session_id: SessionId | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> list[Hit]:
+        wanted = words_of(words)
+        found: list[Hit] = []
+        for position, record in reversed(await self.all_records()):
+            if len(found) == limit:
+                break
+            if record.kind not in SAID or (before is not None and position >= before):
+                continue
+            if session_id not in (None, record.session_id):
+                continue
+            text = record.body["text"]
+            if wanted and wanted <= set(words_of_text(text)):
+                around = snippet(text, wanted)
+                fields = (record.session_id, record.seq, record.at, record.turn_id, record.kind)
+                found.append(Hit(position, *fields, around))
+        return found
+
+    async def rows(
+        self, *, after: int = 0, fitting: Filter | None = None
+    ) -> AsyncGenerator[Stored, None]:
+        await trio.lowlevel.checkpoint()
+        wanted = fitting or EVERYTHING
         for count, session_id in enumerate(list(self._shelves), 1):
             shelf = self._shelves.get(session_id)
             if shelf is not None and shelf.number > after:
-                yield self._stored(shelf)
+                stored = self._stored(shelf)
+                if fits(stored.row, wanted):
+                    yield stored
             if not count % _BATCH:
                 await trio.lowlevel.checkpoint()
 

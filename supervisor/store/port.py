@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
 from supervisor.core.errors import SupervisorError
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
+
+from .filters import Filter
 
 
 @attrs.frozen
@@ -69,12 +71,46 @@ class RawRecord:
     body: Any
 
 
+@attrs.frozen
+class Hit:
+    """A record whose text has the words that somebody looks for; `snippet` is what is around them.
+
+    The words are marked with `[` and `]`.
+    """
+
+    position: int
+    session_id: SessionId
+    seq: int
+    at: float
+    turn_id: TurnId | None
+    kind: str
+    snippet: str
+
+
+@attrs.frozen
+class Process:
+    """A process that was started for a session: noted before it is used, gone when it is reaped."""
+
+    session_id: SessionId
+    pid: int
+    start_time: int
+    boot_id: str
+
+
+def is_due(before: int, last: int, every: int) -> bool:
+    """Whether a row is kept as a snapshot: the records have passed a multiple of `every`."""
+    return before // every != last // every
+
+
 class Store(Protocol):
     """Rows, records and kept answers.
 
     Writing is for the one writer alone, which never has two calls open at once. Reading is for
-    everyone, and sees only what was committed.
+    everyone, and sees only what was committed. Both raise `StoreDegraded` if the disk is full, gone
+    or somebody else's: then nothing was written, and the same call may work later.
     """
+
+    # Writing ------------------------------------------------------------------------------
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         """Make them durable together; for each, None or why it was refused, the others being kept.
@@ -83,27 +119,73 @@ class Store(Protocol):
         one, or cannot be encoded.
         """
 
-    async def claim(self, session_id: SessionId) -> Stored | None:
-        """Raise the epoch, so that every write with an older one is refused; give what is there."""
+    async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
+        """Raise their epochs, so that every write with an older one is refused; give what is there.
+
+        None for a session that is not there.
+        """
 
     async def delete(self, session_id: SessionId) -> None:
         """Leave nothing of it."""
+
+    async def note_process(self, process: Process) -> None:
+        """Remember that it was started, so that it is found if we die before it does."""
+
+    async def forget_process(self, process: Process) -> None:
+        """It is dead, and was seen so."""
+
+    # Reading ------------------------------------------------------------------------------
 
     async def read(self, session_id: SessionId) -> Stored | None:
         """The session as of its last commit."""
 
     async def records(
-        self, session_id: SessionId, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        turn: TurnId | None = None,
     ) -> list[Record]:
-        """Its records from number `after + 1` on."""
+        """Its records from number `after + 1` on; only those of one turn, if it is given."""
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Record]]:
         """The records of all sessions in the order of their commits, each with its position."""
 
-    def rows(self, *, after: int = 0) -> AsyncGenerator[Stored, None]:
-        """Every session made after number `after`, in the order of their making."""
+    async def records_of(self, kinds: Collection[str]) -> list[Record]:
+        """All records of these kinds, session by session and in order.
+
+        For what start-up has to know, and not for kinds of which there are many.
+        """
+
+    async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
+        """Its records as they lie there, in the order of their commits."""
+
+    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, Session] | None:
+        """The last row that was kept at number `at` or before, and at which number."""
+
+    def rows(
+        self, *, after: int = 0, fitting: Filter | None = None
+    ) -> AsyncGenerator[Stored, None]:
+        """Every session made after number `after` that fits, in the order of their making."""
+
+    async def search(
+        self,
+        words: str,
+        *,
+        session_id: SessionId | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> list[Hit]:
+        """What was said that has all these words, the last said first.
+
+        Only at positions below `before`, which is where a page before it ended.
+        """
 
     async def kept(self, scope: str, key: str) -> Kept | None:
         """The answer that was kept under that key."""
+
+    async def processes(self) -> list[Process]:
+        """All that were noted and not forgotten."""

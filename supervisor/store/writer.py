@@ -7,7 +7,7 @@ Rule 2: what is asked is written in the order of asking; a claim has its place i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,7 @@ from actors import Actor, Ask, Later, MailboxFull
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
 
-from .port import Store, Stored, Write
+from .port import Process, Store, Stored, Write
 
 T = TypeVar("T")
 
@@ -52,6 +52,20 @@ class Delete(Ask[None]):
     session_id: SessionId
 
 
+@attrs.frozen
+class NoteProcess(Ask[None]):
+    """Remember a process that was started, before it is used."""
+
+    process: Process
+
+
+@attrs.frozen
+class ForgetProcess(Ask[None]):
+    """The process is dead, and was seen so."""
+
+    process: Process
+
+
 class _Flush:
     """Told to oneself: everything that was in the mailbox before is in the batch by now."""
 
@@ -67,34 +81,54 @@ class Writer(Actor):
         self._batch: list[Write] = []
         # Who is to be told what became of them: so many writes each, in order; None for one alone.
         self._askers: list[tuple[Later[Any], int | None]] = []
+        # Who wants which session. Claims are made after the writes that were asked before them, and
+        # as many as there are at once: thousands of sessions may wake together.
+        self._claims: list[tuple[Later[Stored | None], SessionId]] = []
         # Whether a _FLUSH is in the mailbox, behind everything that is in the batch. One that comes
         # when the batch has gone already finds nothing, or the beginning of the next.
         self._flush_is_due = False
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         if type(message) is Commit:
-            self._batch.append(message.write)
-            return await self._answer_later(None)
+            return await self._answer_later((message.write,), None)
         if type(message) is CommitAll:
-            self._batch.extend(message.writes)
-            return await self._answer_later(len(message.writes))
+            return await self._answer_later(message.writes, len(message.writes))
+        if type(message) is Claim:
+            claimed: Later[Stored | None] = Later()
+            self._claims.append((claimed, message.session_id))
+            await self._flush_in_time()
+            return claimed
+        return await self._do(message)
+
+    async def _do(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
+        """What is done on its own, after all that was asked before it."""
         await self._flush()
         match message:
-            case Claim(session_id):
-                return await _or_failed(self._store.claim(session_id))
             case Delete(session_id):
                 return await _or_failed(self._store.delete(session_id))
+            case NoteProcess(process):
+                return await _or_failed(self._store.note_process(process))
+            case ForgetProcess(process):
+                return await _or_failed(self._store.forget_process(process))
             case _:
                 return None
 
-    async def _answer_later(self, count: int | None) -> Later[Any]:
+    async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Later[Any]:
+        if self._claims:
+            claimed = {session_id for _, session_id in self._claims}
+            if any(write.session_id in claimed for write in writes):
+                await self._flush()  # whoever writes after a claim is not who has claimed
         later: Later[Any] = Later()
+        self._batch += writes
         self._askers.append((later, count))
-        if len(self._batch) >= MAX_BATCH:
+        await self._flush_in_time()
+        return later
+
+    async def _flush_in_time(self) -> None:
+        if len(self._batch) + len(self._claims) >= MAX_BATCH:
             await self._flush()
         elif not self._flush_is_due:
             self._flush_soon()
-        return later
 
     async def on_stop(self, _: object) -> None:
         """Whatever was taken in is written, however we end."""
@@ -115,6 +149,19 @@ class Writer(Actor):
             answers = iter(await self._store.commit(batch))
             for later, count in askers:
                 later.answer(next(answers) if count is None else list(islice(answers, count)))
+        if self._claims:
+            await self._claim()
+
+    async def _claim(self) -> None:
+        claims, self._claims = self._claims, []
+        try:
+            found = await self._store.claim([session_id for _, session_id in claims])
+        except Exception as error:  # noqa: BLE001 - raised in those who asked
+            for later, _ in claims:
+                later.fail(error)
+            return
+        for (later, _), stored in zip(claims, found, strict=True):
+            later.answer(stored)
 
 
 async def _or_failed(work: Awaitable[T]) -> T | Later[T]:

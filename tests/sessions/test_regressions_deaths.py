@@ -29,7 +29,7 @@ from tests.sessions.lives import Understudies, phase_of
 
 async def lose_the_actor(sup: Supervisor, session: Session) -> None:
     """Somebody else takes the session, and the actor finds out with its next commit."""
-    await sup._house.store.claim(session.id)
+    await sup._house.store.claim([session.id])
     await session.set(title="another")
 
 

@@ -70,7 +70,7 @@ async def refuse_unless_stopped_by_hook(session: Session, reason: str) -> None:
 
 async def lose_the_actor(sup: Supervisor, session: Session) -> None:
     """Somebody else takes the session, and the actor finds out with its next commit."""
-    await sup._house.store.claim(session.id)
+    await sup._house.store.claim([session.id])
     await session.set(title="another")
 
 

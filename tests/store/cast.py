@@ -24,6 +24,12 @@ THREE = SessionId("s_three")
 NOBODY = SessionId("s_nobody")
 
 
+async def claim(store: Store, session_id: SessionId) -> Stored | None:
+    """Claim one session."""
+    [stored] = await store.claim([session_id])
+    return stored
+
+
 def birth(session_id: SessionId = ONE, plan: Plan | None = None) -> Write:
     """The write that makes a session: one record, and the row."""
     session, facts = create(session_id, plan or Plan(agent="echo"), at=1.0)

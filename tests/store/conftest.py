@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import pytest
 
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Store
+from supervisor.store.sqlite.store import open_sqlite
 from tests.virtual_time import use_virtual_time
 
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
@@ -24,7 +26,14 @@ async def memory() -> AsyncIterator[Store]:
     yield MemoryStore()
 
 
-STORES: tuple[OpenStore, ...] = (memory,)
+@asynccontextmanager
+async def sqlite() -> AsyncIterator[Store]:
+    with TemporaryDirectory() as folder:
+        async with open_sqlite(Path(folder) / "state.db") as store:
+            yield store
+
+
+STORES: tuple[OpenStore, ...] = (memory, sqlite)
 
 
 @pytest.fixture(params=STORES, ids=lambda open_store: open_store.__name__)

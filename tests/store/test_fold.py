@@ -8,7 +8,7 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import numbered, replay
 from supervisor.core.session import Session
 from supervisor.store.port import Store, Write
-from tests.store.cast import ONE, TWO, differences, everything, life
+from tests.store.cast import ONE, TWO, claim, differences, everything, life
 
 SEEDS = range(200)
 LENGTH = 60
@@ -19,7 +19,7 @@ async def live(store: Store, seed: int, session_id: SessionId = ONE) -> list[Ses
     epoch, states = 0, list[Session]()
     for session, facts, event in life(seed, LENGTH, session_id):
         if isinstance(event, ev.Claimed | ev.SupervisorRestarted):
-            stored = await store.claim(session_id)
+            stored = await claim(store, session_id)
             assert stored is not None
             epoch = stored.epoch
         if facts:

@@ -25,6 +25,7 @@ from tests.store.cast import (
     THREE,
     TWO,
     birth,
+    claim,
     differences,
     everything,
     life,
@@ -149,7 +150,7 @@ async def test_a_session_that_is_never_to_sleep_comes_back(store: Store) -> None
 
     assert await store.commit([made]) == [None]
 
-    stored = await store.claim(ONE)
+    stored = await claim(store, ONE)
     assert stored is not None
     assert stored.row == made.row == replay(await store.records(ONE))
 
@@ -199,7 +200,7 @@ async def test_a_claim_raises_the_epoch_and_gives_what_is_there(store: Store) ->
     await store.commit([birth()])
     before = await store.read(ONE)
 
-    first, second = await store.claim(ONE), await store.claim(ONE)
+    first, second = await claim(store, ONE), await claim(store, ONE)
 
     assert before is not None
     assert first == attrs.evolve(before, epoch=1)
@@ -207,7 +208,7 @@ async def test_a_claim_raises_the_epoch_and_gives_what_is_there(store: Store) ->
 
 
 async def test_a_claim_of_nobody_makes_nobody(store: Store) -> None:
-    assert await store.claim(NOBODY) is None
+    assert await claim(store, NOBODY) is None
     assert await everything(store) == ([], [])
     assert await store.commit([birth(NOBODY)]) == [None]
 
@@ -215,7 +216,7 @@ async def test_a_claim_of_nobody_makes_nobody(store: Store) -> None:
 async def test_a_claim_raises_no_other_epoch(store: Store) -> None:
     await store.commit([birth(ONE), birth(TWO)])
 
-    await store.claim(ONE)
+    await claim(store, ONE)
 
     assert await store.commit([more(TWO, 2)]) == [None]
 
@@ -225,8 +226,8 @@ async def test_a_write_of_another_epoch_is_fenced_and_leaves_nothing(
     store: Store, epoch: int
 ) -> None:
     await store.commit([birth()])
-    await store.claim(ONE)
-    await store.claim(ONE)
+    await claim(store, ONE)
+    await claim(store, ONE)
     before = await everything(store)
 
     write = more(ONE, 2, epoch=epoch, row=row(title="new"), kept=receipt())
@@ -240,7 +241,7 @@ async def test_a_write_of_another_epoch_is_fenced_and_leaves_nothing(
 
 async def test_what_is_fenced_is_fenced_whatever_else_is_wrong_with_it(store: Store) -> None:
     await store.commit([birth()])
-    await store.claim(ONE)
+    await claim(store, ONE)
 
     (answer,) = await store.commit([more(ONE, 7, epoch=0)])
 
@@ -249,7 +250,7 @@ async def test_what_is_fenced_is_fenced_whatever_else_is_wrong_with_it(store: St
 
 async def test_the_new_owner_goes_on_where_the_old_one_was(store: Store) -> None:
     await store.commit([birth(), more(ONE, 2)])
-    await store.claim(ONE)
+    await claim(store, ONE)
 
     assert await store.commit([more(ONE, 3, epoch=1)]) == [None]
     assert await numbers_of(store) == [1, 2, 3]
@@ -375,7 +376,7 @@ async def test_what_a_session_writes_after_something_refused_is_refused_too(
 
 async def test_a_late_write_of_the_old_owner_does_not_hurt_the_new_one(store: Store) -> None:
     await store.commit([birth()])
-    await store.claim(ONE)
+    await claim(store, ONE)
 
     answers = await store.commit([more(ONE, 2, epoch=0), more(ONE, 2, epoch=1)])
 
@@ -517,7 +518,7 @@ async def test_keys_of_different_scopes_do_not_meet(store: Store) -> None:
 async def test_an_answer_outlives_the_claim_of_its_session(store: Store) -> None:
     await store.commit([attrs.evolve(birth(), kept=receipt())])
 
-    await store.claim(ONE)
+    await claim(store, ONE)
 
     assert await store.kept(ONE, "key") == receipt()
 
@@ -531,7 +532,7 @@ async def test_deleting_leaves_nothing(store: Store) -> None:
     await store.delete(ONE)
 
     assert await store.read(ONE) is None
-    assert await store.claim(ONE) is None
+    assert await claim(store, ONE) is None
     assert await store.records(ONE) == []
     assert await store.kept(ONE, "key") is None
     assert await everything(store) == ([], [])
@@ -548,7 +549,7 @@ async def test_an_answer_goes_with_the_session_that_it_was_kept_with(store: Stor
 async def test_deleting_one_touches_no_other(store: Store) -> None:
     made = birth(TWO)
     await store.commit([birth(ONE), attrs.evolve(made, kept=receipt(TWO)), more(TWO, 2)])
-    await store.claim(TWO)
+    await claim(store, TWO)
     before = await store.read(TWO)
 
     await store.delete(ONE)
@@ -570,7 +571,7 @@ async def test_deleting_nobody_or_twice_is_fine(store: Store) -> None:
 
 async def test_whoever_had_a_deleted_session_is_fenced(store: Store) -> None:
     await store.commit([birth()])
-    await store.claim(ONE)
+    await claim(store, ONE)
     await store.delete(ONE)
 
     (answer,) = await store.commit([more(ONE, 2, epoch=1, row=row())])

@@ -56,10 +56,10 @@ class Spy(MemoryStore):
         self.deeds.append(f"commit {len(writes)}")
         return await super().commit(writes)
 
-    async def claim(self, session_id: SessionId) -> Stored | None:
+    async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         self._raise_if_out_of_order()
-        self.deeds.append(f"claim {session_id}")
-        return await super().claim(session_id)
+        self.deeds.append(f"claim {' '.join(session_ids)}")
+        return await super().claim(session_ids)
 
     async def delete(self, session_id: SessionId) -> None:
         self.deeds.append(f"delete {session_id}")

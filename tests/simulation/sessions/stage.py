@@ -77,11 +77,12 @@ class JudgedStore(MemoryStore):
             self._referee.committed(write)
         return refusal
 
-    async def claim(self, session_id: SessionId) -> Stored | None:
-        stored = await super().claim(session_id)
-        if stored is not None:
-            self._referee.claimed(session_id, stored.epoch)
-        return stored
+    async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
+        claimed = await super().claim(session_ids)
+        for stored in claimed:
+            if stored is not None:
+                self._referee.claimed(stored.row.id, stored.epoch)
+        return claimed
 
     def _remove(self, session_id: SessionId) -> None:
         super()._remove(session_id)

@@ -42,7 +42,7 @@ async def fence_a_zombie() -> None:
         session = await stage.sup.create("player")
         await stage.send(session, stage.text("hang"))
         await session.interrupt()
-        await stage.store.claim(session.id)
+        await stage.store.claim([session.id])
 
         await stage.prompt(session, stage.text("say"))
 

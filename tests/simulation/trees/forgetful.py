@@ -12,7 +12,7 @@ import pytest
 import supervisor.runtime
 from supervisor import Phase, Record
 from supervisor.core.errors import SupervisorError
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.session import Session as Row
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
@@ -112,7 +112,12 @@ class ForgetfulStore(MemoryStore):
             self._records[-len(records) :] = [None] * len(records)
 
     async def records(
-        self, session_id: SessionId, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        turn: TurnId | None = None,
     ) -> list[Record]:
         """None are kept."""
         return []

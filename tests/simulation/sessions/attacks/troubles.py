@@ -57,4 +57,4 @@ async def make_trouble(stage: Stage, session: Session) -> None:
         if trouble is not None:
             stage.store.troubles.append(trouble)
         elif random.random() < 0.5:
-            await stage.store.claim(session.id)
+            await stage.store.claim([session.id])

@@ -40,5 +40,5 @@ async def make_trouble(trees: Trees, claimed: list[Session]) -> None:
         if trouble != "claim":
             trees.stage.store.troubles.append(trouble)
         elif session is not None:
-            await trees.stage.store.claim(session.id)
+            await trees.stage.store.claim([session.id])
             claimed.append(session)

@@ -1,0 +1,90 @@
+"""Connections to the file: one that writes, some that read, and what their errors mean.
+
+Rule 1: one connection ever writes or checkpoints. SQLite before 3.51.3 can corrupt a WAL that two
+        of them reset at once, and the others need not.
+Rule 2: nobody but its owner can read what is in the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from supervisor.core.errors import StoreDegraded
+
+# How long SQLite itself waits for somebody else's lock before it says so.
+_BUSY_MS: Final = 1_000
+# Pages in the WAL before they go into the file. Each checkpoint costs two more fsyncs in the way of
+# a commit, so it comes rarely; 4,000 pages are 16 MB.
+_CHECKPOINT_PAGES: Final = 4_000
+_OWNER_ONLY: Final = 0o600
+
+# What a write may meet that is nobody's mistake and may pass: by the first byte of SQLite's code.
+_TROUBLES: Final = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space; it goes on by itself"),
+    sqlite3.SQLITE_IOERR: ("the disk fails", "look at the disk and the system's log"),
+    sqlite3.SQLITE_READONLY: ("the file is read-only", "make it and its folder writable"),
+    sqlite3.SQLITE_BUSY: ("another program has it locked", "close that program's transaction"),
+    sqlite3.SQLITE_LOCKED: ("another program has it locked", "close that program's transaction"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "look whether the folder is still there"),
+    sqlite3.SQLITE_PERM: ("it may not be opened", "look at its owner and mode"),
+    sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory; it goes on by itself"),
+    sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup: understudy restore"),
+    sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup: understudy restore"),
+}
+
+
+def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
+    """What is wrong with the file, if it is that and not what was asked of it."""
+    code = getattr(error, "sqlite_errorcode", None)
+    known = _TROUBLES.get(code & 0xFF) if isinstance(code, int) else None
+    if known is None:
+        return None
+    problem, hint = known
+    return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """The connection that writes, made with the file if there is none."""
+    make_private(path)
+    connection = _connect(path, mode="rwc")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        # What is acknowledged is on the disk: anything less loses it when the power goes.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA foreign_keys = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, nor move what others wrote."""
+    connection = _connect(path, mode="ro")
+    connection.execute("PRAGMA query_only = 1")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    return connection
+
+
+def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=_BUSY_MS / 1_000,
+        isolation_level=None,  # transactions begin and end where we say so
+        check_same_thread=False,  # one at a time, but not always the same
+    )
+
+
+def make_private(path: Path) -> None:
+    """Have the file there before SQLite makes it as readable as others; WAL and shm follow it."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))

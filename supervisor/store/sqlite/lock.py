@@ -1,0 +1,65 @@
+"""One supervisor for each file: who came first, and how the second one hears of it.
+
+Rule 1: the lock is the kernel's. It goes with the process that holds it, kill -9 included, so that
+        there are no stale ones. What is written in the lock's file is only for the message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from supervisor.core.errors import StoreLocked
+
+_OWNER_ONLY = 0o600
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a store; raises `StoreLocked` with who has it.
+
+    The lock's file stays behind: whoever deleted it could delete one that somebody else has just
+    locked.
+    """
+    # Not inherited by agents: Python opens everything so that it ends with us.
+    descriptor = os.open(lock_path(path), os.O_CREAT | os.O_RDWR, _OWNER_ONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(path, descriptor) from None
+        _sign(descriptor)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def lock_path(path: Path) -> Path:
+    """Where a store's lock is: beside it."""
+    return path.with_name(f"{path.name}.lock")
+
+
+def _sign(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    signature = {"pid": os.getpid(), "since": time.time()}
+    os.pwrite(descriptor, json.dumps(signature).encode(), 0)
+
+
+def _taken(path: Path, descriptor: int) -> StoreLocked:
+    who = "another process"
+    # Whoever has it may be about to sign.
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        signature = json.loads(os.pread(descriptor, 4096, 0))
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
+        who = f"process {int(signature['pid'])}, since {since},"
+    return StoreLocked(
+        f"{who} has {path.name} open",
+        hint="use that supervisor (understudy ps), or stop it first",
+    )

@@ -1,0 +1,198 @@
+"""All SQL that only looks. Every function is one short transaction on one connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import Any, Final, TypeAlias
+
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.records import Record
+from supervisor.core.session import Session
+from supervisor.store.codec import decode, decode_plain
+from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
+from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored
+from supervisor.store.words import words_of_text
+
+Values: TypeAlias = list[Any]
+
+_STORED: Final = """
+    SELECT row, epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id), number
+    FROM sessions
+"""
+_RECORD: Final = "session_id, seq, at, turn_id, kind, body"
+_NO_LIMIT: Final = -1
+# So many rows are read before somebody else may write a checkpoint, and anything else may run.
+PAGE_ROWS: Final = 200
+
+
+def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | None:
+    """See `port.Store.read`."""
+    found = connection.execute(f"{_STORED} WHERE id = ?", (session_id,)).fetchone()
+    return None if found is None else _stored(found)
+
+
+def _stored(found: Sequence[Any]) -> Stored:
+    row, epoch, last, number = found
+    return Stored(decode(row, Session), epoch, last or 0, number)
+
+
+def records(
+    connection: sqlite3.Connection,
+    session_id: SessionId,
+    after: int,
+    limit: int | None,
+    turn: TurnId | None,
+) -> list[Record]:
+    """See `port.Store.records`."""
+    found = connection.execute(
+        f"""
+        SELECT {_RECORD} FROM records
+        WHERE session_id = ?1 AND seq > ?2 AND (?4 IS NULL OR turn_id = ?4) ORDER BY seq LIMIT ?3
+        """,
+        (session_id, after, _NO_LIMIT if limit is None else limit, turn),
+    )
+    return [_record(one) for one in found]
+
+
+def all_records(
+    connection: sqlite3.Connection, after: int, limit: int | None
+) -> list[tuple[int, Record]]:
+    """See `port.Store.all_records`."""
+    found = connection.execute(
+        f"SELECT {_RECORD}, position FROM records WHERE position > ? ORDER BY position LIMIT ?",
+        (after, _NO_LIMIT if limit is None else limit),
+    )
+    return [(one[6], _record(one)) for one in found]
+
+
+def records_of(connection: sqlite3.Connection, kinds: Collection[str]) -> list[Record]:
+    """See `port.Store.records_of`."""
+    # Written out and not bound, so that an index over some kinds can be used.
+    wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds) if kind.isidentifier())
+    found = connection.execute(
+        f"SELECT {_RECORD} FROM records WHERE kind IN ({wanted}) ORDER BY session_id, seq"
+    )
+    return [_record(one) for one in found]
+
+
+def _record(found: Sequence[Any]) -> Record:
+    session_id, seq, at, turn_id, kind, body = found[:6]
+    return Record(session_id, seq, at, turn_id, kind, decode_plain(body))
+
+
+def raw_records(connection: sqlite3.Connection, session_id: SessionId) -> list[RawRecord]:
+    """See `port.Store.raw_records`."""
+    found = connection.execute(
+        f"SELECT position, {_RECORD} FROM records WHERE session_id = ? ORDER BY position",
+        (session_id,),
+    )
+    return [RawRecord(*one) for one in found]
+
+
+def snapshot(
+    connection: sqlite3.Connection, session_id: SessionId, at: int
+) -> tuple[int, Session] | None:
+    """See `port.Store.snapshot`."""
+    found = connection.execute(
+        "SELECT seq, row FROM snapshots WHERE session_id = ? AND seq <= ?"
+        " ORDER BY seq DESC LIMIT 1",
+        (session_id, at),
+    ).fetchone()
+    return None if found is None else (found[0], decode(found[1], Session))
+
+
+def page_of_rows(
+    connection: sqlite3.Connection, after: int, wanted: Filter
+) -> tuple[list[Stored], int | None]:
+    """The next sessions that fit, and after which number to go on; None at the end.
+
+    The index narrows, and `fits` decides: so every store means the same.
+    """
+    conditions, values = _conditions(wanted)
+    found = connection.execute(
+        f"{_STORED} WHERE number > ? {conditions} ORDER BY number LIMIT ?",
+        (after, *values, PAGE_ROWS),
+    ).fetchall()
+    stored = [_stored(one) for one in found]
+    last = stored[-1].number if len(stored) == PAGE_ROWS else None
+    return [one for one in stored if fits(one.row, wanted)], last
+
+
+def _conditions(wanted: Filter) -> tuple[str, Values]:
+    """What the columns can say of it: never less than fits, sometimes more."""
+    if wanted is EVERYTHING:
+        return "", []
+    text = None if wanted.text is None or not wanted.text.isascii() else wanted.text
+    given: list[tuple[str, object]] = [
+        ("agent = ?", wanted.agent),
+        ("channel = ?", wanted.channel),
+        ("peer = ?", wanted.peer),
+        ("phase = ?", wanted.phase),
+        ("parent = ?", wanted.parent),
+        ("root = ?", wanted.root),
+        ("workspace = ?", wanted.workspace),
+        ("archived = ?", None if wanted.archived is None else int(wanted.archived)),
+        ("EXISTS (SELECT 1 FROM json_each(row, '$.tags') WHERE value = ?)", wanted.tag),
+        ("created_at > ?", wanted.created_after),
+        ("created_at < ?", wanted.created_before),
+        ("updated_at > ?", wanted.updated_after),
+        ("updated_at < ?", wanted.updated_before),
+    ]
+    conditions = [condition for condition, value in given if value is not None]
+    values: Values = [value for _, value in given if value is not None]
+    phases = PHASES_OF_BADGES.get(wanted.badge or "", ())
+    if phases:
+        conditions.append(f"phase IN ({', '.join('?' * len(phases))})")
+        values += phases
+    if text is not None:
+        # A key is stored in its parts: a filter that could mean one is left to `fits`.
+        conditions.append(
+            "(channel IS NOT NULL OR instr(lower(coalesce(json_extract(row, '$.title'), '')"
+            " || char(10) || coalesce(json_extract(row, '$.name'), '')), lower(?)) > 0)"
+        )
+        values.append(text)
+    return "".join(f" AND {condition}" for condition in conditions), values
+
+
+def search(
+    connection: sqlite3.Connection,
+    words: str,
+    session_id: SessionId | None,
+    before: int | None,
+    limit: int,
+) -> list[Hit]:
+    """See `port.Store.search`."""
+    # Quoted one by one: then no word means anything to the query's own language.
+    query = " ".join(f'"{word}"' for word in words_of_text(words))
+    if not query:
+        return []
+    found = connection.execute(
+        """
+        SELECT
+            records.position, session_id, seq, at, turn_id, kind,
+            snippet(words, 0, '[', ']', '...', 24)
+        FROM words JOIN records ON records.position = words.rowid
+        WHERE
+            words MATCH ?1
+            AND (?2 IS NULL OR session_id = ?2)
+            AND (?3 IS NULL OR words.rowid < ?3)
+        ORDER BY words.rowid DESC LIMIT ?4
+        """,
+        (query, session_id, before, limit),
+    )
+    return [Hit(*one) for one in found]
+
+
+def kept(connection: sqlite3.Connection, scope: str, key: str) -> Kept | None:
+    """See `port.Store.kept`."""
+    found = connection.execute(
+        "SELECT fingerprint, answer FROM kept WHERE scope = ? AND key = ?", (scope, key)
+    ).fetchone()
+    return None if found is None else Kept(scope, key, found[0], decode_plain(found[1]))
+
+
+def processes(connection: sqlite3.Connection) -> list[Process]:
+    """See `port.Store.processes`."""
+    found = connection.execute("SELECT session_id, pid, start_time, boot_id FROM processes")
+    return [Process(*one) for one in found]

@@ -1,0 +1,164 @@
+"""What is in the file, and how an older file becomes a newer one.
+
+Rule 1: forward only. A step that was released never changes; what comes next is another step.
+Rule 2: `PRAGMA user_version` says how many steps were taken, in the same transaction as the step.
+Rule 3: before the first step that changes an existing file, it is copied.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from supervisor.core.errors import ConfigError, StoreTooNew
+
+# "undr": by this a file knows that it is ours.
+APPLICATION_ID: Final = 0x756E6472
+
+
+def _first(connection: sqlite3.Connection) -> None:
+    """Sessions, records, answers that are kept, rows of before, processes, and words."""
+    for statement in (
+        # `row` is all of it, as JSON. What lists are filtered by stands beside it again.
+        """
+        CREATE TABLE sessions (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            epoch INTEGER NOT NULL,
+            row TEXT NOT NULL,
+            agent TEXT NOT NULL,
+            phase TEXT NOT NULL,
+            archived INTEGER NOT NULL,
+            channel TEXT,
+            peer TEXT,
+            parent TEXT,
+            root TEXT NOT NULL,
+            workspace TEXT,
+            created_at REAL NOT NULL,
+            updated_at REAL NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX sessions_by_phase ON sessions (phase, number)",
+        "CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL",
+        "CREATE INDEX sessions_by_root ON sessions (root)",
+        # Not STRICT: what is wrong in a record that somebody else has touched is found, not hidden.
+        """
+        CREATE TABLE records (
+            position INTEGER PRIMARY KEY AUTOINCREMENT,
+            session_id TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            at REAL NOT NULL,
+            turn_id TEXT,
+            kind TEXT NOT NULL,
+            body TEXT NOT NULL
+        )
+        """,
+        "CREATE UNIQUE INDEX records_by_number ON records (session_id, seq)",
+        """
+        CREATE INDEX records_of_children ON records (session_id, seq)
+        WHERE kind IN ('child_ended', 'child_started')
+        """,
+        """
+        CREATE TABLE kept (
+            scope TEXT NOT NULL,
+            key TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            fingerprint TEXT NOT NULL,
+            answer TEXT NOT NULL,
+            PRIMARY KEY (scope, key)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX kept_by_session ON kept (session_id)",
+        """
+        CREATE TABLE snapshots (
+            session_id TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            row TEXT NOT NULL,
+            PRIMARY KEY (session_id, seq)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE processes (
+            boot_id TEXT NOT NULL,
+            pid INTEGER NOT NULL,
+            start_time INTEGER NOT NULL,
+            session_id TEXT NOT NULL,
+            PRIMARY KEY (boot_id, pid, start_time)
+        ) STRICT, WITHOUT ROWID
+        """,
+        # The words alone: the text is in the records, and `texts` finds it there.
+        """
+        CREATE VIEW texts AS
+        SELECT
+            position,
+            CASE WHEN json_valid(body) THEN json_extract(body, '$.text') ELSE '' END AS text
+        FROM records
+        """,
+        """
+        CREATE VIRTUAL TABLE words USING fts5 (
+            text, content = 'texts', content_rowid = 'position',
+            tokenize = "unicode61 remove_diacritics 2"
+        )
+        """,
+        """
+        CREATE TRIGGER records_said AFTER INSERT ON records
+        WHEN new.kind IN ('user_text', 'agent_text')
+        BEGIN
+            INSERT INTO words (rowid, text)
+            SELECT position, text FROM texts WHERE position = new.position;
+        END
+        """,
+        """
+        CREATE TRIGGER records_unsaid BEFORE DELETE ON records
+        WHEN old.kind IN ('user_text', 'agent_text')
+        BEGIN
+            INSERT INTO words (words, rowid, text)
+            SELECT 'delete', position, text FROM texts WHERE position = old.position;
+        END
+        """,
+        f"PRAGMA application_id = {APPLICATION_ID}",
+    ):
+        connection.execute(statement)
+
+
+STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (_first,)
+VERSION: Final = len(STEPS)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """How many steps the file has taken; 0 for one in which nothing is yet."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def refuse_foreign_file(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise if the file is no store of ours, or one of a later version."""
+    version = version_of(connection)
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (tables or version):
+        raise ConfigError(
+            f"{path.name} is a database, but none of ours",
+            hint="name another file, or one that does not exist yet",
+        )
+    if version > VERSION:
+        raise StoreTooNew(
+            f"{path.name} has version {version}, this program knows {VERSION}",
+            hint="open it with the version of understudy that wrote it, or a later one",
+        )
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Take all the steps that the file has not taken, each of them wholly or not at all."""
+    for number in range(version_of(connection) + 1, VERSION + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            STEPS[number - 1](connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,209 @@
+"""The store in a file: the port, in threads of its own.
+
+Rule 1: what is begun is carried through. A write whose asker is cancelled is written or not, and
+        is never left half done in a thread.
+Rule 2: readers are apart: they have connections and threads of their own, and each read is short.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import trio
+
+from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.records import Record
+from supervisor.core.session import Session
+from supervisor.store.filters import EVERYTHING, Filter
+from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored, Write
+
+from . import copies, reading, schema, writing
+from .files import open_reader, open_writer, trouble_of
+from .lock import locked
+
+Args = ParamSpec("Args")
+Answer = TypeVar("Answer")
+
+# So many reads at once: enough that a long one is in nobody's way.
+READERS: Final = 4
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path, *, snapshot_every: int = 200, is_locked: bool = True
+) -> AsyncIterator[SqliteStore]:
+    """The store in that file, made or brought up to date; closed again when the block is left.
+
+    Raises `StoreLocked`, `StoreTooNew`, `ConfigError` if it is no store of ours, and
+    `StoreDegraded` if it cannot be opened. With `is_locked=False` somebody else sees to the lock.
+    """
+    if is_locked:
+        with locked(path):
+            async with open_sqlite(path, snapshot_every=snapshot_every, is_locked=False) as store:
+                yield store
+        return
+    store = SqliteStore(path, snapshot_every=snapshot_every)
+    await store.open()
+    try:
+        yield store
+    finally:
+        with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
+            await store.close()
+
+
+class SqliteStore:
+    """See `port.Store`."""
+
+    def __init__(self, path: Path, *, snapshot_every: int = 200) -> None:
+        self.path = path
+        self._snapshot_every = snapshot_every
+        self._writer: sqlite3.Connection | None = None
+        # One connection in one thread at a time; threads of our own, for trio's others are shared.
+        self._pen = trio.CapacityLimiter(1)
+        self._eyes = trio.CapacityLimiter(READERS)
+        # Readers that nobody uses just now.
+        self._free: list[sqlite3.Connection] = []
+
+    async def open(self) -> None:
+        """Open the file; raises why it cannot be."""
+        await self._in_thread(self._pen, self._open)
+
+    def _open(self) -> None:
+        if self.path.is_dir() or not self.path.parent.is_dir():
+            raise ConfigError(
+                f"{self.path.name} is no file that can be made", hint="name a file in a folder"
+            )
+        self._writer = open_writer(self.path)
+        schema.refuse_foreign_file(self._writer, self.path)
+        if 0 < schema.version_of(self._writer) < schema.VERSION:
+            copies.copy_before_migration(self._writer, self.path)
+        schema.migrate(self._writer)
+
+    async def close(self) -> None:
+        """Close all connections; the last one to close moves the WAL into the file."""
+        await self._in_thread(self._pen, self._close)
+
+    def _close(self) -> None:
+        for connection in (*self._free, *([self._writer] if self._writer is not None else [])):
+            connection.close()
+        self._free, self._writer = [], None
+
+    # Threads ------------------------------------------------------------------------------
+
+    async def _in_thread(self, limiter: trio.CapacityLimiter, work: Callable[[], Answer]) -> Answer:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=limiter)
+        except sqlite3.Error as error:
+            trouble = trouble_of(error, self.path)
+            if trouble is None:
+                raise
+            raise trouble from error
+
+    async def _write(
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, Args], Answer],
+        *args: Args.args,
+        **more: Args.kwargs,
+    ) -> Answer:
+        def do() -> Answer:
+            assert self._writer is not None
+            return work(self._writer, *args, **more)
+
+        return await self._in_thread(self._pen, do)
+
+    async def _read(
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, Args], Answer],
+        *args: Args.args,
+        **more: Args.kwargs,
+    ) -> Answer:
+        def do() -> Answer:
+            connection = self._free.pop() if self._free else open_reader(self.path)
+            try:
+                answer = work(connection, *args, **more)
+            except BaseException:
+                connection.close()  # whatever is wrong with it, the next one gets another
+                raise
+            self._free.append(connection)
+            return answer
+
+        return await self._in_thread(self._eyes, do)
+
+    # Writing ------------------------------------------------------------------------------
+
+    async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
+        every = self._snapshot_every
+        return await self._write(writing.commit, writes, snapshot_every=every)
+
+    async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
+        return await self._write(writing.claim, session_ids)
+
+    async def delete(self, session_id: SessionId) -> None:
+        await self._write(writing.delete, session_id)
+
+    async def note_process(self, process: Process) -> None:
+        await self._write(writing.note_process, process)
+
+    async def forget_process(self, process: Process) -> None:
+        await self._write(writing.forget_process, process)
+
+    # Reading ------------------------------------------------------------------------------
+
+    async def read(self, session_id: SessionId) -> Stored | None:
+        return await self._read(reading.read_one, session_id)
+
+    async def records(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        turn: TurnId | None = None,
+    ) -> list[Record]:
+        return await self._read(reading.records, session_id, after, limit, turn)
+
+    async def all_records(
+        self, *, after: int = 0, limit: int | None = None
+    ) -> list[tuple[int, Record]]:
+        return await self._read(reading.all_records, after, limit)
+
+    async def records_of(self, kinds: Collection[str]) -> list[Record]:
+        return await self._read(reading.records_of, kinds)
+
+    async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
+        return await self._read(reading.raw_records, session_id)
+
+    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, Session] | None:
+        return await self._read(reading.snapshot, session_id, at)
+
+    async def rows(
+        self, *, after: int = 0, fitting: Filter | None = None
+    ) -> AsyncGenerator[Stored, None]:
+        next_after: int | None = after
+        while next_after is not None:
+            page, next_after = await self._read(
+                reading.page_of_rows, next_after, fitting or EVERYTHING
+            )
+            for stored in page:
+                yield stored
+
+    async def search(
+        self,
+        words: str,
+        *,
+        session_id: SessionId | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> list[Hit]:
+        return await self._read(reading.search, words, session_id, before, limit)
+
+    async def kept(self, scope: str, key: str) -> Kept | None:
+        return await self._read(reading.kept, scope, key)
+
+    async def processes(self) -> list[Process]:
+        return await self._read(reading.processes)

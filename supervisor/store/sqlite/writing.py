@@ -1,0 +1,367 @@
+"""All SQL that changes something: one batch of writes in one transaction.
+
+Rule 1: what is checked is checked against the file, in the transaction that writes.
+Rule 2: all parts of a write are checked before any of them leaves a mark, so a refusal needs no
+        way back.
+Rule 3: if the file itself refuses something in a batch, the batch is written again one by one, and
+        only whose fault it was hears of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from supervisor.core.errors import Fenced, NotStorable, SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.core.session import Session
+from supervisor.store.codec import encode, encode_plain
+from supervisor.store.port import Process, Stored, Write, is_due
+
+from .reading import read_one
+
+Answer: TypeAlias = SupervisorError | None
+Values: TypeAlias = tuple[Any, ...]
+
+_LARGEST_INTEGER: Final = 2**63 - 1
+
+_INSERT_SESSION: Final = """
+    INSERT INTO sessions (
+        id, epoch, row, agent, phase, archived, channel, peer, parent, root, workspace,
+        created_at, updated_at
+    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# Only what a session's life changes: agent, key, place and workspace it has from its beginning.
+_UPDATE_SESSION: Final = """
+    UPDATE sessions SET row = ?, phase = ?, archived = ?, updated_at = ? WHERE id = ? AND epoch = ?
+"""
+_INSERT_RECORD: Final = """
+    INSERT INTO records (session_id, seq, at, turn_id, kind, body) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_INSERT_KEPT: Final = """
+    INSERT OR REPLACE INTO kept (scope, key, session_id, fingerprint, answer)
+    VALUES (?, ?, ?, ?, ?)
+"""
+_INSERT_SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshots (session_id, seq, row) VALUES (?, ?, ?)"
+_STATE: Final = """
+    SELECT epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id)
+    FROM sessions WHERE id = ?
+"""
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing; the lock is taken at once, so that nothing read in it is old."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            # If this fails too, the next BEGIN says so.
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+def commit(
+    connection: sqlite3.Connection, writes: Sequence[Write], *, snapshot_every: int
+) -> list[Answer]:
+    """See `port.Store.commit`; raises sqlite3's own errors for the file's own troubles."""
+    encoded = [_encoded(write) for write in writes]
+    try:
+        with transaction(connection):
+            return _Batch(connection, snapshot_every).take(encoded)
+    except sqlite3.Error as error:
+        if not _is_somebodys_fault(error):
+            raise
+    with transaction(connection):
+        return _one_by_one(connection, encoded, snapshot_every)
+
+
+def _is_somebodys_fault(error: sqlite3.Error) -> bool:
+    """Whether the file refuses what it was given, and would take something else."""
+    wrong = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+    too_big = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
+    return isinstance(error, (*wrong, sqlite3.ProgrammingError)) or too_big
+
+
+def _one_by_one(
+    connection: sqlite3.Connection, encoded: Sequence[_Encoded], every: int
+) -> list[Answer]:
+    refused: set[SessionId] = set()
+    answers: list[Answer] = []
+    for one in encoded:
+        connection.execute("SAVEPOINT one")
+        try:
+            [answer] = _Batch(connection, every, refused).take([one])
+        except sqlite3.Error as error:
+            if not _is_somebodys_fault(error):
+                raise
+            connection.execute("ROLLBACK TO one")
+            refused.add(one.write.session_id)
+            answer = _not_storable(one.write, error)
+        connection.execute("RELEASE one")
+        answers.append(answer)
+    return answers
+
+
+def _not_storable(write: Write, error: Exception) -> NotStorable:
+    return NotStorable(
+        f"session {write.session_id} has something that cannot be stored: {error}",
+        hint="this is a defect: what comes in is checked at the door",
+    )
+
+
+# Encoding --------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Part:
+    """One session's share of a write, as it goes into the file."""
+
+    write: Write
+    row: str | None
+    records: list[Values]
+    kept: Values | None
+
+
+@attrs.frozen
+class _Encoded:
+    """A write, and what its parts are in the file; or why they cannot be there."""
+
+    write: Write
+    parts: Sequence[_Part] = ()
+    problem: NotStorable | None = None
+
+
+def _encoded(write: Write) -> _Encoded:
+    parts: list[_Part] = []
+    part: Write | None = write
+    try:
+        while part is not None:
+            parts.append(_encode_part(part))
+            part = part.also
+    except (TypeError, ValueError, RecursionError) as error:
+        return _Encoded(write, problem=_not_storable(write, error))
+    return _Encoded(write, parts)
+
+
+def _encode_part(write: Write) -> _Part:
+    kept = write.kept
+    return _Part(
+        write,
+        None if write.row is None else encode(write.row).decode(),
+        [
+            (
+                record.session_id,
+                record.seq,
+                record.at,
+                record.turn_id,
+                record.kind,
+                encode_plain(record.body),
+            )
+            for record in write.records
+        ],
+        None
+        if kept is None
+        else (
+            kept.scope,
+            kept.key,
+            write.session_id,
+            kept.fingerprint,
+            encode_plain(kept.answer),
+        ),
+    )
+
+
+# One transaction -------------------------------------------------------------------------------
+
+
+class _Batch:
+    """What a transaction collects before it writes, so that much of it is written in one go."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        snapshot_every: int,
+        refused: set[SessionId] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._every = snapshot_every
+        # Sessions of which something was refused: what they wrote after it does not follow.
+        self._refused: set[SessionId] = set() if refused is None else refused
+        # The epoch and the last number of each session, as of what was taken so far; None if there
+        # is no such session.
+        self._known: dict[SessionId, tuple[int, int] | None] = {}
+        self._records: list[Values] = []
+        self._rows: dict[SessionId, Values] = {}
+        self._kept: list[Values] = []
+        self._snapshots: list[Values] = []
+
+    def take(self, encoded: Sequence[_Encoded]) -> list[Answer]:
+        """Check and collect each of them, then write what was not refused."""
+        answers: list[Answer] = []
+        for one in encoded:
+            answer = self._take(one)
+            if isinstance(answer, NotStorable):
+                self._refused.add(one.write.session_id)
+            answers.append(answer)
+        self._write()
+        return answers
+
+    def _take(self, one: _Encoded) -> Answer:
+        if one.write.session_id in self._refused:
+            return NotStorable(
+                f"something before this of session {one.write.session_id} was refused",
+                hint="look the session up again",
+            )
+        if one.problem is not None:
+            return one.problem
+        for part in one.parts:
+            refusal = self._refusal(part.write)
+            if refusal is not None:
+                return refusal
+        for part in one.parts:
+            self._collect(part)
+        return None
+
+    def _state(self, session_id: SessionId) -> tuple[int, int] | None:
+        if session_id not in self._known:
+            found = self._connection.execute(_STATE, (session_id,)).fetchone()
+            self._known[session_id] = None if found is None else (found[0], found[1] or 0)
+        return self._known[session_id]
+
+    def _refusal(self, write: Write) -> Answer:
+        state = self._state(write.session_id)
+        epoch, last = state or (0, 0)
+        if write.epoch != epoch:
+            return Fenced(
+                f"session {write.session_id} is at epoch {epoch}, not at {write.epoch}",
+                hint="another incarnation has claimed it; look the session up again",
+            )
+        if any(record.seq != seq for seq, record in enumerate(write.records, last + 1)):
+            numbers = ", ".join(str(record.seq) for record in write.records)
+            return NotStorable(
+                f"session {write.session_id} has {last} records, these are {numbers}",
+                hint="something before it was not written; look the session up again",
+            )
+        if state is None and write.row is None:
+            return NotStorable(
+                f"there is no session {write.session_id}", hint="a first write brings a row"
+            )
+        return None
+
+    def _collect(self, part: _Part) -> None:
+        write, session_id = part.write, part.write.session_id
+        state = self._state(session_id)
+        epoch, before = state or (0, 0)
+        last = before + len(part.records)
+        if state is None:
+            assert write.row is not None
+            assert part.row is not None
+            self._connection.execute(_INSERT_SESSION, _columns(write.row, part.row))
+        elif write.row is not None:
+            row = write.row
+            changed = (part.row, row.phase, int(row.archived), row.updated_at)
+            self._rows[session_id] = (*changed, session_id, epoch)
+        self._known[session_id] = (epoch, last)
+        self._records += part.records
+        if part.row is not None and is_due(before, last, self._every):
+            self._snapshots.append((session_id, last, part.row))
+        if part.kept is not None:
+            self._kept.append(part.kept)
+        if write.removes is not None:
+            self._write()
+            remove(self._connection, write.removes)
+            self._known[write.removes] = None
+
+    def _write(self) -> None:
+        connection = self._connection
+        if self._rows:
+            connection.executemany(_UPDATE_SESSION, self._rows.values())
+            self._rows = {}
+        for statement, values in (
+            (_INSERT_RECORD, self._records),
+            (_INSERT_KEPT, self._kept),
+            (_INSERT_SNAPSHOT, self._snapshots),
+        ):
+            if values:
+                connection.executemany(statement, values)
+                values.clear()
+
+
+def _columns(row: Session, encoded: str) -> Values:
+    """A new session's row, with what lists are filtered by."""
+    key, lineage = row.key, row.lineage
+    return (
+        row.id,
+        encoded,
+        row.agent_name,
+        row.phase,
+        int(row.archived),
+        None if key is None else key.channel,
+        None if key is None else key.peer,
+        lineage.parent,
+        lineage.root or row.id,
+        row.workspace,
+        row.created_at,
+        row.updated_at,
+    )
+
+
+# The rest --------------------------------------------------------------------------------------
+
+
+def claim(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> list[Stored | None]:
+    """See `port.Store.claim`."""
+    with transaction(connection):
+        connection.executemany(
+            "UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", [(one,) for one in session_ids]
+        )
+        return [read_one(connection, one) for one in session_ids]
+
+
+def delete(connection: sqlite3.Connection, session_id: SessionId) -> None:
+    """See `port.Store.delete`."""
+    with transaction(connection):
+        remove(connection, session_id)
+
+
+def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
+    """Leave nothing of it, in any table; inside a transaction."""
+    connection.execute("DELETE FROM records WHERE session_id = ?", (session_id,))
+    connection.execute("DELETE FROM snapshots WHERE session_id = ?", (session_id,))
+    # Also what was kept for its own requests by those whom it made: their scope begins with its id.
+    connection.execute(
+        """
+        DELETE FROM kept
+        WHERE session_id = ?1 OR scope = ?1 OR substr(scope, 1, length(?1) + 1) = ?1 || '/'
+        """,
+        (session_id,),
+    )
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def note_process(connection: sqlite3.Connection, process: Process) -> None:
+    """See `port.Store.note_process`."""
+    with transaction(connection):
+        connection.execute(
+            "INSERT OR REPLACE INTO processes (boot_id, pid, start_time, session_id)"
+            " VALUES (?, ?, ?, ?)",
+            (process.boot_id, process.pid, process.start_time, process.session_id),
+        )
+
+
+def forget_process(connection: sqlite3.Connection, process: Process) -> None:
+    """See `port.Store.forget_process`."""
+    with transaction(connection):
+        connection.execute(
+            "DELETE FROM processes WHERE boot_id = ? AND pid = ? AND start_time = ?",
+            (process.boot_id, process.pid, process.start_time),
+        )
