@@ -18,9 +18,11 @@ from .drivers.port import AgentKind, Workshop
 from .drivers.watchdog import watch_over_the_loop
 from .sessions.house import House
 from .sessions.leaving import leave, wait_for_zombies
+from .sessions.recovery import recover, wake
 from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
+from .store.health import Health
 from .store.memory import MemoryStore
 from .store.port import Store
 from .store.sqlite.store import open_sqlite
@@ -54,8 +56,9 @@ async def open(  # noqa: A001 - its public name is supervisor.open
         actors.open_actors() as system,
         trio.open_nursery() as outer,
     ):
+        health = Health()
         writer = await system.start(
-            lambda: Writer(store),
+            lambda: Writer(store, health),
             name="writer",
             restart="permanent",
             capacity=WRITER_CAPACITY,
@@ -67,6 +70,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
                 agents=known,
                 store=store,
                 writer=writer,
+                health=health,
                 system=system,
                 workshop=workshop,
                 make_handle=Session,
@@ -77,6 +81,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             workshop.start_soon(house.scribe.run)
             workshop.start_soon(house.pulse.run)
             workshop.start_soon(house.hooks.run)
+            workshop.start_soon(wake, house, await recover(house))
             with watch_over_the_loop(known.values()):
                 try:
                     yield Supervisor(house)
@@ -98,10 +103,11 @@ async def _open_store(path: str | os.PathLike[str], settings: Settings) -> Async
     if path == ":memory:":
         yield MemoryStore()
         return
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    if not name or "\0" in os.fsdecode(name):
         raise ConfigError(f"path is {shown(path)}", hint='name a file, or ":memory:"')
     every = settings.snapshot_every
-    async with open_sqlite(Path(os.fsdecode(path)), snapshot_every=every) as store:
+    async with open_sqlite(Path(os.fsdecode(name)), snapshot_every=every) as store:
         yield store
 
 

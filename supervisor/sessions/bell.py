@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
+import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull
@@ -32,6 +33,14 @@ class LookAround:
 
 
 LOOK: Final = LookAround()
+
+
+@attrs.frozen
+class Heard:
+    """What a parent's records say of a child: that it is over, and that its errand is done."""
+
+    over: bool = False
+    done: bool = False
 
 
 class Bell:
@@ -112,6 +121,10 @@ class Bell:
             self._news[session_id] = rest
         if self._called.get(session_id) == "looks":  # else it was called meanwhile, and is told
             del self._called[session_id]
+
+    def mark(self, session_id: SessionId) -> None:
+        """Have it look around when it is up; whoever marks it sees to that."""
+        self._called[session_id] = "called"
 
     def is_called(self, session_id: SessionId) -> bool:
         """Whether there is something that it has not looked at."""

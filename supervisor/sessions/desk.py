@@ -7,7 +7,7 @@ Rule 2: whoever waits for something is called by the one who frees it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,7 @@ from supervisor.core.tree.ledger import Ledger
 from supervisor.core.tree.member import Member, has_budget, wants_a_turn
 from supervisor.core.tree.situation import ALONE, Situation
 
-from .bell import Bell
+from .bell import Bell, Heard
 from .purse import Purse
 from .shell.timers import Timer
 
@@ -117,6 +117,25 @@ class Desk:
                 self.bell.call(parent.id)
             self._call_last_in_line(parent)
             self._call_sleepers(parent)
+
+    def restore(
+        self, rows: Sequence[Session], heard: Mapping[SessionId, Heard], *, is_still: bool
+    ) -> None:
+        """Know all sessions again, after the supervisor was gone; parents come before children.
+
+        Parents that have not heard of a child are called. `is_still`: nobody is, and nothing is
+        set in motion.
+        """
+        parents = {row.lineage.parent for row in rows}
+        for row in rows:
+            if row.lineage.parent is not None or row.id in parents or has_budget(row.limits):
+                member = self.ledger.enter(row)
+                known = heard.get(row.id, Heard())
+                member.told_over, member.told_done = known.over, known.done
+            self.ledger.settle(row, trio.current_time())
+        if not is_still:
+            for row in rows:
+                self.settle(row)
 
     @contextmanager
     def closed_to_spawns(self, member: Member) -> Iterator[None]:

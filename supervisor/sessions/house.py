@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +13,9 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Terms
 from supervisor.drivers.port import AgentKind, Child, Stamp, Turn, Workshop
+from supervisor.store.health import Health, StoreState
 from supervisor.store.port import Store
+from supervisor.store.writer import keep_trying
 
 from .clock import Clock
 from .desk import Desk
@@ -30,6 +33,8 @@ from .told import tell_of_record
 from .tree import Tree
 from .works import Works
 
+logger = logging.getLogger("supervisor")
+
 
 class House:
     """Made once by `open()`, and passed to everyone who works in it."""
@@ -41,6 +46,7 @@ class House:
         agents: Mapping[str, AgentKind],
         store: Store,
         writer: Ref,
+        health: Health,
         system: Group,
         workshop: Workshop,
         make_handle: Callable[..., Any],
@@ -50,6 +56,8 @@ class House:
         self.agents = agents
         self.store = store
         self.writer = writer
+        self.health = health
+        health.on_change = self._health_changed
         self.system = system
         self.workshop = workshop
         self._make_handle = make_handle
@@ -108,6 +116,20 @@ class House:
         if self.hooks.has_observers:
             tell_of_record(self, record)
         self.rouse_readers()
+
+    def _health_changed(self, state: StoreState) -> None:
+        if state.degraded:
+            logger.error("%s (hint: %s)", state.problem, state.hint)
+            self.workshop.start_soon(keep_trying, self.writer, self.health)
+        else:
+            logger.warning("the store is well again")
+        self.hooks.notify(
+            "health_changed",
+            session_id=None,
+            badge="unhealthy" if state.degraded else "well",
+            before="well" if state.degraded else "unhealthy",
+            detail=state.problem,
+        )
 
     def rouse_readers(self) -> None:
         """There may be something new for who reads everything."""

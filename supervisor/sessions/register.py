@@ -28,7 +28,7 @@ from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Phase, Session
 from supervisor.store.port import Kept, Write
-from supervisor.store.writer import Commit, Delete
+from supervisor.store.writer import Commit, Delete, Held
 
 from .refusals import did_not_answer, not_found
 from .shell.actor import Idempotency
@@ -133,6 +133,12 @@ class Register:
         self.announce(write)
         await self.bring_up(session_id)
         return session_id
+
+    def restore(self, rows: Iterable[Session]) -> None:
+        """Know again who bears which key, after the supervisor was gone."""
+        for row in rows:
+            if row.key is not None and not row.archived:
+                self._keys[row.key] = row.id
 
     def announce(self, write: Write) -> None:
         """Somebody new is written: tell those who observe everything."""
@@ -380,5 +386,7 @@ class Register:
             if stored is None:
                 raise did_not_answer(write.session_id, error) from error
             return
+        if isinstance(refusal, Held):
+            refusal = await refusal.wait()
         if refusal is not None:
             raise refusal

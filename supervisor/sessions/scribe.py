@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
+from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
 from supervisor.store.port import Write
-from supervisor.store.writer import CommitAll
+from supervisor.store.writer import CommitAll, Held
 
 from .shell.log import PART_SECONDS
 from .shell.reports import NotWritten
@@ -100,15 +102,22 @@ class Scribe:
             for actor, _ in found:
                 _tell(actor, error)
             return
-        for (actor, records), refusal in zip(found, answers, strict=True):
-            if refusal is not None:
-                _tell(actor, refusal)
+        for (actor, records), answer in zip(found, answers, strict=True):
+            if isinstance(answer, Held):
+                answer.then(partial(_written, actor, records[-1].seq))
             else:
-                actor.log.committed(records[-1].seq)
+                _written(actor, records[-1].seq, answer)
 
     def _rouse(self) -> None:
         if self._wake is not None:
             self._wake.set()
+
+
+def _written(actor: SessionActor, last: int, refusal: SupervisorError | None) -> None:
+    if refusal is not None:
+        _tell(actor, refusal)
+    else:
+        actor.log.committed(last)
 
 
 def _tell(actor: SessionActor, error: Exception) -> None:

@@ -17,6 +17,7 @@ import trio
 
 from actors import Actor, ActorStopped, Ended, GaveUp, MailboxFull, Ref, RestartPolicy
 from supervisor.core import events as ev
+from supervisor.core.brakes import is_brake
 from supervisor.core.errors import (
     QueueFull,
     SessionNotActive,
@@ -96,11 +97,12 @@ class Tree:
     # Finding ------------------------------------------------------------------------------
 
     def refuse_if_leaving(self) -> None:
-        """Raise if nothing new may begin."""
+        """Raise if nothing new may begin: we are about to leave, or it could not be written."""
         if self.is_leaving:
             raise SessionNotActive(
                 "the supervisor is leaving", hint="open it again; what was accepted is kept"
             )
+        self._house.health.refuse_if_degraded()
 
     def refuse_if_closed(self) -> None:
         """Raise if the supervisor has left."""
@@ -264,6 +266,9 @@ class Tree:
         after_turn: bool = False,
     ) -> None:
         """Have it stop for that cause; answers when it is on its way."""
+        if self._house.health.is_degraded:
+            # It may have to wait for the store itself, and those who end with it must not.
+            self._house.desk.stop_dependents(session_id)
         stop = ev.StopRequested(
             cause=cause, detail=detail, after_turn=after_turn, **self._house.stamp()
         )
@@ -289,16 +294,15 @@ class Tree:
         Cancelled after it was sent, it may still be done. A second incarnation is told that
         it may have been done before, and finds out.
         """
+        if not is_brake(event):
+            self._house.health.refuse_if_degraded()
         dead: Ref | None = None
         problem: Exception | None = None
         again = False  # whether it may have been done by one who could not say so
         if idempotency is None and also is None and self._sleeps(session_id):
-            # What changes nothing need not wake it: the row decides that as well as the actor.
-            row = (await self.stored(session_id)).row
-            step = decide(row, event)
-            is_idle = row.is_at_rest and not step.facts and not step.effects
-            if self._sleeps(session_id) and is_idle:
-                return _value(step.reply)
+            reply = await self._answer_from_row(session_id, event)
+            if reply is not None:
+                return _value(reply)
         deaths = 0
         while deaths < TRIES:
             ending = self.problem_of_ending(session_id) if isinstance(event, _REVIVING) else None
@@ -334,6 +338,13 @@ class Tree:
                 continue
             return _value(reply)
         raise did_not_answer(session_id, problem)
+
+    async def _answer_from_row(self, session_id: SessionId, event: ev.Event) -> Reply | None:
+        """What changes nothing need not wake it: the row decides that as well as the actor."""
+        row = (await self.stored(session_id)).row
+        step = decide(row, event)
+        is_idle = row.is_at_rest and not step.facts and not step.effects
+        return step.reply if self._sleeps(session_id) and is_idle else None
 
     def _sleeps(self, session_id: SessionId) -> bool:
         seat = self._seats.get(session_id)

@@ -167,6 +167,9 @@ class MemoryStore:
             if kept[0] != session_id and place[0].partition("/")[0] != session_id
         }
 
+    async def probe(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def note_process(self, process: Process) -> None:
         await trio.lowlevel.checkpoint()
         self._processes[process] = None

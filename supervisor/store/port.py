@@ -128,6 +128,9 @@ class Store(Protocol):
     async def delete(self, session_id: SessionId) -> None:
         """Leave nothing of it."""
 
+    async def probe(self) -> None:
+        """Write something that changes nothing; raises `StoreDegraded` if that cannot be done."""
+
     async def note_process(self, process: Process) -> None:
         """Remember that it was started, so that it is found if we die before it does."""
 

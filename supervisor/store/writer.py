@@ -3,36 +3,80 @@
 Rule 1: whoever asks is answered after the commit, never before.
 Rule 2: what is asked is written in the order of asking; a claim has its place in that order, so
         the old incarnation's writes are before it, or refused.
+Rule 3: while the store is degraded nothing is lost and nobody is kept waiting in the dark: writes
+        are answered with `Held`, and tried again in their order until they are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
+import trio
 
-from actors import Actor, Ask, Later, MailboxFull
-from supervisor.core.errors import SupervisorError
+from actors import Actor, ActorStopped, Ask, Later, MailboxFull, Ref
+from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
 
+from .health import Health
 from .port import Process, Store, Stored, Write
 
 T = TypeVar("T")
 
 MAX_BATCH: Final = 1_000
+# While the store is degraded: how soon it is tried again at first, and how late at last.
+FIRST_RETRY_SECONDS: Final = 0.1
+LAST_RETRY_SECONDS: Final = 2.0
+
+
+class Held:
+    """A write that is not written yet, because the store is degraded; it will be."""
+
+    __slots__ = ("_then", "answer", "is_settled")
+
+    def __init__(self) -> None:
+        self.is_settled = False
+        self.answer: SupervisorError | None = None
+        self._then: list[Callable[[SupervisorError | None], None]] = []
+
+    def then(self, callback: Callable[[SupervisorError | None], None]) -> None:
+        """Have it called with the answer, in the step in which that is known."""
+        if self.is_settled:
+            callback(self.answer)
+        else:
+            self._then.append(callback)
+
+    async def wait(self) -> SupervisorError | None:
+        """Wait for the answer, as long as the store takes."""
+        happened = trio.Event()
+        self.then(lambda _: happened.set())
+        await happened.wait()
+        return self.answer
+
+    def settle(self, answer: SupervisorError | None) -> None:
+        """It is written, or refused."""
+        self.is_settled, self.answer = True, answer
+        then, self._then = self._then, []
+        for callback in then:
+            callback(answer)
+
+
+# None when it is written; why it was refused; or that it waits for the store to be well.
+Written: TypeAlias = SupervisorError | Held | None
 
 
 @attrs.frozen
-class Commit(Ask[SupervisorError | None]):
-    """Make this durable; the answer is None, or why it was refused."""
+class Commit(Ask[Written]):
+    """Make this durable."""
 
     write: Write
 
 
 @attrs.frozen
-class CommitAll(Ask[list[SupervisorError | None]]):
+class CommitAll(Ask[list[Written]]):
     """Make these durable, of many sessions; an answer for each."""
 
     writes: tuple[Write, ...]
@@ -43,6 +87,13 @@ class Claim(Ask[Stored | None]):
     """Make the session the asker's own, and say what is there."""
 
     session_id: SessionId
+
+
+@attrs.frozen
+class ClaimAll(Ask[list[Stored | None]]):
+    """Make these sessions the asker's own."""
+
+    session_ids: tuple[SessionId, ...]
 
 
 @attrs.frozen
@@ -70,14 +121,20 @@ class _Flush:
     """Told to oneself: everything that was in the mailbox before is in the batch by now."""
 
 
+class _Retry:
+    """Told by whoever sees to it while the store is degraded: look whether it is well again."""
+
+
 _FLUSH: Final = _Flush()
+RETRY: Final = _Retry()
 
 
 class Writer(Actor):
     """One for each store, started before and stopped after everyone who writes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, health: Health | None = None) -> None:
         self._store = store
+        self._health = health or Health()
         self._batch: list[Write] = []
         # Who is to be told what became of them: so many writes each, in order; None for one alone.
         self._askers: list[tuple[Later[Any], int | None]] = []
@@ -87,6 +144,8 @@ class Writer(Actor):
         # Whether a _FLUSH is in the mailbox, behind everything that is in the batch. One that comes
         # when the batch has gone already finds nothing, or the beginning of the next.
         self._flush_is_due = False
+        # Invariant: what the store would not take, in order; empty exactly while it is well.
+        self._held: list[tuple[Write, Held]] = []
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         if type(message) is Commit:
@@ -103,21 +162,33 @@ class Writer(Actor):
     async def _do(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
         """What is done on its own, after all that was asked before it."""
         await self._flush()
+        if message is RETRY:
+            return await self._try_again()
+        if message is _FLUSH:
+            return None
+        if self._held:
+            return self._refused()
         match message:
+            case ClaimAll(session_ids):
+                work: Awaitable[Any] = self._store.claim(session_ids)
             case Delete(session_id):
-                return await _or_failed(self._store.delete(session_id))
+                work = self._store.delete(session_id)
             case NoteProcess(process):
-                return await _or_failed(self._store.note_process(process))
+                work = self._store.note_process(process)
             case ForgetProcess(process):
-                return await _or_failed(self._store.forget_process(process))
+                work = self._store.forget_process(process)
             case _:
                 return None
+        return await _or_failed(work)
 
-    async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Later[Any]:
+    async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Any:  # noqa: ANN401
         if self._claims:
             claimed = {session_id for _, session_id in self._claims}
             if any(write.session_id in claimed for write in writes):
                 await self._flush()  # whoever writes after a claim is not who has claimed
+        if self._held:
+            held = self._hold(writes)
+            return held[0] if count is None else held
         later: Later[Any] = Later()
         self._batch += writes
         self._askers.append((later, count))
@@ -133,6 +204,10 @@ class Writer(Actor):
     async def on_stop(self, _: object) -> None:
         """Whatever was taken in is written, however we end."""
         await self._flush()
+        await self._try_again()
+        held, self._held = self._held, []
+        for _, one in held:
+            one.settle(StoreDegraded("it was never written", hint="look the session up again"))
 
     def _flush_soon(self) -> None:
         try:
@@ -146,22 +221,73 @@ class Writer(Actor):
         askers, self._askers = self._askers, []
         self._flush_is_due = False
         if batch:
-            answers = iter(await self._store.commit(batch))
+            answers = iter(await self._commit(batch))
             for later, count in askers:
                 later.answer(next(answers) if count is None else list(islice(answers, count)))
         if self._claims:
             await self._claim()
 
+    async def _commit(self, batch: Sequence[Write]) -> Sequence[Written]:
+        try:
+            return await self._store.commit(batch)
+        except StoreDegraded as trouble:
+            self._health.degrade(trouble)
+            return self._hold(batch)
+
     async def _claim(self) -> None:
         claims, self._claims = self._claims, []
         try:
+            self._health.refuse_if_degraded()
             found = await self._store.claim([session_id for _, session_id in claims])
         except Exception as error:  # noqa: BLE001 - raised in those who asked
+            if isinstance(error, StoreDegraded):
+                self._health.degrade(error)
             for later, _ in claims:
                 later.fail(error)
             return
         for (later, _), stored in zip(claims, found, strict=True):
             later.answer(stored)
+
+    # Degraded -------------------------------------------------------------------------------
+
+    def _hold(self, writes: Sequence[Write]) -> list[Held]:
+        held = [Held() for _ in writes]
+        self._held += zip(writes, held, strict=True)
+        return held
+
+    def _refused(self) -> Later[Any]:
+        failed: Later[Any] = Later()
+        try:
+            self._health.refuse_if_degraded()
+        except StoreDegraded as trouble:
+            failed.fail(trouble)
+        return failed
+
+    async def _try_again(self) -> None:
+        """Write what is held, the first first; whoever is written is told."""
+        try:
+            while self._held:
+                some = self._held[:MAX_BATCH]
+                answers = await self._store.commit([write for write, _ in some])
+                del self._held[: len(some)]
+                for (_, held), answer in zip(some, answers, strict=True):
+                    held.settle(answer)
+            if self._health.is_degraded:
+                await self._store.probe()
+                self._health.recover()
+        except StoreDegraded as trouble:
+            self._health.degrade(trouble)
+
+
+async def keep_trying(writer: Ref, health: Health) -> None:
+    """Have a degraded store looked at until it is well."""
+    pause = FIRST_RETRY_SECONDS
+    while health.is_degraded and not health.is_given_up:
+        await trio.sleep(pause)
+        pause = min(2.0 * pause, LAST_RETRY_SECONDS)
+        # If it is full it has enough to do, and hears of the store's health by itself.
+        with contextlib.suppress(MailboxFull, ActorStopped):
+            writer.tell(RETRY, urgent=True)
 
 
 async def _or_failed(work: Awaitable[T]) -> T | Later[T]:

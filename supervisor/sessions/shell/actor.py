@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, assert_never, get_args
+from typing import Any, Final, NoReturn, TypeAlias, assert_never
 
 import attrs
 import trio
 
-from actors import Actor, ActorStopped, Ask, MailboxFull, StopActor
+from actors import Actor, ActorStopped, Ask, Later, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
-from supervisor.core.errors import Fenced
+from supervisor.core.brakes import begins_something
+from supervisor.core.errors import Fenced, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Failure, Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
@@ -28,8 +29,10 @@ from supervisor.drivers.port import Driver
 from supervisor.sessions.bell import LOOK
 from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
-from supervisor.store.writer import Claim, Commit
+from supervisor.store.writer import Claim, Commit, Held
 
+from .ahead import Ahead
+from .alarms import Alarms
 from .liveness import notice, seconds_until_next_look
 from .log import Log
 from .office import Office, Reported
@@ -39,9 +42,11 @@ from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .reports import NotWritten
 from .ringing import meaning_of
 from .seat import Seat
-from .timers import Timer
 
 _RETRY_SECONDS = 0.05
+
+# An answer, one that is still owed, or none.
+_Reply: TypeAlias = Reply | Later[Reply] | None
 
 
 @attrs.frozen
@@ -95,8 +100,9 @@ class SessionActor(Actor):
         self._is_in_doubt = False
         # What a turn waits for before its agent gets it: the say of hooks.
         self._preparation: Preparation | None = None
-        # A list: there are few, and a dict for each session would be dearer than looking.
-        self._timers: list[Timer] = []
+        # Since the store was first degraded; what was decided since may not be written yet.
+        self._ahead: Ahead | None = None
+        self._alarms = Alarms(self._house.timers, self._ring)
 
     async def on_start(self) -> None:
         stored = await self._house.writer.ask(Claim(self.seat.id), timeout_seconds=math.inf)
@@ -128,7 +134,7 @@ class SessionActor(Actor):
             await self._look_around()
         if self._may_rest():
             # Whoever woke it may have given up, and after a crash nobody may ever ask for anything.
-            self._set_timer("rest", REST_AFTER_SECONDS)
+            self._alarms.set("rest", REST_AFTER_SECONDS)
 
     async def _publish_what_is_left(self, last_seq: int) -> None:
         """What an incarnation before this one has written, and ended before it could say so."""
@@ -139,7 +145,7 @@ class SessionActor(Actor):
         self.seat.published = last_seq
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
-        reply: Reply | None = None
+        reply: _Reply = None
         if type(message) is Request:
             reply = await self._answer(message)
         elif type(message) is Reported:
@@ -175,17 +181,17 @@ class SessionActor(Actor):
     async def on_stop(self, _: object) -> None:
         """However it ended: nothing of this incarnation goes on."""
         self.log.close()
-        if not self._is_in_doubt:
+        if not self._is_in_doubt and not self._is_ahead:
             self._house.desk.settle(self.session)  # what it was about to take, it has not taken
+        if self._ahead is not None:
+            self._ahead.is_over = True
         if self._preparation is not None:
             self._preparation.cancel()
         if self._driver is not None:
             assert self._office is not None
             self._office.is_closed = True
             self._driver.drop()
-        for timer in self._timers:
-            self._house.timers.drop(timer)
-        self._timers.clear()
+        self._alarms.drop()
 
     # Decide, commit, adopt, perform -----------------------------------------------------------
 
@@ -196,7 +202,7 @@ class SessionActor(Actor):
         idempotency: Idempotency | None = None,
         also: Write | None = None,
         removes: SessionId | None = None,
-    ) -> Reply | None:
+    ) -> _Reply:
         desk = self._house.desk
         # From here to the commit nothing waits: what is free now is taken before anyone else looks.
         situation = desk.situation(self.session, event)
@@ -210,7 +216,13 @@ class SessionActor(Actor):
             also = None
         if step.facts or also is not None:
             desk.foresee(step.session)
-            last = await self._commit(step, idempotency, also, removes)
+            last, held = await self._commit(step, idempotency, also, removes)
+            if held is not None and not begins_something(step.effects):
+                return self._go_ahead(event, step, held, last)
+            if held is not None:
+                # Nothing of the session runs now, and what would begin waits for the store.
+                self._refuse(await held.wait())
+            self._is_in_doubt = False
             self.session = step.session
             self.seat.adopt(step.session)
             self.log.committed(last)
@@ -227,8 +239,8 @@ class SessionActor(Actor):
         idempotency: Idempotency | None,
         also: Write | None,
         removes: SessionId | None,
-    ) -> int:
-        """Make the step durable; gives the number of its last record."""
+    ) -> tuple[int, Held | None]:
+        """Make the step durable; gives the number of its last record, and if it is held, that."""
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq
         kept: Kept | None = None
@@ -236,11 +248,52 @@ class SessionActor(Actor):
             kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
         write = Write(self.seat.id, self.epoch, records, step.session, kept, also, removes)
         self._is_in_doubt = True
-        refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        written = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        if type(written) is Held:
+            return last, written
         self._is_in_doubt = False
+        assert not isinstance(written, Held)
+        self._refuse(written)
+        return last, None
+
+    def _refuse(self, refusal: SupervisorError | None) -> None:
         if refusal is not None:
+            self._is_in_doubt = False
             self._give_up(refusal)
-        return last
+
+    def _go_ahead(self, event: ev.Event, step: Step, held: Held, last: int) -> _Reply:
+        """The store is degraded: go on in memory with what may go on."""
+        self._is_in_doubt = False
+        self.session = step.session
+        self.seat.adopt(step.session)
+        if self._ahead is None:
+            self._ahead = Ahead(self._perform, self._written_at_last)
+        return self._ahead.go(event, step, held, last)
+
+    def _written_at_last(self, last: int, refusal: SupervisorError | None) -> None:
+        if refusal is not None:
+            self._tell_urgently(NotWritten(self, refusal))
+            return
+        self.log.committed(last)
+        if not self._is_ahead:
+            self._house.desk.settle(self.session)
+            self._tell_urgently(REST)
+
+    @property
+    def _is_ahead(self) -> bool:
+        return self._ahead is not None and self._ahead.steps > 0
+
+    def _tell_urgently(self, message: object) -> None:
+        try:
+            self.ref.tell(message, urgent=True)
+        except MailboxFull:
+            self._house.workshop.start_soon(self._tell_when_there_is_room, message)
+        except ActorStopped:
+            pass
+
+    async def _tell_when_there_is_room(self, message: object) -> None:
+        await trio.sleep(_RETRY_SECONDS)
+        self._tell_urgently(message)
 
     def _give_up(self, error: Exception) -> NoReturn:
         """What is written is not what is in memory: the next incarnation reads it."""
@@ -253,7 +306,7 @@ class SessionActor(Actor):
 
     # What comes in ----------------------------------------------------------------------------
 
-    async def _answer(self, request: Request) -> Reply | None:
+    async def _answer(self, request: Request) -> _Reply:
         event, idempotency = request.event, request.idempotency
         if idempotency is not None:
             kept = await self._house.store.kept(self.seat.id, idempotency.key)
@@ -327,6 +380,7 @@ class SessionActor(Actor):
             self.session.is_at_rest
             and self._driver is None
             and not self._closing
+            and not self._is_ahead
             and self.session.zombie is None
             and not self._house.desk.bell.is_called(self.seat.id)
         )
@@ -361,16 +415,16 @@ class SessionActor(Actor):
                 self._to_agent(lambda driver: driver.cancel_call(turn, call))
             case do.AnswerRequest(request, decision):
                 self.seat.progressed()
-                self._clear_timer(request)
+                self._alarms.clear(request)
                 self._to_agent(lambda driver: driver.answer(request, decision))
             case do.StopDependents():
                 self._house.desk.stop_dependents(self.seat.id)
             case do.SetTimer(name, after_seconds):
-                self._set_timer(name, after_seconds)
+                self._alarms.set(name, after_seconds)
             case do.SetRequestTimer(request, after_seconds):
-                self._set_timer(request, after_seconds)
+                self._alarms.set(request, after_seconds)
             case do.ClearTimer(name):
-                self._clear_timer(name)
+                self._alarms.clear(name)
             case _:
                 assert_never(effect)
 
@@ -427,29 +481,6 @@ class SessionActor(Actor):
 
     # Timers -----------------------------------------------------------------------------------
 
-    def _set_timer(self, name: str, after_seconds: float) -> None:
-        if after_seconds == math.inf:
-            return
-        timer = self._find_timer(name)
-        if timer is None:
-            timer = Timer(name, self._ring)
-            self._timers.append(timer)
-        self._house.timers.set(timer, after_seconds)
-
-    def _clear_timer(self, name: str) -> None:
-        timer = self._find_timer(name)
-        if timer is not None:
-            timer.clear()
-            if name not in get_args(do.TimerName):  # a request's own, which is never set again
-                self._house.timers.drop(timer)
-                self._timers.remove(timer)
-
-    def _find_timer(self, name: str) -> Timer | None:
-        for timer in self._timers:
-            if timer.name == name:
-                return timer
-        return None
-
     def _ring(self, name: str) -> None:
         """A timer is due: tell oneself what that means now, if it still means anything."""
         event = REST if name == "rest" else meaning_of(name, self._house, self.seat)
@@ -460,7 +491,7 @@ class SessionActor(Actor):
         try:
             self.ref.tell(event, urgent=True)
         except MailboxFull:
-            self._set_timer(name, _RETRY_SECONDS)
+            self._alarms.set(name, _RETRY_SECONDS)
         except ActorStopped:
             pass
 
@@ -470,7 +501,7 @@ class SessionActor(Actor):
         """Look again when the silence may have become too long."""
         seconds = seconds_until_next_look(self._house, self.seat)
         if seconds is not None:
-            self._set_timer("silence", seconds)
+            self._alarms.set("silence", seconds)
 
     def _tell_oneself(self, event: ev.Event) -> None:
         office = Office(self, self.ref)

@@ -146,6 +146,9 @@ class SqliteStore:
     async def delete(self, session_id: SessionId) -> None:
         await self._write(writing.delete, session_id)
 
+    async def probe(self) -> None:
+        await self._write(writing.probe)
+
     async def note_process(self, process: Process) -> None:
         await self._write(writing.note_process, process)
 

@@ -24,6 +24,7 @@ from supervisor.store.codec import encode, encode_plain
 from supervisor.store.port import Process, Stored, Write, is_due
 
 from .reading import read_one
+from .schema import version_of
 
 Answer: TypeAlias = SupervisorError | None
 Values: TypeAlias = tuple[Any, ...]
@@ -346,6 +347,13 @@ def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
         (session_id,),
     )
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def probe(connection: sqlite3.Connection) -> None:
+    """See `port.Store.probe`."""
+    with transaction(connection):
+        # The same as before, but written: a transaction that writes nothing touches no disk.
+        connection.execute(f"PRAGMA user_version = {version_of(connection)}")
 
 
 def note_process(connection: sqlite3.Connection, process: Process) -> None:

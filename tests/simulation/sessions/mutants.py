@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
+from actors import Later
 from supervisor.core import events as ev
 from supervisor.core import table
 from supervisor.core.effects import StartTurn
@@ -31,7 +32,7 @@ from supervisor.sessions.shell.log import Log
 from supervisor.sessions.shell.seat import Seat
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
-from supervisor.store.writer import Commit
+from supervisor.store.writer import Commit, Held
 from tests.simulation.finding import Mutant
 
 from .attacks import (
@@ -80,7 +81,7 @@ def published_early(patch: Patch) -> None:
 
     async def commit(
         self: SessionActor, step: Step, idempotency: Idempotency | None, *further: Any
-    ) -> int:
+    ) -> tuple[int, Held | None]:
         for fact in step.facts:
             self.log._number(fact.turn, fact.kind, fact.at, fact.body)
         self.log.committed(self.log.last_seq)  # the fault: before it is durable
@@ -92,7 +93,7 @@ def published_early(patch: Patch) -> None:
 def answered_early(patch: Patch) -> None:
     async def commit(
         self: SessionActor, step: Step, idempotency: Idempotency | None, *further: Any
-    ) -> int:
+    ) -> tuple[int, Held | None]:
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq
         write = Write(self.seat.id, self.epoch, records, step.session, None, *further)
@@ -101,13 +102,13 @@ def answered_early(patch: Patch) -> None:
             await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
 
         self._house.workshop.start_soon(write_later)  # the fault: nobody waits for it
-        return last
+        return last, None
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def key_not_looked_up(patch: Patch) -> None:
-    async def answer(self: SessionActor, request: Request) -> Reply | None:
+    async def answer(self: SessionActor, request: Request) -> Reply | Later[Reply] | None:
         return await self._take(request.event, idempotency=request.idempotency, also=request.also)
 
     patch.setattr(SessionActor, "_answer", answer)
