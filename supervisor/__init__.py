@@ -24,6 +24,7 @@ from .core.errors import (
     ConfigError,
     Fenced,
     IdempotencyConflict,
+    ImportFailed,
     InputRefused,
     InputTooLarge,
     InvalidDecision,
@@ -36,6 +37,8 @@ from .core.errors import (
     PermissionDenied,
     PermissionNotFound,
     QueueFull,
+    RecordNotFound,
+    RepairRefused,
     SessionNotActive,
     SessionNotFound,
     SpawnRefused,
@@ -55,9 +58,14 @@ from .core.step import InterruptReport, Receipt
 from .drivers.port import ChildRequest, News
 from .drivers.python import PythonAgent, agent
 from .drivers.turn import Call, Turn
-from .runtime import open  # noqa: A004 - its public name
+from .runtime import (
+    open,  # noqa: A004 - its public name
+    restore,
+)
 from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
 from .sessions.inbox import PermissionRequest
+from .sessions.library.cleaning import CleanupReport
+from .sessions.library.searching import SearchHit
 from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
 from .sessions.shell.results import TurnResult
 from .sessions.surface.child import Child
@@ -66,6 +74,8 @@ from .sessions.surface.overview import Stats
 from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope
 from .sessions.surface.supervisor import Page, Supervisor
 from .sessions.surface.why import Waits, Why
+from .store.health import StoreState
+from .store.repair import Problem, RepairReport
 
 __version__: str
 
@@ -79,6 +89,7 @@ __all__ = [
     "Change",
     "Child",
     "ChildRequest",
+    "CleanupReport",
     "ConfigError",
     "Decision",
     "Delta",
@@ -91,6 +102,7 @@ __all__ = [
     "HookEvent",
     "Hooks",
     "IdempotencyConflict",
+    "ImportFailed",
     "Info",
     "Input",
     "InputId",
@@ -118,13 +130,18 @@ __all__ = [
     "PermissionRule",
     "Permissions",
     "Phase",
+    "Problem",
     "PythonAgent",
     "QueueFull",
     "Receipt",
     "Record",
+    "RecordNotFound",
+    "RepairRefused",
+    "RepairReport",
     "RequestId",
     "Restart",
     "Scope",
+    "SearchHit",
     "Session",
     "SessionId",
     "SessionKey",
@@ -137,6 +154,7 @@ __all__ = [
     "Stop",
     "StoreDegraded",
     "StoreLocked",
+    "StoreState",
     "StoreTooNew",
     "Supervisor",
     "SupervisorError",
@@ -154,6 +172,7 @@ __all__ = [
     "Why",
     "agent",
     "open",
+    "restore",
 ]
 
 

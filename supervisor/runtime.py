@@ -25,7 +25,7 @@ from .sessions.surface.supervisor import Supervisor
 from .store.health import Health
 from .store.memory import MemoryStore
 from .store.port import Store
-from .store.sqlite.store import open_sqlite
+from .store.sqlite.store import open_sqlite, restore_store
 from .store.writer import Writer
 
 WRITER_CAPACITY = 100_000
@@ -95,6 +95,15 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             workshop.close()
     if failure is not None:
         raise failure
+
+
+async def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Path | None:
+    """Put a backup in the place of a store that nobody has open; gives where the old one is now.
+
+    Raises `StoreLocked` while a supervisor has it open, `ConfigError` if the backup is none, and
+    `StoreTooNew`.
+    """
+    return await restore_store(Path(backup), Path(path))
 
 
 @asynccontextmanager

@@ -106,8 +106,22 @@ def plan_of(session: Session, limits: Limits) -> Plan:
     )
 
 
+def granted(plan: Plan) -> dict[str, Any]:
+    """What a session may do by the plan, as records say it."""
+    rights = at_root(plan.permissions)
+    return {
+        "terms": _told(plan.terms),
+        "limits": None if plan.limits is None else _told(plan.limits),
+        "permissions": {
+            right: sorted(names)
+            for right in RIGHTS
+            if (names := getattr(rights, right)) is not None
+        }
+        | {"mode": rights.mode},
+    }
+
+
 def _body(plan: Plan) -> dict[str, Any]:
-    granted = at_root(plan.permissions)
     return {
         "agent": plan.agent,
         "key": None if plan.key is None else str(plan.key),
@@ -118,14 +132,7 @@ def _body(plan: Plan) -> dict[str, Any]:
         "custom": dict(plan.custom),
         "workspace": plan.workspace,
         "lineage": _told(plan.lineage),
-        "terms": _told(plan.terms),
-        "limits": None if plan.limits is None else _told(plan.limits),
-        "permissions": {
-            right: sorted(names)
-            for right in RIGHTS
-            if (names := getattr(granted, right)) is not None
-        }
-        | {"mode": granted.mode},
+        **granted(plan),
     }
 
 

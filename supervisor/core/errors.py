@@ -2,12 +2,12 @@
 
     SupervisorError               every error of this package; has `code` and `hint`
     ├── the caller named something that is not there
-    │     SessionNotFound, AgentUnknown, PermissionNotFound
+    │     SessionNotFound, AgentUnknown, PermissionNotFound, RecordNotFound
     ├── the caller's words cannot be meant
     │     InvalidKey, InvalidDecision, InputTooLarge, InputRefused, ConfigError,
-    │     OutputTooLarge
+    │     OutputTooLarge, ImportFailed
     ├── not now, not in this phase
-    │     SessionNotActive, NotRunning, TurnOver, QueueFull, StoreDegraded
+    │     SessionNotActive, NotRunning, TurnOver, QueueFull, StoreDegraded, RepairRefused
     ├── someone was there before
     │     KeyTaken, IdempotencyConflict, PermissionConflict, StoreLocked, Fenced
     ├── more than was granted
@@ -67,6 +67,10 @@ class PermissionNotFound(SupervisorError):
     """No permission request of that id is waiting, or ever was."""
 
 
+class RecordNotFound(SupervisorError):
+    """The session has no record of that number."""
+
+
 class InvalidKey(SupervisorError):
     """A key has too few, too many or empty parts, or an escape that means nothing."""
 
@@ -91,6 +95,14 @@ class ConfigError(SupervisorError):
     """A setting has a value that cannot be meant."""
 
 
+class ImportFailed(SupervisorError):
+    """A file is no session that could be stored: `line` says where, None if it is all of it."""
+
+    def __init__(self, problem: str, *, hint: str, line: int | None = None) -> None:
+        super().__init__(problem if line is None else f"line {line}: {problem}", hint=hint)
+        self.line = line
+
+
 class SessionNotActive(SupervisorError):
     """The session is stopped or archived, and this needs one that is not."""
 
@@ -109,6 +121,10 @@ class QueueFull(SupervisorError):
 
 class StoreDegraded(SupervisorError):
     """The store cannot write just now; it tries again by itself."""
+
+
+class RepairRefused(SupervisorError):
+    """The session is at work, or its records have errors that nothing can be appended to."""
 
 
 class KeyTaken(SupervisorError):
@@ -155,7 +171,13 @@ class SpawnRefused(SupervisorError):
     """A child was not admitted: `limit` names what is exhausted, `used` and `allowed` how much."""
 
     def __init__(
-        self, problem: str, *, hint: str, limit: str, used: float | None, allowed: float | None
+        self,
+        problem: str,
+        *,
+        hint: str,
+        limit: str,
+        used: float | None = None,
+        allowed: float | None = None,
     ) -> None:
         super().__init__(problem, hint=hint)
         self.limit = limit

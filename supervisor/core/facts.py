@@ -103,9 +103,6 @@ class Fact:
 def begin(session_id: SessionId, created: Fact) -> Session:
     """The session that a `session_created` fact begins."""
     body = created.body
-    terms = dict(body["terms"])
-    terms["ladder"] = Ladder(**terms["ladder"])
-    terms["restart"] = Restart(**terms["restart"])
     key = body["key"]
     return Session(
         id=session_id,
@@ -118,13 +115,23 @@ def begin(session_id: SessionId, created: Fact) -> Session:
         custom=body["custom"],
         workspace=body["workspace"],
         lineage=Lineage(**body["lineage"]),
-        terms=Terms(**terms),
-        limits=None if body["limits"] is None else Limits(**body["limits"]),
-        permissions=Permissions(**body["permissions"]),
         created_at=created.at,
         updated_at=created.at,
         last_active_at=created.at,
+        **_granted(body),
     )
+
+
+def _granted(body: Body) -> Changes:
+    """What a session may do."""
+    terms = dict(body["terms"])
+    terms["ladder"] = Ladder(**terms["ladder"])
+    terms["restart"] = Restart(**terms["restart"])
+    return {
+        "terms": Terms(**terms),
+        "limits": None if body["limits"] is None else Limits(**body["limits"]),
+        "permissions": Permissions(**body["permissions"]),
+    }
 
 
 def fold(session: Session, fact: Fact) -> Session:
@@ -160,6 +167,8 @@ def _changed(session: Session, body: Body, __: Fact) -> Changes:
         )
     if "news_read" in body:
         changes["family"] = attrs.evolve(session.family, news_read=body["news_read"])
+    if "imported" in body:
+        changes |= _come_in(session, body["imported"])
     if "deleted" in body:
         changes["family"] = attrs.evolve(
             session.family,
@@ -167,6 +176,29 @@ def _changed(session: Session, body: Body, __: Fact) -> Changes:
             deleted_spawns=session.family.deleted_spawns + body["deleted"]["spawns"],
         )
     return changes
+
+
+def _come_in(session: Session, body: Body) -> Changes:
+    """A session from elsewhere: what it may do is said here, and it stands by itself."""
+    return {
+        **_granted(body),
+        "key": None,
+        "kind": "user" if session.kind == "spawned" else session.kind,
+        "lineage": Lineage(),
+        "rules": (),
+        "phase": Phase.STOPPED,
+        "stop_reason": "completed",
+        "stop_detail": "imported",
+        "stopping": None,
+        "archived": False,
+        "leaving": False,
+        "agent": None,
+        "turn": None,
+        "zombie": None,
+        "inputs": (),
+        "recent_restarts": (),
+        "epoch": 0,
+    }
 
 
 def _stopping(body: Body) -> Stopping:

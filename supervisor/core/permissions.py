@@ -127,7 +127,7 @@ def _share_of_mode(had: Mode, asked: Mode | None) -> Mode:
 
 
 def _refusal(problem: str, hint: str) -> SpawnRefused:
-    return SpawnRefused(problem, hint=hint, limit="permissions", used=None, allowed=None)
+    return SpawnRefused(problem, hint=hint, limit="permissions")
 
 
 def may_allow(own: Permissions, rules: Iterable[Answered], tool: str) -> bool:

@@ -125,9 +125,7 @@ class Gates:
             )
         except Denied as denied:
             self._stop_if_asked(parent.id, denied)
-            raise SpawnRefused(
-                _words("the child", denied), hint=_HINT, limit="hook", used=None, allowed=None
-            ) from None
+            raise SpawnRefused(_words("the child", denied), hint=_HINT, limit="hook") from None
         plan = attrs.evolve(plan, permissions=taken["permissions"])
         return attrs.evolve(order, plan=plan, ttl_seconds=taken["ttl_seconds"])
 

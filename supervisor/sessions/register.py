@@ -22,6 +22,7 @@ from supervisor.core.errors import (
     NotStorable,
     SessionNotActive,
     SessionNotFound,
+    StoreDegraded,
     SupervisorError,
 )
 from supervisor.core.ids import SessionId, SessionKey
@@ -125,7 +126,7 @@ class Register:
             self._reserve(plan.key, session_id)
         try:
             self._house.desk.admit_root(session_id)
-            await self._commit(write)
+            await self.write(write)
         except BaseException:
             self._free(plan.key, session_id)
             self._house.desk.withdraw(session_id)
@@ -159,7 +160,7 @@ class Register:
         for _ in range(TRIES):
             try:
                 await self._tree.reach(session_id)
-            except (SessionNotFound, SessionNotActive):
+            except (SessionNotFound, SessionNotActive, StoreDegraded):
                 raise
             except Exception as error:  # noqa: BLE001 - it ended while it was starting
                 problem = error
@@ -327,6 +328,7 @@ class Register:
 
     async def delete(self, session_id: SessionId) -> None:
         """Stop it, and leave nothing of it."""
+        self._house.health.refuse_if_degraded()
         await self._alone_with_its_key(session_id, self._delete)
 
     async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
@@ -376,7 +378,18 @@ class Register:
             return
         await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
 
-    async def _commit(self, write: Write) -> None:
+    async def store(self, write: Write) -> None:
+        """A session that is whole already: admit it, write it, and tell of it."""
+        session_id = write.session_id
+        try:
+            self._house.desk.admit_root(session_id)
+            await self.write(write)
+        finally:
+            # It is over: it takes no place.
+            self._house.desk.withdraw(session_id)
+        self.announce(write)
+
+    async def write(self, write: Write) -> None:
         """Make it durable; raises why not, or that it is not known."""
         try:
             refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)

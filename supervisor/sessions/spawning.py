@@ -143,8 +143,6 @@ class Spawning:
                 "its parent may not answer for children itself",
                 hint="leave answers_for_children out, or give it to the parent first",
                 limit="permissions",
-                used=None,
-                allowed=None,
             )
         granted = house.desk.admit_child(parent, child_id, wish)
         errand = Errand(InputId(house.ids.new("in")), order.text)

@@ -48,7 +48,9 @@ def tell_of_health(house: House, before: Session | None, session: Session) -> No
     old = None if before is None else badge_of(before)
     new = badge_of(session)
     if old is not None and old != new:
-        house.hooks.notify("health_changed", session_id=session.id, badge=new, before=old)
+        house.hooks.notify(
+            "health_changed", session_id=session.id, badge=new, before=old, detail=None
+        )
 
 
 def _end_of(house: House, record: Record) -> str | None:

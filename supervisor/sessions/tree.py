@@ -22,6 +22,7 @@ from supervisor.core.errors import (
     QueueFull,
     SessionNotActive,
     SessionNotFound,
+    StoreDegraded,
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
@@ -310,7 +311,7 @@ class Tree:
                 raise ending
             try:
                 ref = await self.reach(session_id, not_this=dead)
-            except (SessionNotFound, SessionNotActive) as refusal:
+            except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
                 if not again:
                     raise
                 problem = refusal

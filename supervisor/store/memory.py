@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from pathlib import Path
 
 import orjson
 import trio
 
-from supervisor.core.errors import Fenced, NotStorable, SupervisorError
+from supervisor.core.errors import ConfigError, Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -177,6 +178,19 @@ class MemoryStore:
     async def forget_process(self, process: Process) -> None:
         await trio.lowlevel.checkpoint()
         self._processes.pop(process, None)
+
+    async def sizes(self) -> Mapping[SessionId, int]:
+        await trio.lowlevel.checkpoint()
+        return {
+            session_id: sum(len(self._records[place - 1] or b"") for place in shelf.positions)
+            for session_id, shelf in self._shelves.items()
+        }
+
+    async def backup(self, target: Path) -> int:
+        await trio.lowlevel.checkpoint()
+        raise ConfigError(
+            f"what is in memory cannot be copied to {target.name}", hint="open the store as a file"
+        )
 
     async def processes(self) -> list[Process]:
         await trio.lowlevel.checkpoint()

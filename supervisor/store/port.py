@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
@@ -107,7 +108,8 @@ class Store(Protocol):
 
     Writing is for the one writer alone, which never has two calls open at once. Reading is for
     everyone, and sees only what was committed. Both raise `StoreDegraded` if the disk is full, gone
-    or somebody else's: then nothing was written, and the same call may work later.
+    or somebody else's: the same call may work later, and is safe to repeat. Until one has, a write
+    that failed in its fsync may still come back if the machine dies: so its outcome is not known.
     """
 
     # Writing ------------------------------------------------------------------------------
@@ -189,6 +191,15 @@ class Store(Protocol):
 
     async def kept(self, scope: str, key: str) -> Kept | None:
         """The answer that was kept under that key."""
+
+    async def sizes(self) -> Mapping[SessionId, int]:
+        """How many bytes the records of each session have."""
+
+    async def backup(self, target: Path) -> int:
+        """Copy all of it into a new file, as of one moment; gives its size.
+
+        Raises `ConfigError` if that cannot be done, or the file is there already.
+        """
 
     async def processes(self) -> list[Process]:
         """All that were noted and not forgotten."""

@@ -34,7 +34,7 @@ def plain(word: str) -> str:
 def snippet(text: str, wanted: Collection[str]) -> str:
     """What is around the first of these words, each of them marked."""
     found = next((one for one in _WORD.finditer(text) if plain(one[0]) in wanted), None)
-    if found is None:
+    if found is None:  # nobody asks for the snippet of a text in which nothing was found
         return text[: 2 * _AROUND]
     start = max(0, found.start() - _AROUND)
     end = min(len(text), found.end() + _AROUND)

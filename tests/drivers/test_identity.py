@@ -129,7 +129,7 @@ def test_a_process_lives_on_when_only_its_first_thread_has_ended(start: Start) -
     assert is_alive(known(child))
 
 
-@pytest.mark.parametrize("pid", [0, -1, -os.getpid(), 2**22 + 1, 2**70])
+@pytest.mark.parametrize("pid", [0, -1, pytest.param(-os.getpid(), id="a group"), 2**22 + 1, 2**70])
 def test_no_process_has_a_pid_that_means_something_else(pid: int) -> None:
     assert identify(pid) is None
 

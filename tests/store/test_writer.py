@@ -70,7 +70,7 @@ class Spy(MemoryStore):
             raise self.problems.pop(0)
 
     @property
-    def sizes(self) -> list[int]:
+    def batch_sizes(self) -> list[int]:
         return [len(batch) for batch in self.batches]
 
 
@@ -158,7 +158,7 @@ async def test_what_is_asked_at_once_is_written_in_one_commit(spy: Spy, askers: 
         askers.ask(Commit(birth(name)))
     await settle()
 
-    assert spy.sizes == [100]
+    assert spy.batch_sizes == [100]
     assert askers.answers == [None] * 100
     assert askers.writer.statistics().handled == 101  # the questions, and one word to itself
 
@@ -174,7 +174,7 @@ async def test_what_comes_during_a_commit_is_in_the_next_one(spy: Spy, askers: A
     spy.let_go()
     await settle()
 
-    assert spy.sizes == [1, 50]
+    assert spy.batch_sizes == [1, 50]
     assert askers.answers == [None] * 51
 
 
@@ -190,7 +190,7 @@ async def test_a_commit_has_a_bound(spy: Spy, writer: Ref, nursery: trio.Nursery
     spy.let_go()
     await settle()
 
-    assert max(spy.sizes) <= MAX_BATCH
+    assert max(spy.batch_sizes) <= MAX_BATCH
     assert askers.answers == [None] * 1_001
 
 
@@ -204,7 +204,7 @@ async def test_more_than_a_commit_may_hold_is_as_few_commits_as_possible(
         askers.ask(Commit(birth(name)))
     await settle()
 
-    assert spy.sizes == [1_000, 1_000, 500]
+    assert spy.batch_sizes == [1_000, 1_000, 500]
     assert askers.answers == [None] * 2_500
 
 
@@ -212,7 +212,7 @@ async def test_a_lone_asker_waits_for_nobody_else(writer: Ref, spy: Spy) -> None
     assert await writer.ask(Commit(birth())) is None
 
     assert trio.current_time() == 0.0
-    assert spy.sizes == [1]
+    assert spy.batch_sizes == [1]
 
 
 async def test_without_questions_there_is_no_commit(writer: Ref, spy: Spy) -> None:
@@ -221,7 +221,7 @@ async def test_without_questions_there_is_no_commit(writer: Ref, spy: Spy) -> No
     await writer.ask(Commit(birth()))
     await settle()
 
-    assert spy.sizes == [1]
+    assert spy.batch_sizes == [1]
 
 
 # Answers ---------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ async def test_everybody_gets_the_answer_to_his_own_question(spy: Spy, askers: A
     spy.let_go()
     await settle()
 
-    assert spy.sizes == [1, 4]
+    assert spy.batch_sizes == [1, 4]
     assert askers.answer("0") is None
     assert isinstance(askers.answer("1"), NotStorable | Fenced)
     assert isinstance(askers.answer("2"), Fenced)
@@ -339,7 +339,7 @@ async def test_what_was_taken_in_is_written_when_the_writer_stops(
         askers.ask(Commit(birth(name)), name)
     await settle()
 
-    assert spy.sizes == [100]
+    assert spy.batch_sizes == [100]
     acknowledged = [name for name, told in askers.told if told is None]
     assert sorted(acknowledged) == sorted(await stored_names(spy))
     assert [type(told) for told in askers.answers if told is not None] == [ActorStopped] * 50

@@ -69,7 +69,7 @@ def refuse_child(draft: Draft, _: ChildAdmitted) -> None:
 
 
 def _refusal(problem: str, hint: str) -> SpawnRefused:
-    return SpawnRefused(problem, hint=hint, limit="parent", used=None, allowed=None)
+    return SpawnRefused(problem, hint=hint, limit="parent")
 
 
 def note_refusal(draft: Draft, event: ChildRefused) -> None:

@@ -47,8 +47,6 @@ def refuse_if_wider(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> N
             f"an agent may not choose {', '.join(wider)} for its child as it likes",
             hint="leave it out, or give less: a child has what its parent has",
             limit="permissions",
-            used=None,
-            allowed=None,
         )
 
 

@@ -299,8 +299,12 @@ _ROWS: Final = (
     ),
     _told(
         "health_changed",
-        "a session's badge has changed",
-        {"badge": "what it is now", "before": "what it was"},
+        "a session's badge has changed; or the store's health, and then there is no session",
+        {
+            "badge": "what it is now; of the store, unhealthy or well",
+            "before": "what it was",
+            "detail": "of the store, what is wrong with it; else None",
+        },
     ),
 )
 

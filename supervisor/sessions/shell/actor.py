@@ -18,9 +18,8 @@ import trio
 from actors import Actor, ActorStopped, Ask, Later, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
-from supervisor.core.brakes import begins_something
 from supervisor.core.errors import Fenced, SupervisorError
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.session import Failure, Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
@@ -31,7 +30,7 @@ from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit, Held
 
-from .ahead import Ahead
+from .ahead import Ahead, Doing
 from .alarms import Alarms
 from .liveness import notice, seconds_until_next_look
 from .log import Log
@@ -216,13 +215,10 @@ class SessionActor(Actor):
             also = None
         if step.facts or also is not None:
             desk.foresee(step.session)
-            last, held = await self._commit(step, idempotency, also, removes)
-            if held is not None and not begins_something(step.effects):
-                return self._go_ahead(event, step, held, last)
+            kept = self._keep(step, idempotency)
+            last, held = await self._commit(step, kept, also, removes)
             if held is not None:
-                # Nothing of the session runs now, and what would begin waits for the store.
-                self._refuse(await held.wait())
-            self._is_in_doubt = False
+                return self._go_ahead(event, step, held, last, kept)
             self.session = step.session
             self.seat.adopt(step.session)
             self.log.committed(last)
@@ -233,51 +229,59 @@ class SessionActor(Actor):
             self._perform(effect)
         return step.reply
 
+    def _keep(self, step: Step, idempotency: Idempotency | None) -> Kept | None:
+        """The answer, for whoever asks the same again."""
+        if idempotency is None or not isinstance(step.reply, Accepted):
+            return None
+        return kept_receipt(self.seat.id, idempotency, step.reply.value)
+
     async def _commit(
         self,
         step: Step,
-        idempotency: Idempotency | None,
+        kept: Kept | None,
         also: Write | None,
         removes: SessionId | None,
     ) -> tuple[int, Held | None]:
         """Make the step durable; gives the number of its last record, and if it is held, that."""
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq
-        kept: Kept | None = None
-        if idempotency is not None and isinstance(step.reply, Accepted):
-            kept = kept_receipt(self.seat.id, idempotency, step.reply.value)
         write = Write(self.seat.id, self.epoch, records, step.session, kept, also, removes)
         self._is_in_doubt = True
         written = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
-        if type(written) is Held:
-            return last, written
         self._is_in_doubt = False
-        assert not isinstance(written, Held)
-        self._refuse(written)
+        if isinstance(written, Held):
+            return last, written
+        if written is not None:
+            self._give_up(written)
         return last, None
 
-    def _refuse(self, refusal: SupervisorError | None) -> None:
-        if refusal is not None:
-            self._is_in_doubt = False
-            self._give_up(refusal)
-
-    def _go_ahead(self, event: ev.Event, step: Step, held: Held, last: int) -> _Reply:
+    def _go_ahead(
+        self, event: ev.Event, step: Step, held: Held, last: int, kept: Kept | None
+    ) -> _Reply:
         """The store is degraded: go on in memory with what may go on."""
-        self._is_in_doubt = False
         self.session = step.session
         self.seat.adopt(step.session)
+        # Whatever comes of that is written after it, for there is one writer.
+        self._house.desk.settle(step.session)
         if self._ahead is None:
-            self._ahead = Ahead(self._perform, self._written_at_last)
-        return self._ahead.go(event, step, held, last)
+            do_it = Doing(self._perform, self._end_turn_not_begun, self._written_at_last)
+            self._ahead = Ahead(do_it)
+        return self._ahead.go(event, step, held, last, kept)
+
+    def _end_turn_not_begun(self, turn: TurnId) -> None:
+        """Its agent never got it: say so as a driver would."""
+        stamp = self._house.stamp()
+        self._tell_urgently(
+            ev.TurnEnded(turn=turn, outcome="interrupted", stop_reason="cancelled", **stamp)
+        )
 
     def _written_at_last(self, last: int, refusal: SupervisorError | None) -> None:
-        if refusal is not None:
+        if refusal is None:
+            self.log.committed(last)
+            if not self._is_ahead:
+                self._tell_urgently(REST)
+        elif not self._house.tree.is_leaving:
             self._tell_urgently(NotWritten(self, refusal))
-            return
-        self.log.committed(last)
-        if not self._is_ahead:
-            self._house.desk.settle(self.session)
-            self._tell_urgently(REST)
 
     @property
     def _is_ahead(self) -> bool:
@@ -308,6 +312,10 @@ class SessionActor(Actor):
 
     async def _answer(self, request: Request) -> _Reply:
         event, idempotency = request.event, request.idempotency
+        if idempotency is not None and self._ahead is not None:
+            owed = self._ahead.answer_again(idempotency.key, idempotency.fingerprint)
+            if owed is not None:
+                return owed
         if idempotency is not None:
             kept = await self._house.store.kept(self.seat.id, idempotency.key)
             if kept is not None and kept.fingerprint == idempotency.fingerprint:

@@ -20,9 +20,13 @@ from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, Sour
 from supervisor.core.session import Session as Row
 from supervisor.core.step import InterruptReport, Receipt, UnderWay
 from supervisor.drivers.turn import INSIDE
+from supervisor.sessions.library.exporting import exported
+from supervisor.sessions.library.mending import repair, replay
 from supervisor.sessions.shell.feed import Watcher
 from supervisor.sessions.shell.past import messages_of
 from supervisor.sessions.shell.results import TurnResult
+from supervisor.store.exporting import Format
+from supervisor.store.repair import RepairReport
 
 from .checks import checked_custom, checked_tags, exact, known_word, some_text
 from .forking import fork
@@ -399,6 +403,30 @@ class Session:
                 groups.append((record.turn_id, []))
             groups[-1][1].append(record)
         return [TurnRecords(turn, tuple(records)) for turn, records in groups]
+
+    async def export(
+        self,
+        format: Format = "markdown",  # noqa: A002 - the word that every surface uses for it
+        *,
+        redact: bool = False,
+    ) -> str:
+        """All of it as text: `markdown`, `jsonl` (which can be imported) or one `html` page.
+
+        With `redact`, what looks like a token or a password is covered.
+        """
+        return await exported(self._house, self.id, format, redact=redact)
+
+    async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
+        """Look whether its records are whole, and without `dry_run` close what was left open.
+
+        Nothing is rewritten. Raises `RepairRefused` for a session at work, and without `force` for
+        one whose records have errors that nothing can be appended to mend.
+        """
+        return await repair(self._house, self.id, dry_run=dry_run, force=force)
+
+    async def replay(self, at: int) -> Info:
+        """How it was when the record of that number had been written."""
+        return await replay(self._house, self.id, at)
 
     # Inside -------------------------------------------------------------------------------
 

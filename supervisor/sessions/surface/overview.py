@@ -12,6 +12,7 @@ import attrs
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, Node
 from supervisor.core.session import Phase, Usage
+from supervisor.store.health import StoreState
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -34,6 +35,7 @@ class Stats:
     restarts: int
     usage: Usage
     zombies: int  # tasks of turns that are over, and will not end
+    store: StoreState = StoreState()
 
 
 async def tree_of(house: House, root: SessionId | None) -> tuple[Node, ...]:
@@ -87,6 +89,7 @@ async def stats_of(house: House) -> Stats:
         restarts=sum(info.restarts for info in infos),
         usage=sum((info.usage for info in infos), start=Usage()),
         zombies=len(house.workshop.zombies),
+        store=house.health.state,
     )
 
 

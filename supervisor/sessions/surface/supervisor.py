@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import base64
+import logging
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
 
 import attrs
@@ -27,10 +29,15 @@ from supervisor.core.session import Decision, OnStall, Phase
 from supervisor.sessions.hooks import Hooks
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.leaving import leave
+from supervisor.sessions.library.cleaning import CleanupReport, clean_up
+from supervisor.sessions.library.importing import import_session
+from supervisor.sessions.library.searching import SearchHit, search
 from supervisor.sessions.shell.feed import Everything
+from supervisor.store.importing import Format
 
-from .checks import known_word, some_text, text_or_none
+from .checks import some_text
 from .handle import Session
+from .listing import checked_filter, checked_rules, decoded, encoded, listed, some_number
 from .overview import Stats, stats_of, tree_of
 from .plans import make_plan
 from .sending import idempotency_of
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
 T = TypeVar("T")
+logger = logging.getLogger("supervisor")
 
 
 @attrs.frozen
@@ -193,64 +201,60 @@ class Supervisor:
         parent: str | None = None,
         root: str | None = None,
         archived: bool | None = None,
+        text: str | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
+        updated_after: float | None = None,
+        updated_before: float | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Info]:
         """Sessions in the order of their making, those that fit all that is given.
 
-        `cursor` is the `next` of the page before; what is made or deleted meanwhile shifts nothing.
+        `text` is part of the name, the title or the key. `cursor` is the `next` of the page before;
+        what is made or deleted meanwhile shifts nothing.
         """
         self._house.tree.refuse_if_closed()
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigError(f"limit is {shown(limit)}", hint="give a whole number of at least 1")
-        for name, text in (
-            ("agent", agent),
-            ("tag", tag),
-            ("workspace", workspace),
-            ("channel", channel),
-            ("peer", peer),
-            ("parent", parent),
-            ("root", root),
-            ("cursor", cursor),
-        ):
-            text_or_none(name, text)
-        if archived is not None and not isinstance(archived, bool):
-            raise ConfigError(f"archived is {shown(archived)}", hint="give True, False or None")
-        if phase is not None:
-            known_word("phase", phase, Literal[tuple(Phase)])
-        if badge is not None:
-            known_word("badge", badge, Badge)
-        after = _decoded(cursor)
-        items: list[Info] = []
-        last = after
-        wanted = {
-            "agent": agent,
-            "phase": phase,
-            "badge": badge,
-            "workspace": workspace,
-            "archived": archived,
-            "parent": parent,
-            "root": root,
-        }
-        async with aclosing(self._house.store.rows(after=after)) as rows:
-            async for stored in rows:
-                if len(items) == limit:
-                    return Page(tuple(items), _encoded(last))
-                last = stored.number
-                info = self._house.desk.info(stored.row, last_seq=stored.last_seq)
-                key = stored.row.key
-                if (
-                    all(
-                        getattr(info, name) == one
-                        for name, one in wanted.items()
-                        if one is not None
-                    )
-                    and (tag is None or tag in info.tags)
-                    and (channel is None or (key is not None and key.channel == channel))
-                    and (peer is None or (key is not None and key.peer == peer))
-                ):
-                    items.append(info)
-        return Page(tuple(items), None)
+        wanted = checked_filter(
+            agent=agent,
+            phase=phase,
+            badge=badge,
+            tag=tag,
+            workspace=workspace,
+            channel=channel,
+            peer=peer,
+            parent=parent,
+            root=root,
+            archived=archived,
+            text=text,
+            created_after=created_after,
+            created_before=created_before,
+            updated_after=updated_after,
+            updated_before=updated_before,
+        )
+        items, more = await listed(
+            self._house, wanted, decoded(cursor), some_number("limit", limit)
+        )
+        return Page(items, encoded(more))
+
+    async def search(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page[SearchHit]:
+        """What people and agents have said that has all these words, the last said first."""
+        self._house.tree.refuse_if_closed()
+        hits, more = await search(
+            self._house,
+            some_text("text", text),
+            session_id=None if session is None else session_id(session),
+            before=decoded(cursor) if cursor is not None else None,
+            limit=some_number("limit", limit),
+        )
+        return Page(hits, encoded(more))
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
         """Every root that lives, or has somebody below it who does, with its children as nodes.
@@ -266,6 +270,45 @@ class Supervisor:
         """How many sessions there are, in which phase, and what they come to."""
         self._house.tree.refuse_if_closed()
         return await stats_of(self._house)
+
+    # Keeping ------------------------------------------------------------------------------
+
+    async def import_(
+        self,
+        path: str | os.PathLike[str],
+        format: Format = "jsonl",  # noqa: A002 - the word that every surface uses for it
+        *,
+        agent: str | None = None,
+    ) -> Session:
+        """Make a session of a file: our `jsonl`, or the files of `picoclaw` and `ggcode`.
+
+        It gets a new id, its records are those of the file, and it is stopped: what it may do is
+        what any new session of this supervisor may. Raises `ImportFailed` with the line's number.
+        """
+        made, warnings = await import_session(self._house, path, format, agent)
+        for warning in warnings:
+            logger.warning("import of %s: %s", os.fspath(path), warning)
+        return Session(self._house, made)
+
+    async def backup(self, path: str | os.PathLike[str]) -> int:
+        """Copy the whole store into a new file, while it is in use; gives its size in bytes."""
+        self._house.tree.refuse_if_closed()
+        return await self._house.store.backup(Path(path))
+
+    async def cleanup(
+        self,
+        *,
+        older_than_seconds: float | None = None,
+        keep_last: int | None = None,
+        max_bytes: int | None = None,
+        dry_run: bool = False,
+    ) -> CleanupReport:
+        """Delete trees in which all are stopped: old ones, too many, or too large in all.
+
+        Roots in which nobody ever said anything go after an hour, whatever else is asked.
+        """
+        rules = checked_rules(older_than_seconds, keep_last, max_bytes)
+        return await clean_up(self._house, rules, dry_run=dry_run)
 
     # Hooks --------------------------------------------------------------------------------
 
@@ -327,21 +370,3 @@ class Supervisor:
             if plan.limits is not None
             else attrs.evolve(plan, limits=self._house.settings.limits)
         )
-
-
-def _encoded(number: int) -> str:
-    return base64.urlsafe_b64encode(str(number).encode()).decode()
-
-
-def _decoded(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    try:
-        number = int(base64.b64decode(cursor, altchars=b"-_", validate=True))
-    except (ValueError, TypeError):
-        number = -1
-    if number < 0:
-        raise ConfigError(
-            f"{shown(cursor)} is no cursor", hint="give the `next` of a page, or None for the first"
-        )
-    return number

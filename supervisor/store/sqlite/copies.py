@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from typing import Final
 
 from supervisor.core.errors import ConfigError
 
 from . import schema
 from .files import make_private, open_reader
-
-# Pages in one step: between two of them whoever writes may write.
-_PAGES: Final = 1_000
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
@@ -34,7 +30,9 @@ def copy(source: sqlite3.Connection, target: Path) -> None:
     make_private(unfinished)
     connection = sqlite3.connect(unfinished, isolation_level=None)
     try:
-        source.backup(connection, pages=_PAGES)
+        # In one step: whoever writes goes on in the WAL, and a copy in several steps would begin
+        # anew each time that somebody has.
+        source.backup(connection)
         connection.execute("PRAGMA journal_mode = DELETE")
         [(verdict,)] = connection.execute("PRAGMA quick_check").fetchall()
     finally:
@@ -81,7 +79,7 @@ def restore(backup_path: Path, path: Path) -> Path | None:
             connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             connection.close()
-        path.replace(old)
+        os.link(path, old)  # so that there is a store at every instant, the old one or the new
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
     incoming.replace(path)

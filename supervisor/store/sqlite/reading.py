@@ -12,7 +12,7 @@ from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
 from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored
-from supervisor.store.words import words_of_text
+from supervisor.store.words import snippet, words_of, words_of_text
 
 Values: TypeAlias = list[Any]
 
@@ -83,11 +83,23 @@ def _record(found: Sequence[Any]) -> Record:
 
 def raw_records(connection: sqlite3.Connection, session_id: SessionId) -> list[RawRecord]:
     """See `port.Store.raw_records`."""
-    found = connection.execute(
-        f"SELECT position, {_RECORD} FROM records WHERE session_id = ? ORDER BY position",
-        (session_id,),
-    )
-    return [RawRecord(*one) for one in found]
+    # What is damaged may not even be text.
+    connection.text_factory = _text_or_bytes
+    try:
+        found = connection.execute(
+            f"SELECT position, {_RECORD} FROM records WHERE session_id = ? ORDER BY position",
+            (session_id,),
+        )
+        return [RawRecord(*one) for one in found]
+    finally:
+        connection.text_factory = str
+
+
+def _text_or_bytes(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def snapshot(
@@ -171,7 +183,7 @@ def search(
         """
         SELECT
             records.position, session_id, seq, at, turn_id, kind,
-            snippet(words, 0, '[', ']', '...', 24)
+            (SELECT text FROM texts WHERE texts.position = words.rowid)
         FROM words JOIN records ON records.position = words.rowid
         WHERE
             words MATCH ?1
@@ -181,7 +193,12 @@ def search(
         """,
         (query, session_id, before, limit),
     )
-    return [Hit(*one) for one in found]
+    # Our own: SQLite's takes time with the square of how often a word is in the text.
+    wanted = words_of(words)
+    return [
+        Hit(position, whose, seq, at, turn_id, kind, snippet(text, wanted))
+        for position, whose, seq, at, turn_id, kind, text in found
+    ]
 
 
 def kept(connection: sqlite3.Connection, scope: str, key: str) -> Kept | None:
@@ -190,6 +207,13 @@ def kept(connection: sqlite3.Connection, scope: str, key: str) -> Kept | None:
         "SELECT fingerprint, answer FROM kept WHERE scope = ? AND key = ?", (scope, key)
     ).fetchone()
     return None if found is None else Kept(scope, key, found[0], decode_plain(found[1]))
+
+
+def sizes(connection: sqlite3.Connection) -> dict[SessionId, int]:
+    """See `port.Store.sizes`."""
+    return dict(
+        connection.execute("SELECT session_id, sum(length(body)) FROM records GROUP BY session_id")
+    )
 
 
 def processes(connection: sqlite3.Connection) -> list[Process]:

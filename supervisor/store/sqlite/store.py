@@ -8,7 +8,7 @@ Rule 2: readers are apart: they have connections and threads of their own, and e
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -54,6 +54,19 @@ async def open_sqlite(
     finally:
         with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
             await store.close()
+
+
+async def restore_store(backup: Path, path: Path) -> Path | None:
+    """See `copies.restore`; holds the lock meanwhile."""
+
+    def do() -> Path | None:
+        with locked(path):
+            return copies.restore(backup, path)
+
+    try:
+        return await trio.to_thread.run_sync(do)
+    except sqlite3.Error as error:
+        raise trouble_of(error, path) or error from error
 
 
 class SqliteStore:
@@ -207,6 +220,12 @@ class SqliteStore:
 
     async def kept(self, scope: str, key: str) -> Kept | None:
         return await self._read(reading.kept, scope, key)
+
+    async def sizes(self) -> Mapping[SessionId, int]:
+        return await self._read(reading.sizes)
+
+    async def backup(self, target: Path) -> int:
+        return await self._read(copies.backup, target)
 
     async def processes(self) -> list[Process]:
         return await self._read(reading.processes)

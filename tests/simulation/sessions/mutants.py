@@ -26,12 +26,12 @@ from supervisor.core.rules import agents, flow, inputs, interrupts
 from supervisor.core.session import Phase, Session, Waiting
 from supervisor.core.step import Draft, Reply, Step
 from supervisor.drivers.python import PythonDriver
-from supervisor.sessions.shell.actor import Idempotency, Request, SessionActor
+from supervisor.sessions.shell.actor import Request, SessionActor
 from supervisor.sessions.shell.feed import Item, Watcher
 from supervisor.sessions.shell.log import Log
 from supervisor.sessions.shell.seat import Seat
 from supervisor.store.memory import MemoryStore
-from supervisor.store.port import Write
+from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Commit, Held
 from tests.simulation.finding import Mutant
 
@@ -80,19 +80,19 @@ def published_early(patch: Patch) -> None:
     real = SessionActor._commit
 
     async def commit(
-        self: SessionActor, step: Step, idempotency: Idempotency | None, *further: Any
+        self: SessionActor, step: Step, kept: Kept | None, *further: Any
     ) -> tuple[int, Held | None]:
         for fact in step.facts:
             self.log._number(fact.turn, fact.kind, fact.at, fact.body)
         self.log.committed(self.log.last_seq)  # the fault: before it is durable
-        return await real(self, attrs.evolve(step, facts=()), idempotency, *further)
+        return await real(self, attrs.evolve(step, facts=()), kept, *further)
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def answered_early(patch: Patch) -> None:
     async def commit(
-        self: SessionActor, step: Step, idempotency: Idempotency | None, *further: Any
+        self: SessionActor, step: Step, kept: Kept | None, *further: Any
     ) -> tuple[int, Held | None]:
         records = self.log.add_facts(step.facts)
         last = self.log.last_seq

@@ -241,7 +241,7 @@ def parent_not_told_in_the_same_commit(patch: Patch) -> None:
     async def begin(
         self: Spawning, parent_id: SessionId, child_id: SessionId, order: Order, write: Write
     ) -> None:
-        await self._house.register._commit(write)  # the fault: the child alone
+        await self._house.register.write(write)  # the fault: the child alone
 
     patch.setattr(Spawning, "_begin", begin)
 

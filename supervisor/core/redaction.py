@@ -1,0 +1,133 @@
+"""Secrets in text: found by their shape, and covered.
+
+Rule 1: time is linear in the text, whoever wrote it. A shape begins where a run of its letters
+        begins, or looks ahead by a fixed number of them; nothing is read again for each beginning.
+Rule 2: ordinary prose stays as it is. A word that only looks like a beginning ("sk-learn",
+        "bearer of news", "password: none") is no secret; most secrets have a digit in them.
+Rule 3: what is covered once stays as it is when it is covered again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+COVER: Final = "[redacted]"
+
+_ALONE: Final = r"(?<![A-Za-z0-9_-])"  # where a run of letters begins
+_DIGIT_AHEAD: Final = r"(?=[A-Za-z_-]{0,64}+[0-9])"
+_NAMES: Final = r"(?:api[_-]?key|access[_-]?key|secret[_-]?key|token|secret|passw(?:or)?d)"
+_IS: Final = r"""\\?["']?[ \t]{0,8}[:=][ \t]{0,8}"""
+_VALUE: Final = r"A-Za-z_./+=~!@#$%^&*-"  # and digits
+_HEADED: Final = r"A-Za-z._~+/=-"  # and digits
+_KEY: Final = r"((?:[^-]++|-(?!----))*+(?=-----END )|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)++)"
+_NAME_WORDS: Final = ("key", "token", "secret", "passw")
+
+# What a text must have in it for the shape to be looked for, in small letters; and the shape. Its
+# one group is what is covered, the rest tells the reader what was there.
+_SHAPES: Final = tuple(
+    (words, re.compile(shape))
+    for words, shape in (
+        # Keys of the large providers, by their prefixes.
+        (("sk-",), rf"{_ALONE}(sk-{_DIGIT_AHEAD}[A-Za-z0-9_-]{{16,}}+)"),
+        (("k_live_", "k_test_"), rf"{_ALONE}([sr]k_(?:live|test)_[A-Za-z0-9]{{10,}}+)"),
+        (("gh",), rf"{_ALONE}(gh[pousr]_[A-Za-z0-9]{{20,}}+)"),
+        (("github_pat_",), rf"{_ALONE}(github_pat_[A-Za-z0-9_]{{20,}}+)"),
+        (("glpat-",), rf"{_ALONE}(glpat-[A-Za-z0-9_-]{{16,}}+)"),
+        (("xox",), rf"{_ALONE}(xox[abeoprs]-{_DIGIT_AHEAD}[A-Za-z0-9-]{{10,}}+)"),
+        (("akia", "asia"), rf"{_ALONE}((?:AKIA|ASIA)[A-Z0-9]{{16}})(?![A-Za-z0-9_-])"),
+        (("aiza",), rf"{_ALONE}(AIza[A-Za-z0-9_-]{{30,}}+)"),
+        # A JSON web token: three runs, of which the first is an object in base64.
+        (("eyj",), rf"{_ALONE}(eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]{{8,}}+){{2}})"),
+        # What goes into a header.
+        (
+            ("bearer",),
+            rf"(?i:\bbearer)[ \t]{{1,8}}+(?=[{_HEADED}]{{0,64}}+[0-9])([0-9{_HEADED}]{{8,}}+)",
+        ),
+        (
+            ("authorization",),
+            rf"(?i:\bauthorization{_IS}\\?[\"']?(?:basic|token)) ++([0-9{_HEADED}]{{8,}}+)",
+        ),
+        # A whole key; or, if its end is missing, as many lines as look like one.
+        (("private key",), r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----" + _KEY),
+        # scheme://user:password@host
+        (("://",), r"://[^\s:/?#@]*+:([^\s/?#@]++)(?=@)"),
+        # name = value: in quotes, with a digit in it, or as the environment has it.
+        (_NAME_WORDS, rf"""(?i:{_NAMES}){_IS}\\?["']([^"'\s\\]{{4,}}+)(?=\\?["'])"""),
+        (_NAME_WORDS, rf"(?i:{_NAMES}){_IS}(?=[{_VALUE}]{{0,64}}+[0-9])([0-9{_VALUE}]{{6,}}+)"),
+        (_NAME_WORDS, rf"{_NAMES.upper()}=([0-9{_VALUE}]{{4,}}+)"),
+    )
+)
+
+_WORDS: Final = tuple({word for words, _ in _SHAPES for word in words})
+
+# A mapping's name under which any text at all is a secret.
+_SECRET_NAME: Final = re.compile(rf"(?is:.*{_NAMES}|authorization)")
+
+
+def redacted(text: str) -> str:
+    """The text, with everything in it that looks like a secret covered."""
+    return redacted_pieces([text])[0]
+
+
+def redacted_pieces(pieces: Sequence[str]) -> list[str]:
+    """As many pieces, which together are the redacted text of all together.
+
+    A secret that lies across a seam is covered where it begins, and gone from what follows.
+    """
+    whole = "".join(pieces)
+    secrets = _secrets_in(whole)
+    if not secrets:
+        return list(pieces)
+    left, place, number = [], 0, 0
+    for piece in pieces:
+        end, kept = place + len(piece), list[str]()
+        while number < len(secrets) and secrets[number][0] < end:
+            first, last = secrets[number]
+            kept += (whole[place:first], COVER) if first >= place else ()
+            place = min(last, end)
+            if last > end:
+                break  # the rest of it is in the next piece
+            number += 1
+        left.append("".join([*kept, whole[place:end]]))
+        place = end
+    return left
+
+
+def _secrets_in(text: str) -> list[tuple[int, int]]:
+    """Where the secrets are: from and up to, in order, none touching another."""
+    small = text.lower()
+    there = {word for word in _WORDS if word in small}
+    if not there:
+        return []
+    found = sorted(
+        match.span(1)
+        for words, shape in _SHAPES
+        if not there.isdisjoint(words)
+        for match in shape.finditer(text)
+    )
+    merged: list[tuple[int, int]] = []
+    for start, end in found:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def redacted_value(value: Any) -> Any:  # noqa: ANN401 - any plain data, and the same out
+    """Plain data, with every text in it redacted; names stay, and so does everything else."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, Mapping):
+        return {name: _named(name, item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted_value(item) for item in value]
+    return value
+
+
+def _named(name: object, item: Any) -> Any:  # noqa: ANN401 - as above
+    if isinstance(item, str) and isinstance(name, str) and _SECRET_NAME.fullmatch(name[-80:]):
+        return COVER if item else item
+    return redacted_value(item)

@@ -1,0 +1,61 @@
+"""Clearing up: what is over and old, too much or too large, goes for good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import attrs
+
+from supervisor.core.errors import SessionNotFound, SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.core.session import Phase
+from supervisor.store.retention import Goes, Reason, Rules, plan
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house import House
+
+
+@attrs.frozen
+class CleanupReport:
+    """What has gone, or would: each session with its tree's reason; and what could not go."""
+
+    dry_run: bool
+    deleted: Mapping[SessionId, Reason]
+    bytes: int
+    failed: Mapping[SessionId, str]
+
+
+async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupReport:
+    """See `Supervisor.cleanup`."""
+    if not dry_run:
+        house.tree.refuse_if_leaving()
+    async with aclosing(house.store.rows()) as rows:
+        known = [stored.row async for stored in rows]
+    goes = plan(known, await house.store.sizes(), rules, at=house.clock.now())
+    deleted: dict[SessionId, Reason] = {}
+    failed: dict[SessionId, str] = {}
+    size = 0
+    for tree in goes:
+        try:
+            if not dry_run:
+                await _delete(house, tree)
+        except SupervisorError as error:
+            failed[tree.root] = str(error)
+        else:
+            deleted |= dict.fromkeys(tree.sessions, tree.reason)
+            size += tree.bytes
+    return CleanupReport(dry_run, deleted, size, failed)
+
+
+async def _delete(house: House, tree: Goes) -> None:
+    """Delete all of it, unless somebody has brought it back since it was looked at."""
+    for session_id in tree.sessions:
+        try:
+            row = (await house.tree.stored(session_id)).row
+        except SessionNotFound:
+            continue
+        if row.phase is not Phase.STOPPED:
+            return
+        await house.register.delete(session_id)

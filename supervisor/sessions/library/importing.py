@@ -1,0 +1,92 @@
+"""A session from a file: read, checked and stored under a new id."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+
+from supervisor.core.creation import Plan, create
+from supervisor.core.errors import ConfigError, shown
+from supervisor.core.facts import Fact
+from supervisor.core.ids import SessionId
+from supervisor.core.immigration import settle_in
+from supervisor.core.records import numbered
+from supervisor.store.importing import Format, Imported, read
+from supervisor.store.port import Write
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house import House
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+# Whoever reads a large file reads one.
+_LIMITER: Final = trio.CapacityLimiter(1)
+
+
+async def import_session(
+    house: House,
+    path: str | os.PathLike[str],
+    format: Format,  # noqa: A002 - the word that every surface uses for it
+    agent: str | None,
+) -> tuple[SessionId, tuple[str, ...]]:
+    """The id of the new session, and what the file has in it that could not be kept."""
+    house.tree.refuse_if_leaving()
+    at = house.clock.now()
+    imported = await trio.to_thread.run_sync(_read, Path(path), format, at, limiter=_LIMITER)
+    plan = Plan(
+        agent=agent or imported.agent or imported.format,
+        name=imported.name,
+        title=imported.title,
+        tags=imported.tags,
+        custom=imported.custom,
+        workspace=imported.workspace,
+        terms=house.terms_of(house.settings),
+        limits=house.settings.limits,
+    )
+    session_id = SessionId(house.ids.new("s"))
+    created = _beginning(session_id, imported, plan, at, agent)
+    session, facts = settle_in(
+        session_id, created, imported.facts, plan, format=imported.format, at=at
+    )
+    write = Write(session_id, 0, numbered(session_id, facts, after=0), session)
+    await house.works.carry_through(house.register.store, write)
+    return session_id, imported.warnings
+
+
+def _read(path: Path, format: Format, at: float) -> Imported:  # noqa: A002 - as above
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(
+                f"{path.name} is larger than {MAX_BYTES} bytes", hint="import it in parts"
+            )
+        # Split at "\n" only: other characters that end a line may be in what somebody said.
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+            return read(format, lines, meta=_meta_beside(path), at=at)
+    except OSError as error:
+        raise ConfigError(
+            f"{shown(str(path))} cannot be read: {error.strerror}", hint="name a file you may read"
+        ) from error
+
+
+def _meta_beside(path: Path) -> str | None:
+    """What picoclaw keeps beside a session's lines, if it is there."""
+    meta = path.with_suffix(".meta.json")
+    return meta.read_text(encoding="utf-8", errors="surrogateescape") if meta.is_file() else None
+
+
+def _beginning(
+    session_id: SessionId, imported: Imported, plan: Plan, at: float, agent: str | None
+) -> Fact:
+    """Its own first record; another agent than it says, if somebody wants one."""
+    created = imported.created
+    if created is None:
+        first = imported.facts[0].at if imported.facts else at
+        began = imported.created_at if imported.created_at is not None else first
+        _, (made, *_) = create(session_id, plan, at=min(began, first))
+        return made
+    return (
+        created if agent is None else attrs.evolve(created, body={**created.body, "agent": agent})
+    )

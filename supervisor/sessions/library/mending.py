@@ -1,0 +1,89 @@
+"""Looking at what was written: whether it is whole, and how a session was at any moment."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from supervisor.core.ids import SessionId
+from supervisor.core.info import Info, info_of
+from supervisor.core.session import Session
+from supervisor.store.port import Write
+from supervisor.store.repair import RepairReport, mend, refusal
+from supervisor.store.replaying import replay_from
+from supervisor.store.writer import Claim
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house import House
+
+# Long histories take long to look at: apart from the loop, and a few at once.
+_LIMITER: Final = trio.CapacityLimiter(2)
+
+
+async def repair(
+    house: House, session_id: SessionId, *, dry_run: bool, force: bool
+) -> RepairReport:
+    """See `Session.repair`."""
+    if not dry_run:
+        house.tree.refuse_if_leaving()
+    row = (await house.tree.stored(session_id)).row
+    seat = house.tree.find_seat(session_id)
+    is_at_work = not row.is_at_rest or (seat is not None and seat.ref is not None)
+    refused = refusal(session_id, (), live=is_at_work, dry_run=dry_run, force=force)
+    if refused is not None:
+        raise refused
+    if dry_run:
+        return await _examine(house, session_id, row, None, dry_run=True, force=force)
+    work = partial(_repair, house, session_id, force=force)
+    return await house.register.alone(f"session {session_id}", work)
+
+
+async def _repair(house: House, session_id: SessionId, *, force: bool) -> RepairReport:
+    """Claimed first: whoever wakes it meanwhile begins after us, or we are told that it did."""
+    stored = await house.writer.ask(Claim(session_id), timeout_seconds=math.inf)
+    if stored is None:
+        return RepairReport(session_id, dry_run=False, problems=(), appended=())
+    return await _examine(house, session_id, stored.row, stored.epoch, dry_run=False, force=force)
+
+
+async def _examine(
+    house: House,
+    session_id: SessionId,
+    row: Session,
+    epoch: int | None,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> RepairReport:
+    raw = await house.store.raw_records(session_id)
+    last = max((one.seq for one in raw if isinstance(one.seq, int)), default=0)
+    mended = await trio.to_thread.run_sync(
+        partial(
+            mend,
+            session_id,
+            raw,
+            row,
+            at=house.clock.now(),
+            last_seq=last,
+            epoch=epoch,
+            dry_run=dry_run,
+            force=force,
+        ),
+        limiter=_LIMITER,
+    )
+    if not dry_run and mended.row is not None and epoch is not None:
+        await house.register.write(Write(session_id, epoch, mended.report.appended, mended.row))
+    return mended.report
+
+
+async def replay(house: House, session_id: SessionId, at: int) -> Info:
+    """See `Session.replay`."""
+    await house.tree.stored(session_id)
+    snapshot = await house.store.snapshot(session_id, at=at) if type(at) is int else None
+    after = 0 if snapshot is None else snapshot[0]
+    limit = max(0, at - after) if type(at) is int else 0
+    records = await house.store.records(session_id, after=after, limit=limit)
+    return info_of(replay_from(snapshot, records, at), last_seq=at)

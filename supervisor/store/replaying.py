@@ -1,0 +1,57 @@
+"""The state of a session at any of its record numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from supervisor.core.errors import RecordNotFound, shown
+from supervisor.core.facts import fold
+from supervisor.core.records import Record, replay
+from supervisor.core.session import Session
+
+
+def replay_from(
+    snapshot: tuple[int, Session] | None, records: Iterable[Record], at: int
+) -> Session:
+    """The session as it was when record `at` had been written; raises `RecordNotFound`.
+
+    `records` are in order, from the one after the snapshot's number or from an earlier one, and
+    need not end with `at`: no more of them are taken than are needed. A snapshot from after `at`
+    helps nobody, and then they have to begin with the first.
+    """
+    if type(at) is not int or at < 1:
+        raise RecordNotFound(
+            f"{shown(at)} is not the number of a record", hint="records are numbered from 1"
+        )
+    number, session = snapshot if snapshot is not None and snapshot[0] <= at else (0, None)
+    wanted = _between(records, number, at)
+    if session is None:
+        replayed = replay(wanted)
+        assert replayed is not None  # there is a first record, or `_between` has said so
+        return replayed
+    for record in wanted:
+        session = fold(session, record.fact)
+    return session
+
+
+def _between(records: Iterable[Record], after: int, last: int) -> Iterator[Record]:
+    """The records with the numbers between, all of them; raises `RecordNotFound`."""
+    expected = after + 1
+    if expected > last:
+        return
+    for record in records:
+        if record.seq < expected:
+            continue
+        if record.seq > expected:
+            raise RecordNotFound(
+                f"record {expected} is missing, and {record.seq} is there",
+                hint="repair the session with a dry run to see what else is missing",
+            )
+        yield record
+        expected += 1
+        if expected > last:
+            return
+    raise RecordNotFound(
+        f"there is no record {last}, the last is {expected - 1}",
+        hint="give a number from 1 to that of the last record",
+    )

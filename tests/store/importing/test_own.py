@@ -1,0 +1,293 @@
+"""What was exported comes back the same, and what was not is refused with its line."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.errors import ConfigError
+from supervisor.core.facts import KINDS, Fact
+from supervisor.core.info import info_of
+from supervisor.core.records import Record, numbered, replay
+from supervisor.store.codec import decode, encode
+from supervisor.store.exporting import export
+from supervisor.store.importing import ImportFailed, read
+from supervisor.store.importing.fields import ALWAYS
+from supervisor.store.importing.strict import MAX_DEPTH
+from tests.store.cast import ONE, life
+from tests.store.exporting.cast import Told, exported, records_of, rich
+from tests.store.importing.cast import changed, ours, replayed
+
+PAGE = Path(__file__).parents[3] / "docs/reference/records.md"
+ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
+
+
+def lived(seed: int, length: int) -> list[Record]:
+    """The records of a life, as a store gives them."""
+    facts = [fact for _, some, _ in life(seed, length) for fact in some]
+    return [decode(encode(record), Record) for record in numbered(ONE, facts, after=0)]
+
+
+@given(st.integers(0, 10_000), st.integers(0, 60))
+def test_a_life_comes_back_with_the_same_kinds_bodies_times_and_turns(
+    seed: int, length: int
+) -> None:
+    records = lived(seed, length)
+    session = replay(records)
+    assert session is not None
+
+    imported = read("jsonl", export("jsonl", info_of(session, last_seq=len(records)), records))
+
+    assert [imported.created, *imported.facts] == [record.fact for record in records]
+    assert imported.warnings == ()
+    assert imported.title == session.title
+
+
+@given(st.text(), st.text(), st.dictionaries(st.text(), st.text() | st.integers(-5, 5)))
+def test_any_text_comes_back_as_it_was(said: str, answer: str, given_: dict[str, Any]) -> None:
+    told = Told()
+    told.begin(said.encode(errors="replace").decode())
+    told.say(answer.encode(errors="replace").decode())
+    told.call("bash", json.loads(json.dumps(given_).encode(errors="replace")), "\x1b[31m\u2028")
+    records = records_of(told)
+
+    imported = read("jsonl", exported("jsonl", records))
+
+    assert [fact.body for fact in imported.facts] == [record.body for record in records[1:]]
+
+
+def test_a_session_in_which_everything_happens_replays_to_the_same_row() -> None:
+    records = rich()
+
+    session = replayed(read("jsonl", exported("jsonl", records)))
+
+    before = replay(records)
+    assert before is not None
+    assert session == before.changed(id=session.id)
+
+
+def test_an_open_turn_stays_open() -> None:
+    told = Told()
+    told.begin("and then?")
+
+    session = replayed(read("jsonl", exported("jsonl", records_of(told))))
+
+    assert session.turn is not None
+    assert session.turn.id == "turn_1"
+
+
+def test_a_session_in_which_nothing_happened_is_one() -> None:
+    imported = read("jsonl", exported("jsonl", records_of(Told())))
+
+    assert imported.facts == ()
+    assert imported.agent == "coder"
+    assert imported.tags == ("parser", "urgent")
+    assert imported.custom == {"ticket": "PR-12"}
+    assert imported.workspace == "/srv/project"
+
+
+def test_a_redacted_export_can_be_imported_too() -> None:
+    told = Told()
+    told.begin("password=hunter2")
+
+    imported = read("jsonl", exported("jsonl", records_of(told), redact=True))
+
+    assert imported.facts[-1].body["text"] == "password=[redacted]"
+
+
+def test_a_last_line_that_breaks_off_is_left_out_with_a_warning() -> None:
+    lines = ours()
+
+    imported = read("jsonl", [*lines[:-1], lines[-1][:40]])
+
+    assert len(imported.facts) == len(lines) - 3
+    assert imported.warnings == (f"line {len(lines)}, the last one, breaks off and was left out",)
+
+
+@pytest.mark.parametrize("letters", range(1, 60, 7))
+def test_wherever_the_writer_was_killed_what_is_whole_is_read(letters: int) -> None:
+    lines = ours()
+    torn = "".join(lines)[: -len(lines[-1])] + lines[-1][:letters]
+
+    assert len(read("jsonl", torn).facts) == len(lines) - 3
+
+
+def test_a_last_line_that_is_bad_and_has_its_end_was_not_cut_off_and_is_refused() -> None:
+    lines = ours()
+
+    with pytest.raises(ImportFailed, match=f"line {len(lines)}: it is no JSON"):
+        read("jsonl", [*lines[:-1], lines[-1][:40] + "\n"])
+
+
+def test_blank_lines_and_a_mark_at_the_beginning_are_passed_over() -> None:
+    lines = ours()
+
+    imported = read("jsonl", ["\ufeff" + lines[0], "\n", *lines[1:], "\n", "  "])
+
+    assert len(imported.facts) == len(lines) - 2
+    assert imported.warnings == ()
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+BODY = '{"text":%s,"part":null}'
+RECORD = '{"seq":2,"at":1.5,"turn_id":null,"kind":"user_text","body":%s}\n'
+BAD_LINES = {
+    "no JSON": "{nonsense}\n",
+    "cut off, with its end": '{"seq": 2,\n',
+    "no object": "[1, 2]\n",
+    "not a number": RECORD % '{"text":"x","part":NaN}',
+    "infinity": RECORD % '{"text":"x","part":-Infinity}',
+    "too large": RECORD % '{"text":"x","part":1e999}',
+    "too many digits": RECORD % f'{{"text":"x","part":{"9" * 5000}}}',
+    "a bit too large": RECORD % f'{{"text":"x","part":{2**64}}}',
+    "half a character": RECORD % (BODY % r'"\ud800"'),
+    "half a character in a name": RECORD % r'{"text":"x","part":{"\udfff":1}}',
+    "bytes that are no text": RECORD % (BODY % '"\udcff"'),
+    "deep": RECORD % f'{{"text":"x","part":{nested(MAX_DEPTH)}}}',
+    "very deep": nested(100_000) + "\n",
+    "a name twice": RECORD % '{"text":"x","text":"y","part":null}',
+    "text that is none": RECORD % (BODY % "5"),
+    "a field missing": RECORD % '{"text":"x"}',
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES.values(), ids=BAD_LINES)
+def test_a_bad_line_is_refused_with_its_number_and_what_to_do(bad: str) -> None:
+    lines = ours()
+
+    with pytest.raises(ImportFailed, match="line 3: ") as caught:
+        read("jsonl", [*lines[:2], bad, *lines[3:]])
+
+    assert caught.value.code == "import_failed"
+    assert caught.value.line == 3
+    assert caught.value.hint
+
+
+def test_an_error_does_not_show_what_is_in_the_line() -> None:
+    lines = ours()
+
+    with pytest.raises(ImportFailed) as caught:
+        read("jsonl", [*lines[:2], '{"token": "hunter2", nonsense\n', *lines[3:]])
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seq": 3},
+        {"seq": 1},
+        {"seq": "2"},
+        {"seq": True},
+        {"seq": 2.0},
+        {"at": "now"},
+        {"at": None},
+        {"at": True},
+        {"turn_id": 5},
+        {"kind": "session_created"},
+        {"kind": "whatever"},
+        {"kind": ["user_text"]},
+        {"body": None},
+        {"body": []},
+        {"more": 1},
+        {"kind": "session_changed", "body": {"limits": {"nonsense": 1}}},
+        {"kind": "session_changed", "body": {"stopping": 5}},
+        {"kind": "turn_ended", "body": {}},
+        {"kind": "usage", "body": {"input_tokens": "many", "output_tokens": 0, "cost": 0}},
+    ],
+)
+def test_a_record_that_is_none_is_refused_with_its_line(changes: dict[str, Any]) -> None:
+    with pytest.raises(ImportFailed, match="line 3: "):
+        read("jsonl", changed(ours(), 3, **changes))
+
+
+def test_a_value_of_another_type_is_refused_though_it_would_replay() -> None:
+    with pytest.raises(ImportFailed, match="no session"):
+        read("jsonl", changed(ours()[:3], 3, kind="session_changed", body={"tags": [1, 2]}))
+
+
+@pytest.mark.parametrize("gone", [2, 3, 4])
+def test_a_missing_line_is_noticed_where_it_is_missing(gone: int) -> None:
+    lines = ours()
+    del lines[gone - 1]
+
+    with pytest.raises(ImportFailed, match=f"line {gone}: ") as caught:
+        read("jsonl", lines)
+
+    assert caught.value.line == gone
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["\n", "\n"], ['{"understudy": 1, "ses']])
+def test_an_empty_file_is_refused(lines: list[str]) -> None:
+    with pytest.raises(ImportFailed, match="empty"):
+        read("jsonl", lines)
+
+
+def test_a_header_alone_is_refused() -> None:
+    with pytest.raises(ImportFailed, match="no record"):
+        read("jsonl", ours()[:1])
+
+
+def test_a_newer_form_is_refused_with_the_advice_to_take_a_newer_version() -> None:
+    with pytest.raises(ImportFailed, match="form 2") as caught:
+        read("jsonl", changed(ours(), 1, understudy=2))
+
+    assert "newer" in caught.value.hint
+
+
+@pytest.mark.parametrize("version", [0, None, "1", True, 1.0])
+def test_what_is_no_header_is_refused(version: object) -> None:
+    with pytest.raises(ImportFailed, match="no header"):
+        read("jsonl", changed(ours(), 1, understudy=version))
+
+
+def test_a_file_of_somebody_else_is_no_export_of_ours() -> None:
+    with pytest.raises(ImportFailed, match="line 1: it is no header"):
+        read("jsonl", ['{"role": "user", "content": "hello"}\n'])
+
+
+def test_a_line_of_a_megabyte_is_fine_and_one_beyond_all_measure_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told()
+    told.begin("x" * 1_000_000)
+    lines = exported("jsonl", records_of(told)).splitlines(keepends=True)
+
+    assert len(read("jsonl", lines).facts[-1].body["text"]) == 1_000_000
+    with pytest.raises(ImportFailed, match="line 2: it has more than 10 letters"):
+        read("picoclaw", lines_that_are_too_long(monkeypatch))
+
+
+def lines_that_are_too_long(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr("supervisor.store.importing.picoclaw.LONGEST_LINE", 10)
+    return ["\n", '{"role": "user"}\n']
+
+
+def test_there_is_no_other_format() -> None:
+    with pytest.raises(ConfigError, match="no import format"):
+        read("yaml", [])  # type: ignore[arg-type]
+
+
+def test_the_fields_of_each_kind_are_those_of_the_page() -> None:
+    listed = {
+        kind: frozenset(re.findall(r"`(\w+)`(?!\?)", fields))
+        for kind, fields in ROW.findall(PAGE.read_text())
+    }
+
+    assert listed == ALWAYS
+    assert set(ALWAYS) == set(KINDS)
+
+
+def test_what_is_given_are_facts() -> None:
+    imported = read("jsonl", ours())
+
+    assert isinstance(imported.created, Fact)
+    assert imported.created.kind == "session_created"
+    assert all(isinstance(fact, Fact) for fact in imported.facts)
