@@ -19,6 +19,7 @@ from .drivers.watchdog import watch_over_the_loop
 from .sessions.house import House
 from .sessions.leaving import leave, wait_for_zombies
 from .sessions.recovery import recover, wake
+from .sessions.surface.checks import checked_path
 from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
@@ -103,7 +104,7 @@ async def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) 
     Raises `StoreLocked` while a supervisor has it open, `ConfigError` if the backup is none, and
     `StoreTooNew`.
     """
-    return await restore_store(Path(backup), Path(path))
+    return await restore_store(checked_path("backup", backup), checked_path("path", path))
 
 
 @asynccontextmanager
@@ -112,11 +113,8 @@ async def _open_store(path: str | os.PathLike[str], settings: Settings) -> Async
     if path == ":memory:":
         yield MemoryStore()
         return
-    name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
-    if not name or "\0" in os.fsdecode(name):
-        raise ConfigError(f"path is {shown(path)}", hint='name a file, or ":memory:"')
-    every = settings.snapshot_every
-    async with open_sqlite(Path(os.fsdecode(name)), snapshot_every=every) as store:
+    name = checked_path("path", path)
+    async with open_sqlite(name, snapshot_every=settings.snapshot_every) as store:
         yield store
 
 

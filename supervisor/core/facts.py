@@ -187,8 +187,6 @@ def _come_in(session: Session, body: Body) -> Changes:
         "lineage": Lineage(),
         "rules": (),
         "phase": Phase.STOPPED,
-        "stop_reason": "completed",
-        "stop_detail": "imported",
         "stopping": None,
         "archived": False,
         "leaving": False,
@@ -218,6 +216,7 @@ def _resumed(session: Session, body: Body, __: Fact) -> Changes:
     return {
         # Whoever brings it back after a stop gives its agent all its chances again.
         "recent_restarts": session.recent_restarts if body["woken"] else (),
+        "returns": session.returns + (not body["woken"]),
         "phase": Phase.IDLE if body["woken"] else Phase.STARTING,
         "stopping": None,
         "stop_reason": None,

@@ -16,6 +16,8 @@ from .creation import Plan, granted
 from .events import AgentClosed, Event, Said, StopRequested, SupervisorRestarted
 from .facts import Fact, begin, fold
 from .ids import SessionId, TurnId
+from .records import numbered
+from .said import said_in
 from .session import Phase, Session
 from .table import decide
 from .tree.situation import Situation
@@ -37,11 +39,13 @@ def settle_in(
     closing: list[Fact] = []
     at = max(at, session.updated_at)
     fresh = TurnId("imported")
+    said = Said()
+    if session.turn is not None:
+        said = said_in(numbered(session_id, facts, after=1), session.turn.id)
     events: tuple[Event, ...] = (
-        SupervisorRestarted(
-            epoch=session.epoch, said=Said(), at=at, fresh=fresh, situation=_NOWHERE
-        ),
+        # In this order nobody thinks of starting its agent again.
         StopRequested(cause="user", detail="imported", at=at, fresh=fresh, situation=_NOWHERE),
+        SupervisorRestarted(epoch=session.epoch, said=said, at=at, fresh=fresh, situation=_NOWHERE),
         AgentClosed(at=at, fresh=fresh, situation=_NOWHERE),
     )
     for event in events:

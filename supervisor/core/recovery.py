@@ -87,6 +87,7 @@ class Plan:
 def plan(rows: Iterable[Session], *, at: float) -> Plan:
     """What every session is told after the supervisor was killed; `at` is the time that it is.
 
+    `rows` come in the order in which they were made: clocks are set back, and ids say nothing.
     Expiries come first: whoever's time is over ends for that, whatever it was doing. Who lives with
     a session that ends, ends before it, the youngest first.
     """
@@ -99,7 +100,7 @@ class _Planning:
     def __init__(self, rows: Iterable[Session], at: float) -> None:
         self._at = at
         # Invariant: every session as it is after what it was told so far.
-        self._rows = {row.id: row for row in sorted(rows, key=_by_age)}
+        self._rows = {row.id: row for row in rows}
         self._below: dict[SessionId | None, list[SessionId]] = {}
         self._tellings: list[Telling] = []
         self._fates: dict[SessionId, Phase] = {}
@@ -201,9 +202,5 @@ def _is_settled(row: Session) -> bool:
     return row.phase is Phase.STOPPED or (row.phase is Phase.SUSPENDED and not row.inputs)
 
 
-def _by_age(row: Session) -> tuple[float, SessionId]:
-    return (row.created_at, row.id)
-
-
-def _by_patience(row: Session) -> tuple[float, float, SessionId]:
-    return (min(waiting.accepted_at for waiting in row.inputs), *_by_age(row))
+def _by_patience(row: Session) -> float:
+    return min(waiting.accepted_at for waiting in row.inputs)

@@ -365,6 +365,7 @@ class Session:
     wall_seconds: float = 0.0  # of turns that are over
     family: Family = NO_FAMILY
     restarts: int = 0
+    returns: int = 0  # how often it was started again after a stop
     recent_restarts: tuple[float, ...] = ()
 
     # Each only ever grows (invariant 7).

@@ -294,6 +294,7 @@ class Call(AbstractAsyncContextManager["Call"]):
             raise ConfigError(f"call {self.id} was made already", hint="turn.tool() makes another")
         given = None if self._given is None else _plain_mapping(self._given)
         self._was_entered = True
+        await turn._office.wait_for_room()  # noqa: SLF001
         await turn._office.before_call(turn.id, self.id, self.name, given)  # noqa: SLF001
         turn.refuse_if_over()
         turn._office.charge(turn.id, {"name": self.name, "input": given})  # noqa: SLF001

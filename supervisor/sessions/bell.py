@@ -41,6 +41,8 @@ class Heard:
 
     over: bool = False
     done: bool = False
+    # How often it was told that the child is back.
+    returns: int = 0
 
 
 class Bell:
@@ -121,6 +123,11 @@ class Bell:
             self._news[session_id] = rest
         if self._called.get(session_id) == "looks":  # else it was called meanwhile, and is told
             del self._called[session_id]
+
+    def tell_of_return(self, parent: Member, member: Member, session: Session) -> None:
+        """A child was back, and may have ended again since: its parent has not heard of that."""
+        self._add_news(parent, member, "started", session)
+        member.told_over = False
 
     def mark(self, session_id: SessionId) -> None:
         """Have it look around when it is up; whoever marks it sees to that."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.errors import SessionNotFound, SupervisorError
+from supervisor.core.errors import SessionNotFound, SpawnRefused, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, info_of
-from supervisor.core.session import Cause, Phase, Session
+from supervisor.core.session import Cause, Lineage, Phase, Session
 from supervisor.core.tree.admission import (
     Caps,
     Wish,
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("supervisor")
 
+# Between tries to stop one: the first pause, and the longest.
 _RETRY_SECONDS: Final = 0.05
+_LAST_RETRY_SECONDS: Final = 2.0
 # What may close the open turn, and so has to know for how long it ran.
 _ENDS_A_TURN: Final = (
     ev.TurnEnded,
@@ -79,7 +81,13 @@ class Desk:
 
     def admit_child(self, parent: Session, child_id: SessionId, wish: Wish) -> Member:
         """A place for a child, and what it is granted; raises `SpawnRefused`."""
-        page = self.ledger.find(parent.id) or self.ledger.enter(parent)
+        page = self.ledger.find(parent.id)
+        if page is None and parent.id not in self.ledger.live:
+            # It was read a while ago, and is gone since.
+            raise SpawnRefused(
+                f"session {parent.id} is over", hint="spawn from another session", limit="parent"
+            )
+        page = page or self.ledger.enter(parent)
         return admit(
             self.ledger,
             self._caps,
@@ -119,23 +127,52 @@ class Desk:
             self._call_sleepers(parent)
 
     def restore(
-        self, rows: Sequence[Session], heard: Mapping[SessionId, Heard], *, is_still: bool
+        self,
+        rows: Sequence[Session],
+        heard: Mapping[SessionId, Heard],
+        payers: Mapping[SessionId, SessionId],
+        *,
+        is_still: bool,
     ) -> None:
         """Know all sessions again, after the supervisor was gone; parents come before children.
 
-        Parents that have not heard of a child are called. `is_still`: nobody is, and nothing is
-        set in motion.
+        Parents that have not heard of a child are called. `payers` are those who paid for others
+        that were deleted. `is_still`: nobody is called, and nothing is set in motion.
         """
-        parents = {row.lineage.parent for row in rows}
+        known = {row.id for row in rows}
+        # Whoever somebody is below, also if those in between were deleted.
+        parents = {one for row in rows for one in (row.lineage.parent, row.lineage.root)}
+        parents.update(payers.values())
         for row in rows:
-            if row.lineage.parent is not None or row.id in parents or has_budget(row.limits):
-                member = self.ledger.enter(row)
-                known = heard.get(row.id, Heard())
-                member.told_over, member.told_done = known.over, known.done
+            parent = row.lineage.parent
+            if parent is not None and parent not in known:
+                self._remember(parent, payers, row.lineage)
+            if parent is not None or row.id in parents or has_budget(row.limits):
+                self.ledger.enter(row)
             self.ledger.settle(row, trio.current_time())
-        if not is_still:
-            for row in rows:
-                self.settle(row)
+        if is_still:
+            return
+        for row in rows:
+            member = self.ledger.find(row.id)
+            if member is not None:
+                told = heard.get(row.id, Heard())
+                member.told_over, member.told_done = told.over, told.done
+                parent_page = member.parent
+                is_there = parent_page and self.ledger.find(parent_page.id) is parent_page
+                if parent_page is not None and is_there and row.returns > told.returns:
+                    self.bell.tell_of_return(parent_page, member, row)
+            self.settle(row)
+
+    def _remember(
+        self, gone: SessionId, payers: Mapping[SessionId, SessionId], lineage: Lineage
+    ) -> None:
+        """A parent that was deleted, and all that were deleted above it."""
+        chain = [gone]
+        while (above := payers.get(chain[-1])) is not None and not self.ledger.find(above):
+            chain.append(above)
+        for place, session_id in enumerate(reversed(chain)):
+            depth = lineage.depth - len(chain) + place
+            self.ledger.remember(session_id, payers.get(session_id, lineage.root), depth)
 
     @contextmanager
     def closed_to_spawns(self, member: Member) -> Iterator[None]:
@@ -180,7 +217,7 @@ class Desk:
                 ran_seconds=ran,
             )
         return Situation(
-            dependents=member.bound,
+            dependents=self._dependents(member),
             has_company=member.company > 0,
             no_turn=no_turn,
             no_place=leaving or has_no_place(member),
@@ -191,6 +228,13 @@ class Desk:
             refusal=refusal,
             ran_seconds=ran,
         )
+
+    def _dependents(self, member: Member) -> int:
+        """Those who have to end before it does."""
+        if not self._house.health.is_degraded:
+            return member.bound
+        # Who was only admitted does nothing until that is written, and is stopped then.
+        return sum(one.standing != "admitted" for one in member.dependents())
 
     def _must_wait(self, session_id: SessionId) -> bool:
         turns = self.ledger.turns
@@ -312,6 +356,13 @@ class Desk:
         for child in reversed(member.stand_in_line()):
             self.stop_soon(child.id, "parent_stopped")
 
+    def has_lost_its_parent(self, session: Session) -> bool:
+        """Whether it was to end with its parent, and that one has, or is about to."""
+        member = self.ledger.find(session.id)
+        if member is None or member.parent is None or member.lifetime == "detached":
+            return False
+        return member.parent.is_stopping or member.parent.standing == "over"
+
     def last_dependent(self, session_id: SessionId) -> SessionId | None:
         """The child that a session which is stopping waits for first."""
         member = self.ledger.find(session_id)
@@ -327,14 +378,21 @@ class Desk:
     ) -> None:
         """Until it is on its way: whoever has ordered it may wait for its end."""
         tree = self._house.tree
+        pause = _RETRY_SECONDS
         while not tree.is_closed:
             try:
                 await tree.order_stop(session_id, cause, detail=detail)
             except SessionNotFound:
-                return
+                member = self.ledger.find(session_id)
+                if member is None or member.standing != "admitted":
+                    return
+                await trio.sleep(pause)  # it may be about to be written
+                pause = min(2.0 * pause, _LAST_RETRY_SECONDS)
             except Exception as error:  # noqa: BLE001 - the store's trouble, or an actor's
-                logger.warning("session %s could not be stopped yet: %s", session_id, error)
-                await trio.sleep(_RETRY_SECONDS)
+                if pause == _RETRY_SECONDS:  # said once, however long it takes
+                    logger.warning("session %s could not be stopped yet: %s", session_id, error)
+                await trio.sleep(pause)
+                pause = min(2.0 * pause, _LAST_RETRY_SECONDS)
             else:
                 return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Terms
 from supervisor.drivers.port import AgentKind, Child, Stamp, Turn, Workshop
+from supervisor.drivers.watchdog import time_is_real
 from supervisor.store.health import Health, StoreState
 from supervisor.store.port import Store
 from supervisor.store.writer import keep_trying
@@ -29,6 +31,7 @@ from .scribe import Scribe
 from .shell.feed import Everything
 from .shell.timers import Timers
 from .spawning import Spawning
+from .starts import Starts
 from .told import tell_of_record
 from .tree import Tree
 from .works import Works
@@ -63,7 +66,9 @@ class House:
         self._make_handle = make_handle
         self._make_child = make_child
         self.clock = Clock()
-        self.ids = Ids()
+        # Not from `random` itself, which a program may seed: its next run had the same names.
+        # Where time is virtual, a run is to be the same again.
+        self.ids = Ids(random.SystemRandom() if time_is_real() else None)
         self.timers = Timers()
         self.inbox = Inbox()
         self.scribe = Scribe(writer)
@@ -76,6 +81,7 @@ class House:
         self.works = Works(workshop)
         self.register = Register(self)
         self.spawning = Spawning(self)
+        self.starts = Starts(settings.start_concurrency)
         # One object for all sessions that leave the settings as they are.
         self._usual_terms = _terms(settings)
 

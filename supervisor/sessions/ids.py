@@ -11,9 +11,10 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 class Ids:
     """Makes ids: a prefix, some letters of this run's own, and a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, chance: random.Random | None = None) -> None:
         # 60 bits of chance tell this run from all others; that they are secret is not needed.
-        self._run = _in_base_36(random.getrandbits(60))
+        bits = random.getrandbits if chance is None else chance.getrandbits
+        self._run = _in_base_36(bits(60))
         self._next = count(1).__next__
 
     def new(self, prefix: str) -> str:

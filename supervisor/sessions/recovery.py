@@ -21,6 +21,7 @@ from supervisor.core.events import Said
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record, numbered
 from supervisor.core.recovery import Plan, Telling, plan
+from supervisor.core.said import said_in
 from supervisor.core.session import Phase, Session
 from supervisor.core.table import decide
 from supervisor.drivers.identity import ProcessIdentity, kill_leftovers
@@ -28,7 +29,6 @@ from supervisor.store.port import Process, Write
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 from .bell import Heard
-from .shell.past import said_in
 
 if TYPE_CHECKING:
     from .house import House
@@ -66,7 +66,8 @@ async def recover(house: House) -> Plan:
     heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
     rows = [sessions[session_id].row for session_id in found.fates]
     house.register.restore(rows)
-    house.desk.restore(rows, heard, is_still=house.health.is_given_up)
+    payers = await _who_paid_for_the_deleted(house, rows)
+    house.desk.restore(rows, heard, payers, is_still=house.health.is_given_up)
     if not house.health.is_given_up:
         for row in rows:
             if row.is_at_rest and row.inputs:
@@ -77,6 +78,8 @@ async def recover(house: House) -> Plan:
 
 async def wake(house: House, found: Plan) -> None:
     """Have those go on who were at something, `start_concurrency` at a time."""
+    if house.health.is_given_up:
+        return
     restarting = [one for one, phase in found.fates.items() if phase is Phase.RESTARTING]
     turnstile = trio.CapacityLimiter(house.settings.start_concurrency)
 
@@ -155,6 +158,21 @@ async def _said_in_open_turn(house: House, session: _Told, telling: Telling) -> 
     return said_in(await house.store.records(telling.session, turn=turn.id), turn.id)
 
 
+async def _who_paid_for_the_deleted(
+    house: House, rows: Iterable[Session]
+) -> dict[SessionId, SessionId]:
+    """By whom was deleted; looked up only if somebody is left below one."""
+    known = {row.id: row for row in rows}
+    if all(row.lineage.parent is None or row.lineage.parent in known for row in known.values()):
+        return {}
+    changes = await house.store.records_of(("session_changed",))
+    return {
+        SessionId(record.body["deleted"]["child"]): record.session_id
+        for record in changes
+        if "deleted" in record.body
+    }
+
+
 def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
     """By child; what a parent has not heard it will be told."""
     heard: dict[SessionId, Heard] = {}
@@ -162,10 +180,12 @@ def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
         child = SessionId(record.body["child"])
         known = heard.get(child, Heard())
         if record.kind == "child_started":
-            heard[child] = Heard(over=False, done=known.done and record.body["resumed"])
+            again = record.body["resumed"]
+            heard[child] = Heard(done=known.done and again, returns=known.returns + again)
         else:
             over = record.body["reason"] is not None
-            heard[child] = Heard(over, known.done or record.body["outcome"] is not None)
+            done = known.done or record.body["outcome"] is not None
+            heard[child] = Heard(over, done, known.returns)
     return heard
 
 

@@ -160,7 +160,10 @@ class Register:
         for _ in range(TRIES):
             try:
                 await self._tree.reach(session_id)
-            except (SessionNotFound, SessionNotActive, StoreDegraded):
+            except (SessionNotFound, SessionNotActive):
+                raise
+            except StoreDegraded:
+                self._tree.revive(session_id)  # it is written: it begins when the store is back
                 raise
             except Exception as error:  # noqa: BLE001 - it ended while it was starting
                 problem = error
@@ -329,6 +332,13 @@ class Register:
     async def delete(self, session_id: SessionId) -> None:
         """Stop it, and leave nothing of it."""
         self._house.health.refuse_if_degraded()
+        row = (await self._tree.stored(session_id)).row
+        # Those of one tree one after the other: what one had spent is paid by the next above it,
+        # which must not be about to go itself.
+        root = row.lineage.root or session_id
+        await self.alone(f"deletion below {root}", self._delete_alone, session_id)
+
+    async def _delete_alone(self, session_id: SessionId) -> None:
         await self._alone_with_its_key(session_id, self._delete)
 
     async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:

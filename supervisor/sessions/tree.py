@@ -444,10 +444,15 @@ class Tree:
     async def _tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
         ref: Ref | None = None
         is_dead = False
-        for _ in range(TRIES):
+        tries = 0
+        while tries < TRIES and not self.is_closed:
+            tries += 1
             try:
                 ref = await self.reach(session_id, not_this=ref if is_dead else None)
                 ref.tell(event)
+            except StoreDegraded:
+                tries = 0  # it is told when the store is back
+                await trio.sleep(_FIRST_PAUSE_SECONDS)
             except MailboxFull:
                 await trio.sleep(_RETRY_SECONDS)
             except ActorStopped:  # it has just gone to rest, or was given up

@@ -62,6 +62,11 @@ def encode_plain(value: Mapping[str, Any]) -> str:
     return orjson.dumps(value).decode()
 
 
+def encode_text(text: str) -> str:
+    """A text as it stands in what `encode` makes."""
+    return orjson.dumps(text).decode()
+
+
 def decode_plain(text: str | bytes) -> Mapping[str, Any]:
     """What `encode_plain` made; raises `ValueError` for anything else."""
     try:

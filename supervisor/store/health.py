@@ -26,6 +26,8 @@ class Health:
         self._trouble: StoreDegraded | None = None
         # Set once what the last supervisor left could not be put in order: then nothing starts.
         self.is_given_up = False
+        # Whether somebody has a degraded store tried again.
+        self.is_looked_after = False
         # Told of every change, in the same step.
         self.on_change: Callable[[StoreState], None] | None = None
 

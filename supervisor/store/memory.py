@@ -21,7 +21,7 @@ from supervisor.core.session import Session
 
 from .codec import decode, encode
 from .filters import EVERYTHING, Filter, fits
-from .port import Hit, Kept, Process, RawRecord, Stored, Write, is_due
+from .port import Hit, Kept, Process, RawRecord, Stored, Write, is_due, refuse_unless_own
 from .words import SAID, snippet, words_of, words_of_text
 
 # After so many rows in one go everybody else gets a turn.
@@ -53,7 +53,7 @@ class MemoryStore:
         self._records: list[bytes | None] = []
         # With the session that they go with.
         self._kept: dict[tuple[str, str], tuple[SessionId, bytes]] = {}
-        self._processes: dict[Process, None] = {}
+        self._processes: dict[tuple[str, int, int], Process] = {}
         self._snapshot_every = snapshot_every
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
@@ -82,8 +82,10 @@ class MemoryStore:
                 return refusal
         # Encoded before anything is kept: what cannot be encoded must not be half there.
         try:
+            for part in parts:
+                refuse_unless_own(part)
             encoded = [self._encode(part) for part in parts]
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             return NotStorable(
                 f"session {write.session_id} has something that cannot be stored: {error}",
                 hint="this is a defect: what comes in is checked at the door",
@@ -173,17 +175,19 @@ class MemoryStore:
 
     async def note_process(self, process: Process) -> None:
         await trio.lowlevel.checkpoint()
-        self._processes[process] = None
+        self._processes[process.boot_id, process.pid, process.start_time] = process
 
     async def forget_process(self, process: Process) -> None:
         await trio.lowlevel.checkpoint()
-        self._processes.pop(process, None)
+        self._processes.pop((process.boot_id, process.pid, process.start_time), None)
 
     async def sizes(self) -> Mapping[SessionId, int]:
         await trio.lowlevel.checkpoint()
         return {
-            session_id: sum(len(self._records[place - 1] or b"") for place in shelf.positions)
-            for session_id, shelf in self._shelves.items()
+            session_id: sum(
+                len(orjson.dumps(record.body)) for record in await self.records(session_id)
+            )
+            for session_id in list(self._shelves)
         }
 
     async def backup(self, target: Path) -> int:
@@ -194,7 +198,7 @@ class MemoryStore:
 
     async def processes(self) -> list[Process]:
         await trio.lowlevel.checkpoint()
-        return list(self._processes)
+        return list(self._processes.values())
 
     async def read(self, session_id: SessionId) -> Stored | None:
         await trio.lowlevel.checkpoint()

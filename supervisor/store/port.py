@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -96,6 +97,15 @@ class Process:
     pid: int
     start_time: int
     boot_id: str
+
+
+def refuse_unless_own(write: Write) -> None:
+    """Raise `ValueError` if a record is of another session, or of no time."""
+    for record in write.records:
+        if record.session_id != write.session_id:
+            raise ValueError(f"record {record.seq} is of another session")
+        if not math.isfinite(record.at):
+            raise ValueError(f"record {record.seq} is of no time")
 
 
 def is_due(before: int, last: int, every: int) -> bool:

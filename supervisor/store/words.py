@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Collection
 from typing import Final
 
+import orjson
+
 # The kinds of records that a search looks into: what people and agents have said.
 SAID: Final = ("user_text", "agent_text")
 
@@ -23,6 +25,19 @@ def words_of(text: str) -> frozenset[str]:
 def words_of_text(text: str) -> list[str]:
     """The words of a text, as they are compared."""
     return [plain(word) for word in _WORD.findall(text)]
+
+
+def indexed(body: str | bytes) -> str:
+    """What of a record's body goes into an index; nothing, if it is no body.
+
+    The same for the same body for ever: what was put in is taken out again by it. Whoever changes
+    how words are compared has the index made anew.
+    """
+    try:
+        text = orjson.loads(body)["text"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return ""
+    return " ".join(words_of_text(text)) if isinstance(text, str) else ""
 
 
 def plain(word: str) -> str:

@@ -10,6 +10,8 @@ Rule 3: while the store is degraded nothing is lost and nobody is kept waiting i
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
@@ -17,7 +19,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import attrs
 import trio
 
-from actors import Actor, ActorStopped, Ask, Later, MailboxFull, Ref
+from actors import Actor, Ask, Later, MailboxFull, Ref
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
 
@@ -25,6 +27,7 @@ from .health import Health
 from .port import Process, Store, Stored, Write
 
 T = TypeVar("T")
+logger = logging.getLogger("supervisor")
 
 MAX_BATCH: Final = 1_000
 # While the store is degraded: how soon it is tried again at first, and how late at last.
@@ -121,12 +124,12 @@ class _Flush:
     """Told to oneself: everything that was in the mailbox before is in the batch by now."""
 
 
-class _Retry:
-    """Told by whoever sees to it while the store is degraded: look whether it is well again."""
+@attrs.frozen
+class Retry(Ask[None]):
+    """Look whether the store is well again; answered when that is known."""
 
 
 _FLUSH: Final = _Flush()
-RETRY: Final = _Retry()
 
 
 class Writer(Actor):
@@ -162,7 +165,7 @@ class Writer(Actor):
     async def _do(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
         """What is done on its own, after all that was asked before it."""
         await self._flush()
-        if message is RETRY:
+        if type(message) is Retry:
             return await self._try_again()
         if message is _FLUSH:
             return None
@@ -179,7 +182,7 @@ class Writer(Actor):
                 work = self._store.forget_process(process)
             case _:
                 return None
-        return await _or_failed(work)
+        return await self._or_failed(work)
 
     async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Any:  # noqa: ANN401
         if self._claims:
@@ -203,9 +206,17 @@ class Writer(Actor):
 
     async def on_stop(self, _: object) -> None:
         """Whatever was taken in is written, however we end."""
-        await self._flush()
-        await self._try_again()
+        try:
+            await self._flush()
+            await self._try_again()
+        finally:
+            self._give_up_what_is_held()
+
+    def _give_up_what_is_held(self) -> None:
         held, self._held = self._held, []
+        if held:
+            sessions = {write.session_id for write, _ in held}
+            logger.error("%d writes of %d sessions were never written", len(held), len(sessions))
         for _, one in held:
             one.settle(StoreDegraded("it was never written", hint="look the session up again"))
 
@@ -248,6 +259,17 @@ class Writer(Actor):
         for (later, _), stored in zip(claims, found, strict=True):
             later.answer(stored)
 
+    async def _or_failed(self, work: Awaitable[T]) -> T | Later[T]:
+        """What it gives, or its failure for whoever asked: one session's trouble is its own."""
+        try:
+            return await work
+        except Exception as error:  # noqa: BLE001 - raised in the asker
+            if isinstance(error, StoreDegraded):
+                self._health.degrade(error)
+            failed: Later[T] = Later()
+            failed.fail(error)
+            return failed
+
     # Degraded -------------------------------------------------------------------------------
 
     def _hold(self, writes: Sequence[Write]) -> list[Held]:
@@ -281,20 +303,14 @@ class Writer(Actor):
 
 async def keep_trying(writer: Ref, health: Health) -> None:
     """Have a degraded store looked at until it is well."""
+    if health.is_looked_after:
+        return  # one is enough, however often it falls ill
+    health.is_looked_after = True
     pause = FIRST_RETRY_SECONDS
     while health.is_degraded and not health.is_given_up:
         await trio.sleep(pause)
         pause = min(2.0 * pause, LAST_RETRY_SECONDS)
-        # If it is full it has enough to do, and hears of the store's health by itself.
-        with contextlib.suppress(MailboxFull, ActorStopped):
-            writer.tell(RETRY, urgent=True)
-
-
-async def _or_failed(work: Awaitable[T]) -> T | Later[T]:
-    """What it gives, or its failure for whoever asked: one session's trouble is nobody else's."""
-    try:
-        return await work
-    except Exception as error:  # noqa: BLE001 - raised in the asker
-        failed: Later[T] = Later()
-        failed.fail(error)
-        return failed
+        # One at a time: a try may take long. Whatever comes of it, the writer says how it is.
+        with contextlib.suppress(Exception):
+            await writer.ask(Retry(), timeout_seconds=math.inf)
+    health.is_looked_after = False

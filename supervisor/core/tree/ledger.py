@@ -19,6 +19,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._members: dict[SessionId, Member] = {}
+        # Pages of sessions that were deleted before we knew them, for who is still below them.
+        self._gone: dict[SessionId, Member] = {}
         # Invariant: every session that is not stopped, from its admission on.
         self.live: set[SessionId] = set()
         # Invariant: every turn that runs, and every place for one that is promised.
@@ -67,10 +69,20 @@ class Ledger:
         lineage = session.lineage
         if lineage.parent is None:
             return None
-        parent = self._members.get(lineage.parent)
+        parent = self._members.get(lineage.parent) or self._gone.get(lineage.parent)
         if parent is None and lineage.root is not None:
             parent = self._members.get(lineage.root)
         return parent
+
+    def remember(self, session_id: SessionId, above: SessionId | None, depth: int) -> None:
+        """One that was deleted, and whoever has paid for it: who is below it is counted by those.
+
+        Nobody finds its page, and it is over; so nothing comes back below it.
+        """
+        parent = None
+        if above is not None:
+            parent = self._members.get(above) or self._gone.get(above)
+        self._gone[session_id] = Member(session_id, parent, depth, "with_parent")
 
     def _add(
         self, session_id: SessionId, parent: Member | None, depth: int, lifetime: Lifetime

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from supervisor.core.errors import RecordNotFound, shown
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, info_of
 from supervisor.core.session import Session
@@ -81,9 +82,13 @@ async def _examine(
 
 async def replay(house: House, session_id: SessionId, at: int) -> Info:
     """See `Session.replay`."""
-    await house.tree.stored(session_id)
-    snapshot = await house.store.snapshot(session_id, at=at) if type(at) is int else None
+    stored = await house.tree.stored(session_id)
+    if type(at) is not int or not 1 <= at <= stored.last_seq:
+        raise RecordNotFound(
+            f"session {session_id} has no record {shown(at)}",
+            hint=f"give a number from 1 to {stored.last_seq}",
+        )
+    snapshot = await house.store.snapshot(session_id, at=at)
     after = 0 if snapshot is None else snapshot[0]
-    limit = max(0, at - after) if type(at) is int else 0
-    records = await house.store.records(session_id, after=after, limit=limit)
+    records = await house.store.records(session_id, after=after, limit=at - after)
     return info_of(replay_from(snapshot, records, at), last_seq=at)

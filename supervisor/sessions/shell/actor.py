@@ -9,7 +9,6 @@ Rule 3: if it is not known whether a commit happened, this incarnation ends, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeAlias, assert_never
 
 import attrs
@@ -18,13 +17,13 @@ import trio
 from actors import Actor, ActorStopped, Ask, Later, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
-from supervisor.core.errors import Fenced, SupervisorError
+from supervisor.core.errors import Fenced, StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.session import Failure, Session
+from supervisor.core.said import said_in
+from supervisor.core.session import Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
-from supervisor.drivers.port import Driver
 from supervisor.sessions.bell import LOOK
 from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
@@ -34,13 +33,12 @@ from .ahead import Ahead, Doing
 from .alarms import Alarms
 from .liveness import notice, seconds_until_next_look
 from .log import Log
-from .office import Office, Reported
-from .past import said_in
-from .preparation import Preparation
+from .office import Reported
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .reports import NotWritten
 from .ringing import meaning_of
 from .seat import Seat
+from .staff import Staff
 
 _RETRY_SECONDS = 0.05
 
@@ -89,16 +87,10 @@ class SessionActor(Actor):
         self.seat = seat
         self._house = seat.house
         self.epoch = 0
-        # Invariant: the agent at work, from StartAgent until it left or was told to close.
-        self._driver: Driver | None = None
-        self._office: Office | None = None
-        # Agents that were told to close and have not said that they have.
-        self._closing: tuple[Office, ...] = ()
+        self._staff = Staff(self)
         # Whether a commit is under way, or has ended in such a way that nobody knows how: then what
         # it takes is taken until the next incarnation has read the row.
         self._is_in_doubt = False
-        # What a turn waits for before its agent gets it: the say of hooks.
-        self._preparation: Preparation | None = None
         # Since the store was first degraded; what was decided since may not be written yet.
         self._ahead: Ahead | None = None
         self._alarms = Alarms(self._house.timers, self._ring)
@@ -118,6 +110,9 @@ class SessionActor(Actor):
         if self._house.tree.is_leaving:
             # Said first: what it would begin now could not end.
             await self._take(ev.LeaveRequested(**self._house.stamp()))
+        if self._house.desk.has_lost_its_parent(stored.row):
+            # As above: whoever orders that may come after its agent.
+            await self._take(ev.StopRequested(cause="parent_stopped", **self._house.stamp()))
         turn = stored.row.turn
         said = ev.Said()
         if turn is not None:
@@ -184,12 +179,7 @@ class SessionActor(Actor):
             self._house.desk.settle(self.session)  # what it was about to take, it has not taken
         if self._ahead is not None:
             self._ahead.is_over = True
-        if self._preparation is not None:
-            self._preparation.cancel()
-        if self._driver is not None:
-            assert self._office is not None
-            self._office.is_closed = True
-            self._driver.drop()
+        self._staff.drop()
         self._alarms.drop()
 
     # Decide, commit, adopt, perform -----------------------------------------------------------
@@ -311,6 +301,21 @@ class SessionActor(Actor):
     # What comes in ----------------------------------------------------------------------------
 
     async def _answer(self, request: Request) -> _Reply:
+        try:
+            known = await self._known_answer(request)
+        except StoreDegraded as trouble:  # what cannot be looked up cannot be answered
+            return Refused(trouble)
+        if known is not None:
+            return known
+        return await self._take(
+            request.event,
+            idempotency=request.idempotency,
+            also=request.also,
+            removes=request.removes,
+        )
+
+    async def _known_answer(self, request: Request) -> _Reply:
+        """The answer to what was asked before, if it was."""
         event, idempotency = request.event, request.idempotency
         if idempotency is not None and self._ahead is not None:
             owed = self._ahead.answer_again(idempotency.key, idempotency.fingerprint)
@@ -323,12 +328,8 @@ class SessionActor(Actor):
             if kept is not None:
                 return Refused(key_conflict(idempotency.key))
         if request.again:
-            done = await self._already_done(event)
-            if done is not None:
-                return done
-        return await self._take(
-            event, idempotency=idempotency, also=request.also, removes=request.removes
-        )
+            return await self._already_done(event)
+        return None
 
     async def _already_done(self, event: ev.Event) -> Reply | None:
         """The answer to a request that an earlier incarnation has handled, if it has."""
@@ -363,19 +364,19 @@ class SessionActor(Actor):
         """What a driver reports: of the agent the session has, or of one that is on its way out."""
         office, event = news.office, news.event
         if type(event) is ev.AgentClosed:
-            if office in self._closing:
-                self._closing = tuple(one for one in self._closing if one is not office)
-                if not self._closing:
-                    await self._take(event)
+            if self._staff.is_last(office):
+                await self._take(event)
         elif type(event) is ev.ZombieEnded:
             await self._take(event)
         elif not office.is_closed:
             if type(event) is ev.AgentExited:
-                self._let_go(office)
+                self._staff.lose(office)
                 turn = self.session.turn
                 event = attrs.evolve(event, said=self.log.said(turn.id) if turn else ev.Said())
             elif type(event) is ev.AgentStartFailed:
-                self._let_go(office)
+                self._staff.lose(office)
+            elif type(event) is ev.AgentAttached:
+                self._staff.is_up(office)
             elif type(event) is ev.TurnEnded:
                 said = self.log.said(event.turn)
                 if said.messages:
@@ -386,8 +387,7 @@ class SessionActor(Actor):
     def _may_rest(self) -> bool:
         return (
             self.session.is_at_rest
-            and self._driver is None
-            and not self._closing
+            and self._staff.is_empty
             and not self._is_ahead
             and self.session.zombie is None
             and not self._house.desk.bell.is_called(self.seat.id)
@@ -399,32 +399,26 @@ class SessionActor(Actor):
         match effect:
             case do.StartTurn():
                 self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
-                self._start_turn(effect)
+                self._staff.start_turn(effect)
             case do.StartAgent():
-                self._bring_up_agent()
+                self._staff.bring_up()
             case do.CloseAgent():
-                self._close_agent()
+                self._staff.close()
             case do.OfferSteering():
-                if self._preparation is not None:
-                    self._preparation.offer(effect)
-                else:
-                    self._to_agent(lambda driver: driver.offer_steering(effect))
-            case do.WithdrawSteering(turn, input_id):
-                if self._preparation is not None:
-                    self._preparation.withdraw(input_id)
-                self._to_agent(lambda driver: driver.withdraw_steering(turn, input_id))
+                self._staff.offer(effect)
+            case do.WithdrawSteering():
+                self._staff.withdraw(effect)
             case do.CancelTurn(turn, step):
-                if self._preparation is not None:
-                    self._preparation.cancel()
-                self._to_agent(lambda driver: driver.cancel_turn(turn, step))
+                self._staff.cancel_preparation()
+                self._staff.tell(lambda driver: driver.cancel_turn(turn, step))
             case do.AbandonTurn(turn):
-                self._to_agent(lambda driver: driver.abandon_turn(turn))
+                self._staff.tell(lambda driver: driver.abandon_turn(turn))
             case do.CancelCall(turn, call):
-                self._to_agent(lambda driver: driver.cancel_call(turn, call))
+                self._staff.tell(lambda driver: driver.cancel_call(turn, call))
             case do.AnswerRequest(request, decision):
                 self.seat.progressed()
                 self._alarms.clear(request)
-                self._to_agent(lambda driver: driver.answer(request, decision))
+                self._staff.tell(lambda driver: driver.answer(request, decision))
             case do.StopDependents():
                 self._house.desk.stop_dependents(self.seat.id)
             case do.SetTimer(name, after_seconds):
@@ -435,57 +429,6 @@ class SessionActor(Actor):
                 self._alarms.clear(name)
             case _:
                 assert_never(effect)
-
-    def _start_turn(self, order: do.StartTurn) -> None:
-        """Give the turn to the agent, at once or when hooks have had their say."""
-        self._bring_up_agent()
-        if self._driver is None or self._office is None:
-            return  # there is no such agent, and that is said
-        if not self._house.gates.asks_before_turns():
-            self._driver.start_turn(order)
-            return
-        preparation = Preparation(self.session, order, self._office, self._driver)
-        self._preparation = preparation
-        self.seat.asks_hooks = True
-        self._house.workshop.start_soon(self._prepare, preparation)
-
-    async def _prepare(self, preparation: Preparation) -> None:
-        try:
-            await preparation.run(self._house.gates)
-        finally:
-            if self._preparation is preparation:
-                self._preparation = None
-                self.seat.asks_hooks = False
-
-    def _to_agent(self, order: Callable[[Driver], None]) -> None:
-        if self._driver is not None:
-            order(self._driver)
-
-    def _bring_up_agent(self) -> None:
-        """Bring the agent up if there is none."""
-        if self._driver is None:
-            kind = self._house.agents.get(self.session.agent_name)
-            if kind is None:
-                failure = Failure("startup", f"no agent {self.session.agent_name!r} is known")
-                self._tell_oneself(ev.AgentStartFailed(failure=failure, **self._house.stamp()))
-                return
-            self._office = Office(self, self.ref)
-            self._driver = kind.make_driver(self._office, self._house.workshop)
-            self._driver.start()
-
-    def _close_agent(self) -> None:
-        driver, office = self._driver, self._office
-        if driver is not None and office is not None:
-            self._let_go(office)
-            self._closing += (office,)
-            driver.close()
-        elif not self._closing:
-            self._tell_oneself(ev.AgentClosed(**self._house.stamp()))
-
-    def _let_go(self, office: Office) -> None:
-        office.is_closed = True
-        if office is self._office:
-            self._driver = self._office = None
 
     # Timers -----------------------------------------------------------------------------------
 
@@ -510,12 +453,6 @@ class SessionActor(Actor):
         seconds = seconds_until_next_look(self._house, self.seat)
         if seconds is not None:
             self._alarms.set("silence", seconds)
-
-    def _tell_oneself(self, event: ev.Event) -> None:
-        office = Office(self, self.ref)
-        if type(event) is ev.AgentClosed:
-            self._closing += (office,)
-        office.report_surely(event)
 
     # Output -----------------------------------------------------------------------------------
 

@@ -114,8 +114,8 @@ def _progress_of(seat: Seat, now: float) -> float:
     session = seat.session
     if session is None or session.turn is None or seat.log is None or seat.log.output is None:
         return seat.turn_over
-    if session.turn.requests:
-        return now
+    if session.turn.requests or seat.log.is_full:
+        return now  # it waits for a person, or for us
     return max(seat.turn_over, seat.log.output.progress)
 
 

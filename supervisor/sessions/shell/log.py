@@ -307,6 +307,11 @@ class Log:
         """Whether there are records that the store has not been sent."""
         return bool(self._unsent)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the agent waits for the store to catch up."""
+        return self._wait_for_room is not None
+
     async def wait_for_room(self) -> None:
         """Wait until the store has caught up."""
         while self._backlog > MAX_BACKLOG_BYTES and (self._unpublished or self._held):

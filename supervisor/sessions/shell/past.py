@@ -8,7 +8,6 @@ from typing import overload
 import attrs
 
 from supervisor.core.creation import Message
-from supervisor.core.events import Said
 from supervisor.core.ids import TurnId
 from supervisor.core.records import Record
 
@@ -19,13 +18,6 @@ def messages_of(records: Iterable[Record]) -> list[Message]:
     for record in records:
         past.take(record)
     return past.messages
-
-
-def said_in(records: Iterable[Record], turn: TurnId) -> Said:
-    """What the agent has said in a turn, as far as it was written down."""
-    mine = [r for r in records if r.turn_id == turn and r.kind == "agent_text"]
-    text = "".join(record.body["text"] for record in mine)
-    return Said(text, sum(not record.body["continues"] for record in mine))
 
 
 class Past:

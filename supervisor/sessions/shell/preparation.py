@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -12,6 +14,7 @@ from supervisor.core.ids import InputId
 from supervisor.core.session import Outcome, Session
 from supervisor.drivers.port import Driver
 from supervisor.sessions.hooks import Denied
+from supervisor.sessions.starts import Order
 
 from .office import Office
 
@@ -19,16 +22,23 @@ if TYPE_CHECKING:
     from supervisor.sessions.gates import Gates
 
 
+def _offer(offer: OfferSteering, driver: Driver) -> None:
+    driver.offer_steering(offer)
+
+
 class Preparation:
     """Runs apart from the session's actor; gives the turn to the agent, or says how it ended."""
 
-    __slots__ = ("_driver", "_is_cancelled", "_offers", "_office", "_order", "_scope", "_session")
+    __slots__ = ("_is_cancelled", "_offers", "_office", "_order", "_scope", "_session", "_tell")
 
-    def __init__(self, session: Session, order: StartTurn, office: Office, driver: Driver) -> None:
+    def __init__(
+        self, session: Session, order: StartTurn, office: Office, tell: Callable[[Order], None]
+    ) -> None:
         self._session = session
         self._order = order
         self._office = office
-        self._driver = driver
+        # Gives the agent an order.
+        self._tell = tell
         self._scope = trio.CancelScope()
         self._is_cancelled = False
         # Guidance that came meanwhile.
@@ -59,9 +69,10 @@ class Preparation:
         if self._is_cancelled or order is None:
             self._report("interrupted", None)
         elif not self._office.is_closed:
-            self._driver.start_turn(order)
+            begin = order
+            self._tell(lambda driver: driver.start_turn(begin))
             for offer in self._offers:
-                self._driver.offer_steering(offer)
+                self._tell(partial(_offer, offer))
 
     def _report(self, outcome: Outcome, error: str | None) -> None:
         self._office.report_surely(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
@@ -62,9 +63,12 @@ def _size(name: str, text: str) -> int:
 
 
 def text_or_none(name: str, text: object) -> None:
-    """Text, or nothing."""
-    if text is not None and not isinstance(text, str):
+    """Text with whole characters, or nothing."""
+    if text is None:
+        return
+    if not isinstance(text, str):
         raise ConfigError(f"{name} is {shown(text)}", hint="give some text, or None")
+    _size(name, text)
 
 
 def positive_seconds(seconds: object) -> float:
@@ -113,3 +117,22 @@ def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
             hint="it is written with every step of the session; keep large things elsewhere",
         )
     return {exact(key): exact(value) for key, value in custom.items()}
+
+
+def checked_path(name: str, value: object) -> str:
+    """The name of a file, or `ConfigError`."""
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ConfigError(f"{name} is {shown(value)}", hint="give the name of a file, as text")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name} is no name for a file", hint="give one that is text") from None
+    return text
+
+
+def a_flag(name: str, value: object) -> bool:
+    """True or False, or `ConfigError`."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {shown(value)}", hint="give True or False")
+    return value

@@ -28,7 +28,7 @@ from supervisor.sessions.shell.results import TurnResult
 from supervisor.store.exporting import Format
 from supervisor.store.repair import RepairReport
 
-from .checks import checked_custom, checked_tags, exact, known_word, some_text
+from .checks import a_flag, checked_custom, checked_tags, exact, known_word, some_text
 from .forking import fork
 from .interrupts import interrupt
 from .plans import changed_limits, make_order
@@ -414,7 +414,8 @@ class Session:
 
         With `redact`, what looks like a token or a password is covered.
         """
-        return await exported(self._house, self.id, format, redact=redact)
+        known_word("format", format, Format)
+        return await exported(self._house, self.id, format, redact=a_flag("redact", redact))
 
     async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
         """Look whether its records are whole, and without `dry_run` close what was left open.
@@ -422,7 +423,8 @@ class Session:
         Nothing is rewritten. Raises `RepairRefused` for a session at work, and without `force` for
         one whose records have errors that nothing can be appended to mend.
         """
-        return await repair(self._house, self.id, dry_run=dry_run, force=force)
+        a_flag("dry_run", dry_run)
+        return await repair(self._house, self.id, dry_run=dry_run, force=a_flag("force", force))
 
     async def replay(self, at: int) -> Info:
         """How it was when the record of that number had been written."""

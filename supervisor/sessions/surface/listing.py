@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -13,12 +12,14 @@ from supervisor.core.session import Phase
 from supervisor.store.filters import Filter
 from supervisor.store.retention import Rules
 
-from .checks import known_word, text_or_none
+from .checks import MAX_SECONDS, known_word, text_or_none
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
 _TEXTS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
+# What every store can count to.
+_LARGEST: Final = 2**53
 _TIMES: Final = ("created_after", "created_before", "updated_after", "updated_before")
 
 
@@ -53,15 +54,16 @@ def checked_rules(
 
 def _a_number(name: str, value: object) -> None:
     good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]
+    if not good or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
         raise ConfigError(f"{name} is {shown(value)}", hint="give seconds, as a number")
 
 
-def some_number(name: str, value: int, *, least: int = 1) -> int:
+def some_number(name: str, value: int, *, least: int = 1, most: int = _LARGEST) -> int:
     """The number, or `ConfigError`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    good = isinstance(value, int) and not isinstance(value, bool)
+    if not good or not least <= value <= most:
         raise ConfigError(
-            f"{name} is {shown(value)}", hint=f"give a whole number of at least {least}"
+            f"{name} is {shown(value)}", hint=f"give a whole number from {least} to {most}"
         )
     return value
 
@@ -95,7 +97,7 @@ def decoded(cursor: str | None) -> int:
         number = int(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError):
         number = -1
-    if number < 0:
+    if not 0 <= number <= _LARGEST:
         raise ConfigError(
             f"{shown(cursor)} is no cursor", hint="give the `next` of a page, or None for the first"
         )

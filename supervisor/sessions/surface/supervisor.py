@@ -35,7 +35,7 @@ from supervisor.sessions.library.searching import SearchHit, search
 from supervisor.sessions.shell.feed import Everything
 from supervisor.store.importing import Format
 
-from .checks import some_text
+from .checks import a_flag, checked_path, known_word, some_text
 from .handle import Session
 from .listing import checked_filter, checked_rules, decoded, encoded, listed, some_number
 from .overview import Stats, stats_of, tree_of
@@ -285,15 +285,19 @@ class Supervisor:
         It gets a new id, its records are those of the file, and it is stopped: what it may do is
         what any new session of this supervisor may. Raises `ImportFailed` with the line's number.
         """
-        made, warnings = await import_session(self._house, path, format, agent)
+        name = checked_path("path", path)
+        if agent is not None:
+            agent = some_text("agent", agent)
+        known_word("format", format, Format)
+        made, warnings = await import_session(self._house, name, format, agent)
         for warning in warnings:
-            logger.warning("import of %s: %s", os.fspath(path), warning)
+            logger.warning("import of %s: %s", name, warning)
         return Session(self._house, made)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:
         """Copy the whole store into a new file, while it is in use; gives its size in bytes."""
         self._house.tree.refuse_if_closed()
-        return await self._house.store.backup(Path(path))
+        return await self._house.store.backup(Path(checked_path("path", path)))
 
     async def cleanup(
         self,
@@ -307,8 +311,9 @@ class Supervisor:
 
         Roots in which nobody ever said anything go after an hour, whatever else is asked.
         """
+        self._house.tree.refuse_if_closed()
         rules = checked_rules(older_than_seconds, keep_last, max_bytes)
-        return await clean_up(self._house, rules, dry_run=dry_run)
+        return await clean_up(self._house, rules, dry_run=a_flag("dry_run", dry_run))
 
     # Hooks --------------------------------------------------------------------------------
 

@@ -11,10 +11,11 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from supervisor.core.events import Said, SupervisorRestarted
+from supervisor.core.events import SupervisorRestarted
 from supervisor.core.facts import Body, Fact
 from supervisor.core.ids import TurnId
 from supervisor.core.records import Record, numbered
+from supervisor.core.said import said_in
 from supervisor.core.session import Phase, Session, Usage
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import Situation
@@ -50,7 +51,7 @@ def _recover(
         return ()  # the latter is no row that we wrote, and the table has nothing to say to it
     event = SupervisorRestarted(
         epoch=session.epoch + 1 if epoch is None else epoch,
-        said=_said_in(records, turn.id),
+        said=said_in(records, turn.id),
         at=at,
         fresh=TurnId("unused"),
         situation=_SITUATION,
@@ -86,7 +87,7 @@ def _end(end: LooseEnd, turn: TurnId | None, records: Sequence[Record], at: floa
 def _turn_ended(turn: TurnId, began_at: float, records: Iterable[Record], at: float) -> Fact:
     """The end of a turn of which only its records are left: it ran until it was last heard of."""
     of_turn = [record for record in records if record.turn_id == turn]
-    said = _said_in(of_turn, turn)
+    said = said_in(of_turn, turn)
     reports = (_usage(record.body) for record in of_turn if record.kind == "usage")
     spent = functools.reduce(Usage.__add__, reports, Usage())
     body = {
@@ -110,9 +111,3 @@ def _turn_ended(turn: TurnId, began_at: float, records: Iterable[Record], at: fl
 
 def _usage(body: Body) -> Usage:
     return Usage(body["input_tokens"], body["output_tokens"], body["cost"])
-
-
-def _said_in(records: Iterable[Record], turn: TurnId) -> Said:
-    texts = [r.body for r in records if r.turn_id == turn and r.kind == "agent_text"]
-    text = "".join(body["text"] for body in texts)
-    return Said(text, sum(not body.get("continues", False) for body in texts))

@@ -1,15 +1,22 @@
-"""Copies of the file: before a migration, when somebody asks, and back again."""
+"""Copies of the file: before a migration, when somebody asks, and back again.
+
+Rule 1: a copy has its name when it is whole and on the disk, and not before.
+Rule 2: what is there already is never overwritten, and never lost.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor.core.errors import ConfigError
 
 from . import schema
-from .files import make_private, open_reader
+from .files import open_reader
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
@@ -20,78 +27,96 @@ def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
     return target
 
 
-def copy(source: sqlite3.Connection, target: Path) -> None:
-    """All of it, as of one moment, while others go on writing; there is no half a copy.
+def backup(source: sqlite3.Connection, target: Path) -> int:
+    """A backup for somebody; gives its size. Raises `ConfigError` if it cannot be there."""
+    target = target.absolute()
+    if not target.parent.is_dir():
+        raise ConfigError(f"there is no folder {target.parent.name}", hint="make it first")
+    copy(source, target)
+    return target.stat().st_size
 
-    It gets its name when it is whole and on the disk.
-    """
-    unfinished = target.with_name(f"{target.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    make_private(unfinished)
-    connection = sqlite3.connect(unfinished, isolation_level=None)
+
+def copy(source: sqlite3.Connection, target: Path) -> None:
+    """All of it, as of one moment, while others go on writing."""
+    try:
+        with _unfinished(target) as unfinished:
+            _copy_into(source, unfinished)
+            _sync(unfinished)
+            os.link(unfinished, target)  # which fails if something is there
+            _sync(target.parent)
+    except FileExistsError as error:
+        raise ConfigError(f"{target.name} is there already", hint="name a new file") from error
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigError(
+            f"{target.name} cannot be written: {error}", hint="look at that disk, then try again"
+        ) from error
+
+
+@contextlib.contextmanager
+def _unfinished(target: Path) -> Iterator[Path]:
+    """A file of nobody else's beside the target, which is gone afterwards."""
+    # As mkstemp makes it: only its owner can read it.
+    descriptor, name = tempfile.mkstemp(".unfinished", f"{target.name}.", target.parent)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        for ending in ("", "-journal", "-wal", "-shm"):
+            Path(name + ending).unlink(missing_ok=True)
+
+
+def _copy_into(source: sqlite3.Connection, target: Path) -> None:
+    connection = sqlite3.connect(target, isolation_level=None)
     try:
         # In one step: whoever writes goes on in the WAL, and a copy in several steps would begin
         # anew each time that somebody has.
         source.backup(connection)
         connection.execute("PRAGMA journal_mode = DELETE")
-        [(verdict,)] = connection.execute("PRAGMA quick_check").fetchall()
+        [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     finally:
         connection.close()
     if verdict != "ok":
-        unfinished.unlink()
         raise ConfigError(f"the copy is damaged: {verdict}", hint="repair the store first")
-    _sync(unfinished)
-    unfinished.replace(target)
-    _sync(target.parent)
-
-
-def backup(source: sqlite3.Connection, target: Path) -> int:
-    """A backup for somebody; gives its size. What is there already is not overwritten."""
-    if target.exists():
-        raise ConfigError(f"{target.name} is there already", hint="name a new file")
-    if not target.parent.is_dir():
-        raise ConfigError(f"there is no folder {target.parent}", hint="make it first")
-    copy(source, target)
-    return target.stat().st_size
 
 
 def restore(backup_path: Path, path: Path) -> Path | None:
     """Put a backup in the place of a store that nobody has open; gives where the old one is now.
 
-    Raises `ConfigError` if it is no store of ours, and `StoreTooNew`. The caller holds the lock.
+    The old one is put aside as it is, whatever is wrong with it: mending that is what this is for.
+    Raises `ConfigError` if the backup is none, and `StoreTooNew`. The caller holds the lock.
     """
     if not backup_path.is_file():
         raise ConfigError(f"there is no backup {backup_path.name}", hint="name a backup's file")
-    source = open_reader(backup_path)
-    try:
-        schema.refuse_foreign_file(source, backup_path)
-        incoming = path.with_name(f"{path.name}.incoming")
-        copy(source, incoming)
-    finally:
-        source.close()
-    old: Path | None = None
-    if path.exists():
-        old = _unused(path)
-        # With its WAL in it, so that it is one file, and whole.
-        connection = sqlite3.connect(path)
+    schema.refuse_unless_ours(backup_path)
+    with _unfinished(path) as incoming:
+        source = open_reader(backup_path)
         try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.execute("PRAGMA journal_mode = DELETE")
+            _copy_into(source, incoming)
+        except sqlite3.Error as error:
+            raise ConfigError(
+                f"the backup {backup_path.name} cannot be read: {error}", hint="try another one"
+            ) from error
         finally:
-            connection.close()
-        os.link(path, old)  # so that there is a store at every instant, the old one or the new
-    for ending in ("-wal", "-shm"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
-    incoming.replace(path)
-    _sync(path.parent)
+            source.close()
+        _sync(incoming)
+        old = _put_aside(path) if path.exists() else None
+        # The store that was there, or the backup: at every instant it is one of the two.
+        incoming.replace(path)
+        _sync(path.parent)
     return old
 
 
-def _unused(path: Path) -> Path:
+def _put_aside(path: Path) -> Path:
+    """Give the old one another name too, with what is not in it yet."""
     number = 1
-    while (candidate := path.with_name(f"{path.name}.before-restore-{number}")).exists():
+    while (old := path.with_name(f"{path.name}.before-restore-{number}")).exists():
         number += 1
-    return candidate
+    os.link(path, old)
+    for ending in ("-wal", "-shm"):
+        beside = path.with_name(path.name + ending)
+        if beside.exists():
+            beside.replace(old.with_name(old.name + ending))
+    return old
 
 
 def _sync(path: Path) -> None:

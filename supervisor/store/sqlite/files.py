@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from supervisor.core.errors import StoreDegraded
+from supervisor.core.errors import ConfigError, StoreDegraded, shown
 
-# How long SQLite itself waits for somebody else's lock before it says so.
+# How long SQLite itself waits for somebody else's lock before it says so; and how long while it is
+# known that somebody has it, for brakes must not wait behind that.
 _BUSY_MS: Final = 1_000
+_STILL_BUSY_MS: Final = 20
 # Pages in the WAL before they go into the file. Each checkpoint costs two more fsyncs in the way of
 # a commit, so it comes rarely; 4,000 pages are 16 MB.
 _CHECKPOINT_PAGES: Final = 4_000
@@ -34,8 +36,8 @@ _TROUBLES: Final = {
     sqlite3.SQLITE_PERM: ("it may not be opened", "look at its owner and mode"),
     sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory; it goes on by itself"),
     sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
-    sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup: understudy restore"),
-    sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup: understudy restore"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
+    sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup, supervisor.restore() does it"),
 }
 
 
@@ -47,6 +49,27 @@ def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
         return None
     problem, hint = known
     return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
+
+
+def whole_path(path: str | os.PathLike[str]) -> Path:
+    """The file itself: absolute, for folders are changed; without links, for they are other names.
+
+    Raises `ConfigError` if no file can be there.
+    """
+    try:
+        whole = Path(os.fsdecode(path)).expanduser().resolve()
+        # Two slashes in front would mean a machine to SQLite.
+        whole = Path("/" + str(whole).lstrip("/"))
+        if whole.is_dir() or not whole.parent.is_dir():
+            raise ConfigError(
+                f"{whole.name or whole} is no file that can be made", hint="name a file in a folder"
+            )
+        os.fsencode(whole)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"{shown(os.fspath(path))} is no file's name", hint="name a file in a folder"
+        ) from error
+    return whole
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
@@ -66,6 +89,11 @@ def open_writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def be_patient(connection: sqlite3.Connection, *, patient: bool) -> None:
+    """Say how long to wait for somebody else's lock."""
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS if patient else _STILL_BUSY_MS}")
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, nor move what others wrote."""
     connection = _connect(path, mode="ro")
@@ -76,7 +104,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(
-        f"file:{quote(str(path))}?mode={mode}",
+        f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=_BUSY_MS / 1_000,
         isolation_level=None,  # transactions begin and end where we say so

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from supervisor.core.errors import StoreLocked
+from supervisor.core.errors import ConfigError, StoreLocked
 
 _OWNER_ONLY = 0o600
 
@@ -28,7 +28,13 @@ def locked(path: Path) -> Iterator[None]:
     locked.
     """
     # Not inherited by agents: Python opens everything so that it ends with us.
-    descriptor = os.open(lock_path(path), os.O_CREAT | os.O_RDWR, _OWNER_ONLY)
+    try:
+        descriptor = os.open(lock_path(path), os.O_CREAT | os.O_RDWR, _OWNER_ONLY)
+    except OSError as error:
+        raise ConfigError(
+            f"{path.name} cannot be locked: {error.strerror}",
+            hint="name a file in a folder that you may write to",
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,11 +61,11 @@ def _sign(descriptor: int) -> None:
 def _taken(path: Path, descriptor: int) -> StoreLocked:
     who = "another process"
     # Whoever has it may be about to sign.
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, OSError):
         signature = json.loads(os.pread(descriptor, 4096, 0))
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
         who = f"process {int(signature['pid'])}, since {since},"
     return StoreLocked(
         f"{who} has {path.name} open",
-        hint="use that supervisor (understudy ps), or stop it first",
+        hint="use that supervisor, or stop it first",
     )

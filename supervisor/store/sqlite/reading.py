@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
-from supervisor.store.codec import decode, decode_plain
+from supervisor.store.codec import decode, decode_plain, encode_text
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
 from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored
 from supervisor.store.words import snippet, words_of, words_of_text
@@ -135,7 +135,6 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
     """What the columns can say of it: never less than fits, sometimes more."""
     if wanted is EVERYTHING:
         return "", []
-    text = None if wanted.text is None or not wanted.text.isascii() else wanted.text
     given: list[tuple[str, object]] = [
         ("agent = ?", wanted.agent),
         ("channel = ?", wanted.channel),
@@ -145,7 +144,7 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
         ("root = ?", wanted.root),
         ("workspace = ?", wanted.workspace),
         ("archived = ?", None if wanted.archived is None else int(wanted.archived)),
-        ("EXISTS (SELECT 1 FROM json_each(row, '$.tags') WHERE value = ?)", wanted.tag),
+        ("instr(row, ?) > 0", None if wanted.tag is None else encode_text(wanted.tag)),
         ("created_at > ?", wanted.created_after),
         ("created_at < ?", wanted.created_before),
         ("updated_at > ?", wanted.updated_after),
@@ -157,13 +156,13 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
     if phases:
         conditions.append(f"phase IN ({', '.join('?' * len(phases))})")
         values += phases
-    if text is not None:
-        # A key is stored in its parts: a filter that could mean one is left to `fits`.
-        conditions.append(
-            "(channel IS NOT NULL OR instr(lower(coalesce(json_extract(row, '$.title'), '')"
-            " || char(10) || coalesce(json_extract(row, '$.name'), '')), lower(?)) > 0)"
-        )
-        values.append(text)
+    text = wanted.text
+    # A key is stored in its parts, and letters beyond ASCII have cases of their own: what could
+    # mean one of those is left to `fits`.
+    if text is not None and text.isascii() and ":" not in text and "%" not in text:
+        beyond_ascii = "length(row) <> length(CAST(row AS BLOB))"
+        conditions.append(f"({beyond_ascii} OR instr(lower(row), ?) > 0)")
+        values.append(encode_text(text)[1:-1].lower())
     return "".join(f" AND {condition}" for condition in conditions), values
 
 
@@ -181,9 +180,7 @@ def search(
         return []
     found = connection.execute(
         """
-        SELECT
-            records.position, session_id, seq, at, turn_id, kind,
-            (SELECT text FROM texts WHERE texts.position = words.rowid)
+        SELECT records.position, session_id, seq, at, turn_id, kind, body
         FROM words JOIN records ON records.position = words.rowid
         WHERE
             words MATCH ?1
@@ -196,8 +193,8 @@ def search(
     # Our own: SQLite's takes time with the square of how often a word is in the text.
     wanted = words_of(words)
     return [
-        Hit(position, whose, seq, at, turn_id, kind, snippet(text, wanted))
-        for position, whose, seq, at, turn_id, kind, text in found
+        Hit(position, whose, seq, at, turn_id, kind, snippet(decode_plain(body)["text"], wanted))
+        for position, whose, seq, at, turn_id, kind, body in found
     ]
 
 
@@ -212,7 +209,9 @@ def kept(connection: sqlite3.Connection, scope: str, key: str) -> Kept | None:
 def sizes(connection: sqlite3.Connection) -> dict[SessionId, int]:
     """See `port.Store.sizes`."""
     return dict(
-        connection.execute("SELECT session_id, sum(length(body)) FROM records GROUP BY session_id")
+        connection.execute(
+            "SELECT session_id, sum(length(CAST(body AS BLOB))) FROM records GROUP BY session_id"
+        )
     )
 
 

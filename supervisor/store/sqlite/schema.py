@@ -14,6 +14,8 @@ from typing import Final
 
 from supervisor.core.errors import ConfigError, StoreTooNew
 
+from .files import open_reader, trouble_of
+
 # "undr": by this a file knows that it is ours.
 APPLICATION_ID: Final = 0x756E6472
 
@@ -88,35 +90,13 @@ def _first(connection: sqlite3.Connection) -> None:
             PRIMARY KEY (boot_id, pid, start_time)
         ) STRICT, WITHOUT ROWID
         """,
-        # The words alone: the text is in the records, and `texts` finds it there.
-        """
-        CREATE VIEW texts AS
-        SELECT
-            position,
-            CASE WHEN json_valid(body) THEN json_extract(body, '$.text') ELSE '' END AS text
-        FROM records
-        """,
+        # By position, the words that were said, as `store.words` compares them. The words alone:
+        # the text is in the records. What is a word was decided before they come here, so that
+        # nothing but the blank between them means anything.
         """
         CREATE VIRTUAL TABLE words USING fts5 (
-            text, content = 'texts', content_rowid = 'position',
-            tokenize = "unicode61 remove_diacritics 2"
+            text, content = '', tokenize = "ascii tokenchars '_'"
         )
-        """,
-        """
-        CREATE TRIGGER records_said AFTER INSERT ON records
-        WHEN new.kind IN ('user_text', 'agent_text')
-        BEGIN
-            INSERT INTO words (rowid, text)
-            SELECT position, text FROM texts WHERE position = new.position;
-        END
-        """,
-        """
-        CREATE TRIGGER records_unsaid BEFORE DELETE ON records
-        WHEN old.kind IN ('user_text', 'agent_text')
-        BEGIN
-            INSERT INTO words (words, rowid, text)
-            SELECT 'delete', position, text FROM texts WHERE position = old.position;
-        END
         """,
         f"PRAGMA application_id = {APPLICATION_ID}",
     ):
@@ -133,14 +113,22 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def refuse_foreign_file(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise if the file is no store of ours, or one of a later version."""
-    version = version_of(connection)
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if application != APPLICATION_ID and (tables or version):
+def refuse_unless_ours(path: Path) -> None:
+    """Raise if the file is no store of ours, or one of a later version; it is only looked at."""
+    try:
+        connection = open_reader(path)
+        try:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            version = version_of(connection)
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
+            raise trouble_of(error, path) or error from error
+        application = version = 0
+    if application != APPLICATION_ID or version < 1:
         raise ConfigError(
-            f"{path.name} is a database, but none of ours",
+            f"{path.name} is no store of ours",
             hint="name another file, or one that does not exist yet",
         )
     if version > VERSION:

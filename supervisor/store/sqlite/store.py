@@ -7,6 +7,7 @@ Rule 2: readers are apart: they have connections and threads of their own, and e
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
-from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -23,7 +24,7 @@ from supervisor.store.filters import EVERYTHING, Filter
 from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored, Write
 
 from . import copies, reading, schema, writing
-from .files import open_reader, open_writer, trouble_of
+from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
 from .lock import locked
 
 Args = ParamSpec("Args")
@@ -35,38 +36,35 @@ READERS: Final = 4
 
 @asynccontextmanager
 async def open_sqlite(
-    path: Path, *, snapshot_every: int = 200, is_locked: bool = True
+    path: str | os.PathLike[str], *, snapshot_every: int = 200
 ) -> AsyncIterator[SqliteStore]:
     """The store in that file, made or brought up to date; closed again when the block is left.
 
     Raises `StoreLocked`, `StoreTooNew`, `ConfigError` if it is no store of ours, and
-    `StoreDegraded` if it cannot be opened. With `is_locked=False` somebody else sees to the lock.
+    `StoreDegraded` if it cannot be opened.
     """
-    if is_locked:
-        with locked(path):
-            async with open_sqlite(path, snapshot_every=snapshot_every, is_locked=False) as store:
-                yield store
-        return
-    store = SqliteStore(path, snapshot_every=snapshot_every)
-    await store.open()
-    try:
-        yield store
-    finally:
-        with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
-            await store.close()
+    whole = whole_path(path)
+    with locked(whole):
+        store = SqliteStore(whole, snapshot_every=snapshot_every)
+        await store.open()
+        try:
+            yield store
+        finally:
+            with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
+                await store.close()
 
 
-async def restore_store(backup: Path, path: Path) -> Path | None:
+async def restore_store(
+    backup: str | os.PathLike[str], path: str | os.PathLike[str]
+) -> Path | None:
     """See `copies.restore`; holds the lock meanwhile."""
 
     def do() -> Path | None:
-        with locked(path):
-            return copies.restore(backup, path)
+        source, target = whole_path(backup), whole_path(path)
+        with locked(target):
+            return copies.restore(source, target)
 
-    try:
-        return await trio.to_thread.run_sync(do)
-    except sqlite3.Error as error:
-        raise trouble_of(error, path) or error from error
+    return await trio.to_thread.run_sync(do)
 
 
 class SqliteStore:
@@ -79,6 +77,8 @@ class SqliteStore:
         # One connection in one thread at a time; threads of our own, for trio's others are shared.
         self._pen = trio.CapacityLimiter(1)
         self._eyes = trio.CapacityLimiter(READERS)
+        # Whether it waits a while for somebody else's lock.
+        self._is_patient = True
         # Readers that nobody uses just now.
         self._free: list[sqlite3.Connection] = []
 
@@ -87,15 +87,16 @@ class SqliteStore:
         await self._in_thread(self._pen, self._open)
 
     def _open(self) -> None:
-        if self.path.is_dir() or not self.path.parent.is_dir():
-            raise ConfigError(
-                f"{self.path.name} is no file that can be made", hint="name a file in a folder"
-            )
+        if self.path.exists() and self.path.stat().st_size:
+            schema.refuse_unless_ours(self.path)  # before anything in it is touched
         self._writer = open_writer(self.path)
-        schema.refuse_foreign_file(self._writer, self.path)
-        if 0 < schema.version_of(self._writer) < schema.VERSION:
-            copies.copy_before_migration(self._writer, self.path)
-        schema.migrate(self._writer)
+        try:
+            if 0 < schema.version_of(self._writer) < schema.VERSION:
+                copies.copy_before_migration(self._writer, self.path)
+            schema.migrate(self._writer)
+        except BaseException:
+            self._close()
+            raise
 
     async def close(self) -> None:
         """Close all connections; the last one to close moves the WAL into the file."""
@@ -109,6 +110,7 @@ class SqliteStore:
     # Threads ------------------------------------------------------------------------------
 
     async def _in_thread(self, limiter: trio.CapacityLimiter, work: Callable[[], Answer]) -> Answer:
+        # Whatever it raises: the disk's own errors come through SQLite.
         try:
             return await trio.to_thread.run_sync(work, limiter=limiter)
         except sqlite3.Error as error:
@@ -124,8 +126,18 @@ class SqliteStore:
         **more: Args.kwargs,
     ) -> Answer:
         def do() -> Answer:
-            assert self._writer is not None
-            return work(self._writer, *args, **more)
+            writer = self._writer
+            assert writer is not None
+            try:
+                answer = work(writer, *args, **more)
+            except sqlite3.Error:
+                be_patient(writer, patient=False)
+                self._is_patient = False
+                raise
+            if not self._is_patient:
+                be_patient(writer, patient=True)
+                self._is_patient = True
+            return answer
 
         return await self._in_thread(self._pen, do)
 

@@ -21,7 +21,8 @@ from supervisor.core.errors import Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Session
 from supervisor.store.codec import encode, encode_plain
-from supervisor.store.port import Process, Stored, Write, is_due
+from supervisor.store.port import Process, Stored, Write, is_due, refuse_unless_own
+from supervisor.store.words import SAID, indexed
 
 from .reading import read_one
 from .schema import version_of
@@ -42,8 +43,12 @@ _UPDATE_SESSION: Final = """
     UPDATE sessions SET row = ?, phase = ?, archived = ?, updated_at = ? WHERE id = ? AND epoch = ?
 """
 _INSERT_RECORD: Final = """
-    INSERT INTO records (session_id, seq, at, turn_id, kind, body) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO records (session_id, seq, at, turn_id, kind, body, position)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+_INSERT_WORDS: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
+_DELETE_WORDS: Final = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
+_LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
 _INSERT_KEPT: Final = """
     INSERT OR REPLACE INTO kept (scope, key, session_id, fingerprint, answer)
     VALUES (?, ?, ?, ?, ?)
@@ -78,18 +83,20 @@ def commit(
     try:
         with transaction(connection):
             return _Batch(connection, snapshot_every).take(encoded)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError, OverflowError) as error:
         if not _is_somebodys_fault(error):
             raise
     with transaction(connection):
         return _one_by_one(connection, encoded, snapshot_every)
 
 
-def _is_somebodys_fault(error: sqlite3.Error) -> bool:
+def _is_somebodys_fault(error: Exception) -> bool:
     """Whether the file refuses what it was given, and would take something else."""
     wrong = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+    # Text that is none, and numbers that are too large: sqlite3 says so in Python's own words.
+    wrong_for_python = (sqlite3.ProgrammingError, ValueError, OverflowError)
     too_big = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
-    return isinstance(error, (*wrong, sqlite3.ProgrammingError)) or too_big
+    return isinstance(error, (*wrong, *wrong_for_python)) or too_big
 
 
 def _one_by_one(
@@ -101,7 +108,7 @@ def _one_by_one(
         connection.execute("SAVEPOINT one")
         try:
             [answer] = _Batch(connection, every, refused).take([one])
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError, OverflowError) as error:
             if not _is_somebodys_fault(error):
                 raise
             connection.execute("ROLLBACK TO one")
@@ -148,12 +155,13 @@ def _encoded(write: Write) -> _Encoded:
         while part is not None:
             parts.append(_encode_part(part))
             part = part.also
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return _Encoded(write, problem=_not_storable(write, error))
     return _Encoded(write, parts)
 
 
 def _encode_part(write: Write) -> _Part:
+    refuse_unless_own(write)
     kept = write.kept
     return _Part(
         write,
@@ -287,14 +295,26 @@ class _Batch:
         if self._rows:
             connection.executemany(_UPDATE_SESSION, self._rows.values())
             self._rows = {}
+        if self._records:
+            self._write_records()
         for statement, values in (
-            (_INSERT_RECORD, self._records),
             (_INSERT_KEPT, self._kept),
             (_INSERT_SNAPSHOT, self._snapshots),
         ):
             if values:
                 connection.executemany(statement, values)
                 values.clear()
+
+    def _write_records(self) -> None:
+        """With their positions, by which the words that are said in them are found."""
+        found = self._connection.execute(_LAST_POSITION).fetchone()
+        first = 1 if found is None else found[0] + 1
+        records = [(*record, place) for place, record in enumerate(self._records, first)]
+        self._records = []
+        self._connection.executemany(_INSERT_RECORD, records)
+        said = [(record[6], indexed(record[5])) for record in records if record[4] in SAID]
+        if said:
+            self._connection.executemany(_INSERT_WORDS, said)
 
 
 def _columns(row: Session, encoded: str) -> Values:
@@ -322,10 +342,13 @@ def _columns(row: Session, encoded: str) -> Values:
 def claim(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> list[Stored | None]:
     """See `port.Store.claim`."""
     with transaction(connection):
-        connection.executemany(
-            "UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", [(one,) for one in session_ids]
-        )
-        return [read_one(connection, one) for one in session_ids]
+        claimed: list[Stored | None] = []
+        for (
+            one
+        ) in session_ids:  # one by one: the same one twice has two owners, one after the other
+            connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (one,))
+            claimed.append(read_one(connection, one))
+        return claimed
 
 
 def delete(connection: sqlite3.Connection, session_id: SessionId) -> None:
@@ -336,6 +359,11 @@ def delete(connection: sqlite3.Connection, session_id: SessionId) -> None:
 
 def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
     """Leave nothing of it, in any table; inside a transaction."""
+    said = connection.execute(
+        "SELECT position, body FROM records WHERE session_id = ? AND kind IN (?, ?)",
+        (session_id, *SAID),
+    ).fetchall()
+    connection.executemany(_DELETE_WORDS, [(place, indexed(body)) for place, body in said])
     connection.execute("DELETE FROM records WHERE session_id = ?", (session_id,))
     connection.execute("DELETE FROM snapshots WHERE session_id = ?", (session_id,))
     # Also what was kept for its own requests by those whom it made: their scope begins with its id.
