@@ -30,7 +30,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:obj", r".*"),  # the default role, see above
     # Pages are built without the network, so without the inventories of other projects.
-    ("py:.*", r"(attrs?|collections|contextlib|outcome|random|trio|types|typing)\..*"),
+    ("py:.*", r"(attrs?|collections|contextlib|os|outcome|pathlib|random|trio|types|typing)\..*"),
     ("py:(class|exc)", r"[a-z]+|.*(Error|Exception)"),  # builtins
     # Sphinx knows classes; these are type aliases and variables, said in words where they stand.
     (

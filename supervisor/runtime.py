@@ -82,9 +82,9 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             workshop.start_soon(house.scribe.run)
             workshop.start_soon(house.pulse.run)
             workshop.start_soon(house.hooks.run)
-            workshop.start_soon(wake, house, await recover(house))
             with watch_over_the_loop(known.values()):
                 try:
+                    workshop.start_soon(wake, house, await recover(house))
                     yield Supervisor(house)
                 except BaseException as error:  # noqa: BLE001 - raised again, bare, below
                     failure = error

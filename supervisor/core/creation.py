@@ -140,4 +140,8 @@ def _told(thing: attrs.AttrsInstance) -> dict[str, Any]:
     """Its fields, but for those that are None by default and are."""
     optional = {field.name for field in attrs.fields(type(thing)) if field.default is None}
     told = attrs.asdict(thing).items()
-    return {name: value for name, value in told if value is not None or name not in optional}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in told
+        if value is not None or name not in optional
+    }

@@ -114,12 +114,17 @@ def begin(session_id: SessionId, created: Fact) -> Session:
         tags=tuple(body["tags"]),
         custom=body["custom"],
         workspace=body["workspace"],
-        lineage=Lineage(**body["lineage"]),
+        lineage=_lineage(body["lineage"]),
         created_at=created.at,
         updated_at=created.at,
         last_active_at=created.at,
         **_granted(body),
     )
+
+
+def _lineage(body: Body) -> Lineage:
+    above = body.get("above")
+    return Lineage(**{**body, "above": None if above is None else tuple(above)})
 
 
 def _granted(body: Body) -> Changes:

@@ -119,8 +119,9 @@ class Terms:
 class Lineage:
     """Where a session stands in its tree; the default is a root's, whose root it is itself.
 
-    `input` is the text that it was spawned with, and `on_end` what the end of that is to its
-    parent: news, or a turn.
+    `above` are all that it stands below, the root first: they may be deleted before it is, and
+    whoever is left of them still counts it. `input` is the text that it was spawned with, and
+    `on_end` what the end of that is to its parent: news, or a turn.
     """
 
     parent: SessionId | None = None
@@ -131,6 +132,7 @@ class Lineage:
     expires_at: float | None = None
     input: InputId | None = None
     on_end: OnEnd = "tell"
+    above: tuple[SessionId, ...] | None = None
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from supervisor.core import events as ev
 from supervisor.core.errors import SessionNotFound, SpawnRefused, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, info_of
-from supervisor.core.session import Cause, Lineage, Phase, Session
+from supervisor.core.session import Cause, Phase, Session
 from supervisor.core.tree.admission import (
     Caps,
     Wish,
@@ -130,24 +130,20 @@ class Desk:
         self,
         rows: Sequence[Session],
         heard: Mapping[SessionId, Heard],
-        payers: Mapping[SessionId, SessionId],
         *,
         is_still: bool,
     ) -> None:
         """Know all sessions again, after the supervisor was gone; parents come before children.
 
-        Parents that have not heard of a child are called. `payers` are those who paid for others
-        that were deleted. `is_still`: nobody is called, and nothing is set in motion.
+        Parents that have not heard of a child are called. `is_still`: nobody is, and nothing is
+        set in motion.
         """
-        known = {row.id for row in rows}
         # Whoever somebody is below, also if those in between were deleted.
-        parents = {one for row in rows for one in (row.lineage.parent, row.lineage.root)}
-        parents.update(payers.values())
+        above = {one for row in rows for one in row.lineage.above or ()}
         for row in rows:
-            parent = row.lineage.parent
-            if parent is not None and parent not in known:
-                self._remember(parent, payers, row.lineage)
-            if parent is not None or row.id in parents or has_budget(row.limits):
+            if row.lineage.above:
+                self.ledger.remember(row.lineage.above)
+            if row.lineage.above or row.id in above or has_budget(row.limits):
                 self.ledger.enter(row)
             self.ledger.settle(row, trio.current_time())
         if is_still:
@@ -162,17 +158,6 @@ class Desk:
                 if parent_page is not None and is_there and row.returns > told.returns:
                     self.bell.tell_of_return(parent_page, member, row)
             self.settle(row)
-
-    def _remember(
-        self, gone: SessionId, payers: Mapping[SessionId, SessionId], lineage: Lineage
-    ) -> None:
-        """A parent that was deleted, and all that were deleted above it."""
-        chain = [gone]
-        while (above := payers.get(chain[-1])) is not None and not self.ledger.find(above):
-            chain.append(above)
-        for place, session_id in enumerate(reversed(chain)):
-            depth = lineage.depth - len(chain) + place
-            self.ledger.remember(session_id, payers.get(session_id, lineage.root), depth)
 
     @contextmanager
     def closed_to_spawns(self, member: Member) -> Iterator[None]:
@@ -361,7 +346,8 @@ class Desk:
         member = self.ledger.find(session.id)
         if member is None or member.parent is None or member.lifetime == "detached":
             return False
-        return member.parent.is_stopping or member.parent.standing == "over"
+        # Not before that one has its children end: they do so in their order.
+        return member.is_in_line or member.parent.standing == "over"
 
     def last_dependent(self, session_id: SessionId) -> SessionId | None:
         """The child that a session which is stopping waits for first."""

@@ -66,8 +66,7 @@ async def recover(house: House) -> Plan:
     heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
     rows = [sessions[session_id].row for session_id in found.fates]
     house.register.restore(rows)
-    payers = await _who_paid_for_the_deleted(house, rows)
-    house.desk.restore(rows, heard, payers, is_still=house.health.is_given_up)
+    house.desk.restore(rows, heard, is_still=house.health.is_given_up)
     if not house.health.is_given_up:
         for row in rows:
             if row.is_at_rest and row.inputs:
@@ -156,21 +155,6 @@ async def _said_in_open_turn(house: House, session: _Told, telling: Telling) -> 
     if turn is None or telling.what != "restarted":
         return Said()
     return said_in(await house.store.records(telling.session, turn=turn.id), turn.id)
-
-
-async def _who_paid_for_the_deleted(
-    house: House, rows: Iterable[Session]
-) -> dict[SessionId, SessionId]:
-    """By whom was deleted; looked up only if somebody is left below one."""
-    known = {row.id: row for row in rows}
-    if all(row.lineage.parent is None or row.lineage.parent in known for row in known.values()):
-        return {}
-    changes = await house.store.records_of(("session_changed",))
-    return {
-        SessionId(record.body["deleted"]["child"]): record.session_id
-        for record in changes
-        if "deleted" in record.body
-    }
 
 
 def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:

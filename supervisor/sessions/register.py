@@ -6,6 +6,7 @@ Rule 2: what has several steps is carried through, even if whoever asked for it 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 import attrs
 import trio
 
+from actors import ActorStopped, MailboxFull
 from supervisor.core import events as ev
 from supervisor.core.creation import Errand, Message, Plan, create
 from supervisor.core.errors import (
@@ -29,11 +31,12 @@ from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Phase, Session
 from supervisor.store.port import Kept, Write
-from supervisor.store.writer import Commit, Delete, Held
+from supervisor.store.writer import Commit, Delete, Held, Tidy
 
 from .refusals import did_not_answer, not_found
 from .shell.actor import Idempotency
 from .shell.repeats import key_conflict
+from .shell.timers import Timer
 from .tree import TRIES
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
+_TIDY_AFTER_SECONDS: Final = 1.0
 # Where answers to `create` are kept; no session has an id like that.
 CREATING: Final = "-"
 
@@ -74,6 +78,8 @@ class Register:
         # Invariant: a key is here from the reservation of a session that bears it until that
         # session is archived or deleted, or its making has failed; so it has one bearer at most.
         self._keys: dict[SessionKey, SessionId] = {}
+        # Rings when nothing was deleted for a while.
+        self._tidying = Timer("tidy", self._tidy)
         # Keys, and idempotency keys, whose bearer is being made, and when that is done.
         self._changing: dict[str, trio.Event] = {}
 
@@ -359,7 +365,13 @@ class Register:
             self._tree.let_go(seat)
         self._house.desk.delete(session_id)
         self._house.spawning.forget(session_id)
+        self._house.timers.set(self._tidying, _TIDY_AFTER_SECONDS)
         self._house.hooks.notify("session_end", session_id=session_id, reason="delete")
+
+    def _tidy(self, _: str) -> None:
+        """Once for all that were deleted lately: it takes as long as there are words."""
+        with contextlib.suppress(MailboxFull, ActorStopped):
+            self._house.writer.tell(Tidy())
 
     async def _erase(self, session_id: SessionId) -> None:
         """Leave nothing of it; what it has spent is paid by the next above it, in one commit."""

@@ -155,6 +155,7 @@ class Spawning:
             expires_at=expires_at,
             input=errand.input_id,
             on_end=order.on_end,
+            above=(*(parent.lineage.above or ()), parent.id),
         )
         plan = attrs.evolve(
             plan,

@@ -131,8 +131,13 @@ class Tree:
         return self._seats.get(session_id)
 
     def let_go(self, seat: Seat) -> None:
-        """Forget the seat if nobody needs it."""
-        if not seat.is_needed and self._seats.get(seat.id) is seat:
+        """Forget the seat if nobody needs it.
+
+        Not that of one who is to be brought back: it knows what everybody has been told.
+        """
+        if seat.is_needed or seat.id in self._reviving:
+            return
+        if self._seats.get(seat.id) is seat:
             del self._seats[seat.id]
 
     def live(self) -> list[Seat]:
@@ -235,6 +240,9 @@ class Tree:
                     return
         finally:
             self._reviving.discard(session_id)
+            seat = self._seats.get(session_id)
+            if seat is not None:
+                self.let_go(seat)
 
     def close(self) -> None:
         """Nothing is answered any more, and nobody is left waiting."""

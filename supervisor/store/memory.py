@@ -170,6 +170,9 @@ class MemoryStore:
             if kept[0] != session_id and place[0].partition("/")[0] != session_id
         }
 
+    async def tidy(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def probe(self) -> None:
         await trio.lowlevel.checkpoint()
 

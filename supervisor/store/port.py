@@ -140,6 +140,9 @@ class Store(Protocol):
     async def delete(self, session_id: SessionId) -> None:
         """Leave nothing of it."""
 
+    async def tidy(self) -> None:
+        """Leave nothing, not even in an index, of what was deleted; may take a while."""
+
     async def probe(self) -> None:
         """Write something that changes nothing; raises `StoreDegraded` if that cannot be done."""
 

@@ -59,32 +59,42 @@ class _Tree:
 
     @property
     def is_empty(self) -> bool:
-        return all(one.messages == 0 and one.turns == 0 for one in self.members)
+        return not any(
+            one.messages or one.turns or one.accepted or one.inputs for one in self.members
+        )
 
 
 def plan(
     rows: Iterable[Session], sizes: Mapping[SessionId, int], rules: Rules, *, at: float
 ) -> list[Goes]:
-    """The trees that may go by these rules, those in which nothing happened for longest first."""
+    """The trees that may go by these rules: empty ones, then those that rest for longest."""
     trees = _trees(rows, sizes)
     total = sum(tree.bytes for tree in trees)
     over = sorted((tree for tree in trees if tree.is_over), key=lambda tree: tree.last)
-    goes: list[Goes] = []
+    goes = [_goes(tree, "empty") for tree in over if _is_waste(tree, at)]
+    total -= sum(tree.bytes for tree in goes)
+    over = [tree for tree in over if not _is_waste(tree, at)]
     for place, tree in enumerate(over):
         left = len(over) - place
         reason = _reason(tree, rules, at=at, left=left, total=total)
         if reason is not None:
-            # Children before parents: made later, so the last made first.
-            ids = tuple(one.id for one in reversed(tree.members))
-            goes.append(Goes(tree.root.id, ids, reason, tree.bytes))
+            goes.append(_goes(tree, reason))
             total -= tree.bytes
     return goes
 
 
+def _goes(tree: _Tree, reason: Reason) -> Goes:
+    # Children before parents: made later, so the last made first.
+    ids = tuple(one.id for one in reversed(tree.members))
+    return Goes(tree.root.id, ids, reason, tree.bytes)
+
+
+def _is_waste(tree: _Tree, at: float) -> bool:
+    return tree.is_empty and at - tree.last > EMPTY_SECONDS
+
+
 def _reason(tree: _Tree, rules: Rules, *, at: float, left: int, total: int) -> Reason | None:
     age = at - tree.last
-    if tree.is_empty and age > EMPTY_SECONDS:
-        return "empty"
     if rules.older_than_seconds is not None and age > rules.older_than_seconds:
         return "age"
     if rules.keep_last is not None and left > rules.keep_last:

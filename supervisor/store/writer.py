@@ -64,7 +64,11 @@ class Held:
         self.is_settled, self.answer = True, answer
         then, self._then = self._then, []
         for callback in then:
-            callback(answer)
+            try:
+                callback(answer)
+            except Exception:
+                # One session's, and it must not be the end of all the others.
+                logger.exception("somebody who waited for a write failed")
 
 
 # None when it is written; why it was refused; or that it waits for the store to be well.
@@ -104,6 +108,11 @@ class Delete(Ask[None]):
     """Leave nothing of the session."""
 
     session_id: SessionId
+
+
+@attrs.frozen
+class Tidy(Ask[None]):
+    """Leave nothing, not even a word, of what was deleted before."""
 
 
 @attrs.frozen
@@ -176,6 +185,8 @@ class Writer(Actor):
                 work: Awaitable[Any] = self._store.claim(session_ids)
             case Delete(session_id):
                 work = self._store.delete(session_id)
+            case Tidy():
+                work = self._store.tidy()
             case NoteProcess(process):
                 work = self._store.note_process(process)
             case ForgetProcess(process):

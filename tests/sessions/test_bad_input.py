@@ -5,10 +5,12 @@ Every parameter of every public method gets values that cannot be meant.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
@@ -87,19 +89,29 @@ NO_KEYS: list[Any] = [
 ]
 NO_ATTACHMENTS: list[Any] = [5, 1.5, True, "abc", b"abc", ["a"], [5], [None], {"a": 1}, object]
 NO_INPUTS: list[Any] = [5, None, [], {}, "", "in_unknown", HALF]
+NO_TIMES: list[Any] = [-1, math.nan, math.inf, "3", True, [], {}, 10**400]
+NO_FLAGS: list[Any] = [5, 1.0, None, "no", [], {}]
+NO_PATHS: list[Any] = [5, None, True, b"there", [], {}, "", "a\0b", HALF, "x" * 300]
+NO_CURSORS: list[Any] = [5, True, b"Mg==", [], {}, "", "nonsense", "é", HALF, "LTE="]
+TOO_LARGE = "MTAwMDAwMDAwMDAwMDAwMDAwMDA="  # a cursor of which no page ever was the end
 
 Call: TypeAlias = Callable[["Ground", Any], Awaitable[object]]
 
 
 @attrs.define
 class Ground:
-    """A supervisor in full swing: one session is busy, asks and has a queue, the other is idle."""
+    """A supervisor in full swing: one session is busy, asks and has a queue, the other is idle.
+
+    Besides there is one that is over, and a file that could be imported.
+    """
 
     sup: Supervisor
     busy: Session
     idle: Session
+    stopped: Session
     queued: str
     request: str
+    file: Path
 
     async def picture(self) -> list[object]:
         """All that could have changed."""
@@ -112,13 +124,16 @@ class Ground:
 
 
 @pytest.fixture
-async def ground(sup: Supervisor, session: Session, scene: Scene) -> Ground:
+async def ground(sup: Supervisor, session: Session, scene: Scene, tmp_path: Path) -> Ground:
     queued = await session.send("second")
     scene.begin(scene.turn.ask("may I?", tool="bash"))
-    idle = await sup.create("echo")
+    idle, stopped = await sup.create("echo"), await sup.create("echo")
+    await stopped.stop()
+    file = tmp_path / "session.jsonl"
+    file.write_text(await stopped.export("jsonl"))
     await trio.testing.wait_all_tasks_blocked()
     [request] = await sup.permissions()
-    return Ground(sup, session, idle, queued.input_id, request.id)
+    return Ground(sup, session, idle, stopped, queued.input_id, request.id, file)
 
 
 async def watch(session: Session, after: Any) -> None:  # noqa: ANN401
@@ -214,6 +229,14 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "set limits": (lambda g, bad: g.idle.set(limits=bad), [5, True, "x", {}, []]),
     "remove_rule rule_id": (lambda g, bad: g.idle.remove_rule(bad), NO_INPUTS),
     "watch after": (lambda g, bad: watch(g.idle, bad), NO_PLACES),
+    "export format": (lambda g, bad: g.busy.export(bad), [*NO_WORDS, "pdf"]),
+    "export redact": (lambda g, bad: g.busy.export(redact=bad), NO_FLAGS),
+    "repair dry_run": (lambda g, bad: g.stopped.repair(dry_run=bad), NO_FLAGS),
+    "repair force": (lambda g, bad: g.stopped.repair(force=bad), NO_FLAGS),
+    "replay at": (
+        lambda g, bad: g.idle.replay(bad),
+        [*NO_COUNTS, {}, 1_000, 2**63, 10**400],
+    ),
     # The supervisor
     "create agent": (lambda g, bad: g.sup.create(bad), [*NO_NAMES, None, "nobody"]),
     "create key": (lambda g, bad: g.sup.create("echo", key=bad), NO_KEYS),
@@ -232,10 +255,30 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "get id": (lambda g, bad: g.sup.get(bad), [*NO_IDS, "s_unknown_1"]),
     "delete id": (lambda g, bad: g.sup.delete(bad), [*NO_IDS, "s_unknown_1"]),
     "list limit": (lambda g, bad: g.sup.list(limit=bad), NO_COUNTS),
-    "list cursor": (
-        lambda g, bad: g.sup.list(cursor=bad),
-        [5, True, b"Mg==", [], {}, "", "nonsense", "é", HALF, "LTE="],
+    "list cursor": (lambda g, bad: g.sup.list(cursor=bad), NO_CURSORS),
+    "list text": (lambda g, bad: g.sup.list(text=bad), [5, True, [], {}, b"a"]),
+    "list created_after": (lambda g, bad: g.sup.list(created_after=bad), NO_TIMES),
+    "list created_before": (lambda g, bad: g.sup.list(created_before=bad), NO_TIMES),
+    "list updated_after": (lambda g, bad: g.sup.list(updated_after=bad), NO_TIMES),
+    "list updated_before": (lambda g, bad: g.sup.list(updated_before=bad), NO_TIMES),
+    "search text": (lambda g, bad: g.sup.search(bad), [None, *NO_NAMES]),
+    "search session": (
+        lambda g, bad: g.sup.search("a", session=bad),
+        [bad for bad in NO_IDS if bad is not None],
     ),
+    "search limit": (lambda g, bad: g.sup.search("a", limit=bad), NO_COUNTS),
+    "search cursor": (lambda g, bad: g.sup.search("a", cursor=bad), NO_CURSORS),
+    "import_ path": (lambda g, bad: g.sup.import_(bad), [*NO_PATHS, "/", "/nowhere/at.all"]),
+    "import_ format": (lambda g, bad: g.sup.import_(g.file, bad), [*NO_WORDS, "markdown"]),
+    "import_ agent": (lambda g, bad: g.sup.import_(g.file, agent=bad), NO_NAMES),
+    "backup path": (lambda g, bad: g.sup.backup(bad), [*NO_PATHS, "/", "/nowhere/at.all"]),
+    "cleanup older_than_seconds": (
+        lambda g, bad: g.sup.cleanup(older_than_seconds=bad),
+        NO_TIMES,
+    ),
+    "cleanup keep_last": (lambda g, bad: g.sup.cleanup(keep_last=bad), [-1, 1.5, "3", True, []]),
+    "cleanup max_bytes": (lambda g, bad: g.sup.cleanup(max_bytes=bad), [-1, 1.5, "3", True, []]),
+    "cleanup dry_run": (lambda g, bad: g.sup.cleanup(dry_run=bad), NO_FLAGS),
     "list agent": (lambda g, bad: g.sup.list(agent=bad), [5, [], {}, b"echo"]),
     "list phase": (lambda g, bad: g.sup.list(phase=bad), [5, [], {}, "", "nonsense"]),
     "list badge": (lambda g, bad: g.sup.list(badge=bad), [5, [], {}, "", "nonsense"]),
@@ -368,6 +411,9 @@ UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
     "watch": lambda session: watch(session, 0),
     "transcript": lambda session: session.transcript(),
     "history": lambda session: session.history(),
+    "export": lambda session: session.export(),
+    "repair": lambda session: session.repair(),
+    "replay": lambda session: session.replay(1),
 }
 
 
@@ -442,6 +488,45 @@ async def test_an_unknown_option_is_refused_by_name(sup: Supervisor) -> None:
         await sup.new("echo:irc:ann", colour="red")  # type: ignore[call-arg]
 
     assert (await sup.list()).items == ()
+
+
+# Names without end, and numbers without sense -----------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["agent", "tag", "workspace", "channel", "peer", "text"])
+async def test_a_list_by_what_nobody_can_have_is_empty(on_file: Supervisor, field: str) -> None:
+    await on_file.create("echo", title="a")
+
+    try:
+        found: tuple[Any, ...] = (await on_file.list(**{field: HALF})).items  # type: ignore[arg-type]
+    except ConfigError:
+        found = ()
+
+    assert found == ()
+
+
+LARGE: dict[str, Callable[[Supervisor], Awaitable[Any]]] = {
+    "list limit": lambda sup: sup.list(limit=2**70),
+    "list cursor": lambda sup: sup.list(cursor=TOO_LARGE),
+    "list created_after": lambda sup: sup.list(created_after=2**70),
+    "list updated_before": lambda sup: sup.list(updated_before=2**70),
+    "search limit": lambda sup: sup.search("a", limit=2**63),
+    "search cursor": lambda sup: sup.search("a", cursor=TOO_LARGE),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_a_number_beyond_all_is_answered_or_refused(on_file: Supervisor, name: str) -> None:
+    await (await on_file.create("echo")).prompt("a")
+
+    with contextlib.suppress(ConfigError):
+        assert (await LARGE[name](on_file)).next is None
+
+
+@pytest.fixture
+async def on_file(tmp_path: Path) -> AsyncIterator[Supervisor]:
+    async with supervisor.open(tmp_path / "state.db") as opened:
+        yield opened
 
 
 # Requests that are dead ---------------------------------------------------------------------------

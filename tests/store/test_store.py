@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import json
 import math
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
@@ -13,11 +16,12 @@ import pytest
 import trio
 
 from supervisor.core.creation import Plan
-from supervisor.core.errors import Fenced, NotStorable
-from supervisor.core.ids import SessionId
-from supervisor.core.records import replay
+from supervisor.core.errors import ConfigError, Fenced, NotStorable
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.records import Record, replay
 from supervisor.core.session import Phase, Session, Terms
-from supervisor.store.port import Kept, Store, Write
+from supervisor.store.filters import Filter
+from supervisor.store.port import Kept, Process, Store, Write
 from tests.store.cast import (
     NOBODY,
     ONE,
@@ -732,3 +736,409 @@ async def test_a_commit_that_is_called_off_is_there_as_a_whole_or_not_at_all(sto
     records = [record.session_id for _, record in await store.all_records()]
     assert there == records
     assert (there, await store.kept(ONE, "key")) in (([], None), ([ONE, TWO], receipt()))
+
+
+# Many claims at once ---------------------------------------------------------------------
+
+
+async def test_many_are_claimed_at_once_and_answered_in_the_order_of_asking(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO), birth(THREE)])
+
+    found = await store.claim([THREE, NOBODY, ONE])
+
+    assert [None if one is None else (one.row.id, one.epoch) for one in found] == [
+        (THREE, 1),
+        None,
+        (ONE, 1),
+    ]
+    assert [stored.epoch for stored in await rows_of(store)] == [1, 0, 1]
+
+
+async def test_a_claim_of_none_is_fine(store: Store) -> None:
+    await store.commit([birth()])
+
+    assert await store.claim([]) == []
+    assert [stored.epoch for stored in await rows_of(store)] == [0]
+
+
+async def test_of_two_who_claim_the_same_in_one_go_only_the_last_owns_it(store: Store) -> None:
+    await store.commit([birth()])
+
+    first, second = await store.claim([ONE, ONE])
+
+    assert first is not None
+    assert second is not None
+    assert (first.epoch, second.epoch) == (1, 2)
+    answers = await store.commit([more(ONE, 2, epoch=1), more(ONE, 2, epoch=2)])
+    assert isinstance(answers[0], Fenced)
+    assert answers[1] is None
+
+
+# Ends in one commit with something else --------------------------------------------------
+
+
+async def test_a_write_may_end_another_session_with_it(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO), more(TWO, 2, kept=receipt(TWO))])
+
+    write = attrs.evolve(more(ONE, 2, row=row(title="new")), removes=TWO)
+    assert await store.commit([write]) == [None]
+
+    assert [stored.row.id for stored in await rows_of(store)] == [ONE]
+    assert await store.records(TWO) == []
+    assert await store.kept(TWO, "key") is None
+    assert await numbers_of(store, ONE) == [1, 2]
+
+
+@with_every_fault
+async def test_a_refused_write_ends_nobody(store: Store, spoil: Spoil) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+    before = await everything(store)
+
+    (answer,) = await store.commit([attrs.evolve(spoil(GOOD), removes=TWO)])
+
+    assert answer is not None
+    assert await everything(store) == before
+
+
+async def test_what_is_written_after_its_end_in_the_same_commit_is_refused(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+
+    answers = await store.commit([attrs.evolve(more(ONE, 2), removes=TWO), more(TWO, 2)])
+
+    assert answers[0] is None
+    assert isinstance(answers[1], NotStorable)
+    assert await store.read(TWO) is None
+
+
+async def test_what_was_written_before_its_end_in_the_same_commit_ends_too(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+
+    late = attrs.evolve(more(ONE, 2), removes=TWO)
+    assert await store.commit([more(TWO, 2, kept=receipt(TWO)), late]) == [None, None]
+
+    assert await store.records(TWO) == []
+    assert await store.kept(TWO, "key") is None
+
+
+async def test_ending_nobody_with_a_write_is_fine(store: Store) -> None:
+    await store.commit([birth(ONE)])
+
+    assert await store.commit([attrs.evolve(more(ONE, 2), removes=NOBODY)]) == [None]
+    assert await numbers_of(store) == [1, 2]
+
+
+@pytest.mark.parametrize("scope", [ONE, f"{ONE}/spawn", f"{ONE}/"])
+async def test_what_others_kept_in_its_name_goes_with_it(store: Store, scope: str) -> None:
+    await store.commit([birth(ONE), attrs.evolve(birth(TWO), kept=receipt(scope))])
+
+    await store.delete(ONE)
+
+    assert await store.kept(scope, "key") is None
+
+
+@pytest.mark.parametrize("scope", [f"{ONE}x", f"x/{ONE}", "create", f"{ONE}%", f"{ONE}_", "s_on_"])
+async def test_what_others_kept_in_another_name_stays(store: Store, scope: str) -> None:
+    await store.commit([birth(ONE), attrs.evolve(birth(TWO), kept=receipt(scope))])
+
+    await store.delete(ONE)
+
+    assert await store.kept(scope, "key") == receipt(scope)
+
+
+# Turns, kinds and what lies there --------------------------------------------------------
+
+
+def in_turn(seq: int, turn: str | None, kind: Any = "plan", **body: Any) -> Record:  # noqa: ANN401
+    return Record(ONE, seq, 2.0, None if turn is None else TurnId(turn), kind, body)
+
+
+TURNS = (in_turn(2, "a"), in_turn(3, "b"), in_turn(4, None), in_turn(5, "a"), in_turn(6, "a"))
+
+
+@pytest.mark.parametrize(
+    ("turn", "after", "limit", "numbers"),
+    [
+        ("a", 0, None, [2, 5, 6]),
+        ("a", 2, None, [5, 6]),
+        ("a", 0, 2, [2, 5]),
+        ("a", 0, 0, []),
+        ("b", 0, 1, [3]),
+        ("b", 3, None, []),
+        ("c", 0, None, []),
+    ],
+)
+async def test_the_records_of_one_turn_are_read_alone(
+    store: Store, turn: str, after: int, limit: int | None, numbers: list[int]
+) -> None:
+    await store.commit([birth(), Write(ONE, 0, TURNS)])
+
+    found = await store.records(ONE, turn=TurnId(turn), after=after, limit=limit)
+
+    assert [record.seq for record in found] == numbers
+
+
+async def test_records_of_some_kinds_come_session_by_session(store: Store) -> None:
+    news = in_turn(2, None, "child_ended"), in_turn(3, None, "child_started")
+    other = attrs.evolve(news[0], session_id=TWO)
+    await store.commit([birth(TWO), birth(ONE), Write(TWO, 0, (other,)), Write(ONE, 0, news)])
+
+    found = await store.records_of(["child_started", "child_ended"])
+
+    assert [(one.session_id, one.seq) for one in found] == [(ONE, 2), (ONE, 3), (TWO, 2)]
+    assert found[:2] == list(news)
+
+
+@pytest.mark.parametrize("kinds", [[], ["nonsense"], ["plan'; DROP TABLE records; --"]], ids=str)
+async def test_of_kinds_that_nobody_wrote_there_are_none(store: Store, kinds: list[str]) -> None:
+    await store.commit([birth(), more(ONE, 2)])
+
+    assert await store.records_of(kinds) == []
+    assert await numbers_of(store) == [1, 2]
+
+
+async def test_raw_records_are_what_lies_there(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO), Write(ONE, 0, (in_turn(2, "t", text="é\0"),))])
+
+    raw = await store.raw_records(ONE)
+
+    assert [(one.position, one.seq) for one in raw] == [(1, 1), (3, 2)]
+    last = raw[1]
+    assert (last.session_id, last.at, last.turn_id, last.kind) == (ONE, 2.0, "t", "plan")
+    assert json.loads(last.body) == {"text": "é\0"}
+    assert await store.raw_records(NOBODY) == []
+
+
+# Snapshots -------------------------------------------------------------------------------
+
+
+async def test_a_row_is_kept_when_the_records_pass_a_multiple(store: Store) -> None:
+    await store.commit([birth(), more(ONE, *range(2, 200), row=row(title="before"))])
+    assert await store.snapshot(ONE, at=199) is None
+
+    await store.commit([more(ONE, *range(200, 206), row=row(title="there"))])
+    await store.commit([more(ONE, *range(206, 399), row=row(title="after"))])
+
+    assert await store.snapshot(ONE, at=204) is None
+    assert await store.snapshot(ONE, at=205) == (205, row(title="there"))
+    assert await store.snapshot(ONE, at=2**62) == (205, row(title="there"))
+
+
+async def test_a_snapshot_goes_with_its_session(store: Store) -> None:
+    await store.commit([birth(), more(ONE, *range(2, 201), row=row())])
+
+    await store.delete(ONE)
+    await store.commit([birth()])
+
+    assert await store.snapshot(ONE, at=1_000) is None
+
+
+async def test_records_without_a_row_make_no_snapshot(store: Store) -> None:
+    await store.commit([birth(), more(ONE, *range(2, 202))])
+
+    assert await store.snapshot(ONE, at=1_000) is None
+
+
+# Rows that fit ---------------------------------------------------------------------------
+
+
+async def test_only_rows_that_fit_are_given(store: Store) -> None:
+    names = [SessionId(f"s_{number:03}") for number in range(450)]
+    writes = [
+        Write(name, 0, (), row(name, archived=not place % 3)) for place, name in enumerate(names)
+    ]
+    await store.commit(writes)
+
+    wanted = Filter(archived=True)
+    found = [stored async for stored in store.rows(after=10, fitting=wanted)]
+
+    assert [stored.row.id for stored in found] == [
+        name for place, name in enumerate(names) if place >= 10 and not place % 3
+    ]
+
+
+# Words -----------------------------------------------------------------------------------
+
+
+def spoken(seq: int, text: str, session_id: SessionId = ONE) -> Record:
+    return Record(session_id, seq, 2.0, None, "user_text", {"text": text, "part": None})
+
+
+async def test_what_was_said_is_found_by_its_words_the_last_first(store: Store) -> None:
+    lines = (spoken(2, "red green"), spoken(3, "green blue"), spoken(4, "GREEN, red!"))
+    await store.commit([birth(), Write(ONE, 0, lines)])
+
+    found = await store.search("green Red")
+
+    assert [(hit.position, hit.seq, hit.kind) for hit in found] == [
+        (4, 4, "user_text"),
+        (2, 2, "user_text"),
+    ]
+    assert found[0].snippet == "[GREEN], [red]!"
+
+
+async def test_a_search_can_be_of_one_session_and_in_pages(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+    for seq in range(2, 6):
+        await store.commit([Write(ONE, 0, (spoken(seq, "here"),))])
+        await store.commit([Write(TWO, 0, (spoken(seq, "here", TWO),))])
+
+    first = await store.search("here", session_id=ONE, limit=3)
+    rest = await store.search("here", session_id=ONE, limit=3, before=first[-1].position)
+
+    assert [(hit.session_id, hit.seq) for hit in (*first, *rest)] == [
+        (ONE, 5),
+        (ONE, 4),
+        (ONE, 3),
+        (ONE, 2),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["thought", "tool_call", "input_accepted"])
+async def test_only_what_was_said_is_found(store: Store, kind: Any) -> None:  # noqa: ANN401
+    await store.commit([birth(), Write(ONE, 0, (in_turn(2, None, kind, text="here"),))])
+
+    assert await store.search("here") == []
+
+
+async def test_what_was_deleted_is_not_found(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit(
+        [Write(ONE, 0, (spoken(2, "here"),)), Write(TWO, 0, (spoken(2, "here", TWO),))]
+    )
+
+    await store.delete(ONE)
+
+    assert [hit.session_id for hit in await store.search("here")] == [TWO]
+
+
+async def test_what_was_refused_is_not_found(store: Store) -> None:
+    await store.commit([birth()])
+
+    await store.commit([Write(ONE, 0, (spoken(2, "here"), spoken(4, "here")))])
+
+    assert await store.search("here") == []
+
+
+# Sizes, copies, processes ----------------------------------------------------------------
+
+
+async def test_sizes_are_counted_in_bytes(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO), more(ONE, 2), more(TWO, 2)])
+    before = await store.sizes()
+
+    await store.commit([Write(ONE, 0, (said(ONE, 3, {"text": "漢" * 1_000}),))])
+
+    after = await store.sizes()
+    assert 3_000 <= after[ONE] - before[ONE] < 3_200
+    assert after[TWO] == before[TWO] > 0
+
+
+async def test_what_is_deleted_has_no_size(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+
+    await store.delete(ONE)
+
+    assert set(await store.sizes()) == {TWO}
+
+
+async def test_a_copy_is_made_or_refused_and_changes_nothing(store: Store, tmp_path: Path) -> None:
+    await store.commit([birth(), more(ONE, 2)])
+    before = await everything(store)
+
+    with contextlib.suppress(ConfigError):  # what is in memory cannot be copied
+        assert await store.backup(tmp_path / "copy.db") > 0
+    with pytest.raises(ConfigError):
+        await store.backup(tmp_path)
+
+    assert await everything(store) == before
+
+
+BASH = Process(ONE, 17, 5_000, "boot-1")
+
+
+async def test_a_process_is_known_from_its_note_until_it_is_forgotten(store: Store) -> None:
+    other = attrs.evolve(BASH, start_time=6_000, session_id=TWO)
+    await store.note_process(BASH)
+    await store.note_process(other)
+
+    assert sorted(await store.processes(), key=lambda one: one.start_time) == [BASH, other]
+    await store.forget_process(BASH)
+
+    assert await store.processes() == [other]
+
+
+async def test_a_note_twice_is_one_and_forgetting_what_nobody_noted_is_fine(store: Store) -> None:
+    await store.forget_process(BASH)
+    await store.note_process(BASH)
+    await store.note_process(BASH)
+
+    assert await store.processes() == [BASH]
+
+
+async def test_the_same_process_noted_for_another_session_is_that_ones(store: Store) -> None:
+    await store.note_process(BASH)
+
+    await store.note_process(attrs.evolve(BASH, session_id=TWO))
+
+    assert await store.processes() == [attrs.evolve(BASH, session_id=TWO)]
+
+
+async def test_a_probe_changes_nothing(store: Store) -> None:
+    await store.commit([birth(), more(ONE, 2)])
+    before = await everything(store)
+
+    await store.probe()
+
+    assert await everything(store) == before
+
+
+# What spoils nobody else's write ---------------------------------------------------------
+
+
+def odd(**changes: Any) -> Write:  # noqa: ANN401 - the fields of a record
+    return Write(ONE, 0, (attrs.evolve(said(ONE, 2), **changes),))
+
+
+POISON = {
+    "half a character in the turn": odd(turn_id="\ud800"),
+    "half a character in the kind": odd(kind="\ud800"),
+    "half a character in the text": odd(kind="user_text", body={"text": "\ud800"}),
+    "a time that is none": odd(at=math.nan),
+    "a time without end": odd(at=math.inf),
+    "a time beyond all": odd(at=10**30),
+    "a time that is a text": odd(at="x"),
+    "a record of somebody else": odd(session_id=TWO),
+    "half a character in a key": more(ONE, 2, kept=receipt(ONE, "\ud800")),
+    "a row's time beyond all": more(ONE, 2, row=row(updated_at=10**400)),
+}
+
+
+@pytest.mark.parametrize("poison", POISON.values(), ids=POISON.keys())
+async def test_poison_is_refused_and_harms_nobody_else(store: Store, poison: Write) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+    before = await store.read(ONE)
+
+    answers = await store.commit([birth(THREE), poison, more(TWO, 2)])
+
+    assert answers[0] is answers[2] is None
+    assert isinstance(answers[1], NotStorable)
+    assert await store.read(ONE) == before
+    assert [len(await store.records(one)) for one in (ONE, TWO, THREE)] == [1, 2, 1]
+
+
+HARMLESS = {
+    "a long text": "x" * 10_000_000 + " y",
+    "nothing": "\0",
+    "the largest": 2**63 - 1,
+    "no letters": "😀\u202e\u200d\ufeff\ufffe",
+    "quotes": "'; DROP TABLE records; --\" \\",
+}
+
+
+@pytest.mark.parametrize("value", HARMLESS.values(), ids=HARMLESS.keys())
+async def test_what_is_odd_but_whole_is_kept_as_it_is(store: Store, value: Any) -> None:  # noqa: ANN401
+    text = value if isinstance(value, str) else str(value)
+    record = attrs.evolve(spoken(2, text), body={"text": text, "part": None, "value": value})
+
+    assert await store.commit([birth(), Write(ONE, 0, (record,)), birth(TWO)]) == [None] * 3
+    assert await store.records(ONE, after=1) == [record]

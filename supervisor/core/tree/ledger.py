@@ -8,6 +8,8 @@ Rule 3: `now` is a clock for durations, `at` the time that people read; both com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.session import Lifetime, Phase, Session, Spending, Usage
 
@@ -35,8 +37,7 @@ class Ledger:
     def enter(self, session: Session) -> Member:
         """The session's page, made from its row if there is none; its parent's is there before.
 
-        A parent that was deleted is missing; then the session is counted by its root, if there is
-        one left.
+        So are the pages of those above it that were deleted; see `remember`.
         """
         member = self._members.get(session.id)
         if member is None:
@@ -65,24 +66,23 @@ class Ledger:
         return member
 
     def _page_above(self, session: Session) -> Member | None:
-        """Its parent's page; if that one was deleted, its root's, where it is still counted."""
+        """Its parent's page, which is there also if that one was deleted; see `remember`."""
         lineage = session.lineage
         if lineage.parent is None:
             return None
-        parent = self._members.get(lineage.parent) or self._gone.get(lineage.parent)
-        if parent is None and lineage.root is not None:
-            parent = self._members.get(lineage.root)
-        return parent
+        return self._members.get(lineage.parent) or self._gone.get(lineage.parent)
 
-    def remember(self, session_id: SessionId, above: SessionId | None, depth: int) -> None:
-        """One that was deleted, and whoever has paid for it: who is below it is counted by those.
+    def remember(self, above: Sequence[SessionId]) -> None:
+        """A page for each of these that was deleted, the root first: who is left still counts.
 
-        Nobody finds its page, and it is over; so nothing comes back below it.
+        Nobody finds such a page, and it is over; so nothing comes back below it.
         """
-        parent = None
-        if above is not None:
-            parent = self._members.get(above) or self._gone.get(above)
-        self._gone[session_id] = Member(session_id, parent, depth, "with_parent")
+        parent: Member | None = None
+        for depth, session_id in enumerate(above):
+            page = self._members.get(session_id) or self._gone.get(session_id)
+            if page is None:
+                page = self._gone[session_id] = Member(session_id, parent, depth, "with_parent")
+            parent = page
 
     def _add(
         self, session_id: SessionId, parent: Member | None, depth: int, lifetime: Lifetime

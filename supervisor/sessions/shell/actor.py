@@ -9,6 +9,7 @@ Rule 3: if it is not known whether a commit happened, this incarnation ends, and
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn, TypeAlias, assert_never
 
 import attrs
@@ -35,7 +36,7 @@ from .liveness import notice, seconds_until_next_look
 from .log import Log
 from .office import Reported
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
-from .reports import NotWritten
+from .reports import CaughtUp, NotWritten
 from .ringing import meaning_of
 from .seat import Seat
 from .staff import Staff
@@ -166,6 +167,9 @@ class SessionActor(Actor):
             await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
         elif type(message) is ev.SilenceNoticed:
             await self._hear_silence()
+        elif type(message) is CaughtUp:
+            if message.by is self and self._ahead is not None:
+                self._ahead.release(message.waits)
         elif type(message) is NotWritten:
             if message.by is self:
                 self._give_up(message.error)
@@ -265,11 +269,12 @@ class SessionActor(Actor):
             ev.TurnEnded(turn=turn, outcome="interrupted", stop_reason="cancelled", **stamp)
         )
 
-    def _written_at_last(self, last: int, refusal: SupervisorError | None) -> None:
+    def _written_at_last(
+        self, last: int, refusal: SupervisorError | None, waits: Sequence[do.Effect]
+    ) -> None:
         if refusal is None:
             self.log.committed(last)
-            if not self._is_ahead:
-                self._tell_urgently(REST)
+            self._tell_urgently(CaughtUp(self, waits))
         elif not self._house.tree.is_leaving:
             self._tell_urgently(NotWritten(self, refusal))
 

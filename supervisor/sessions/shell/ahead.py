@@ -7,7 +7,7 @@ Rule 2: what waits and is taken back meanwhile is never done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import attrs
@@ -32,8 +32,9 @@ class Doing:
     perform: Callable[[Effect], None]
     # The turn was cancelled before its agent got it.
     end_turn: Callable[[TurnId], None]
-    # A step is written: its last number, or why it never will be.
-    written: Callable[[int, SupervisorError | None], None]
+    # A step is written: its last number, or why it never will be; and what waited for that, which
+    # is to be given to `release` by the session itself: whoever writes has others to look after.
+    written: Callable[[int, SupervisorError | None, Sequence[Effect]], None]
 
 
 class Ahead:
@@ -95,12 +96,13 @@ class Ahead:
         if self.is_over:
             return
         self.steps -= 1
-        self._do.written(last, refusal)
+        self._do.written(last, refusal, waits)
+
+    def release(self, waits: Sequence[Effect]) -> None:
+        """Do what waited, if it was not taken back."""
         for effect in waits:
-            wanted = self._waiting.get(name_of(effect)) is effect
-            if wanted:
+            if self._waiting.get(name_of(effect)) is effect:
                 del self._waiting[name_of(effect)]
-            if wanted and refusal is None:
                 self._do.perform(effect)
 
 

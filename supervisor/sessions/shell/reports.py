@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
+from supervisor.core.effects import Effect
+
 if TYPE_CHECKING:
     from .actor import SessionActor
+
+
+@attrs.frozen(eq=False)
+class CaughtUp:
+    """The store has written what an incarnation had decided: what waited for that may be done."""
+
+    by: SessionActor
+    waits: Sequence[Effect]
 
 
 @attrs.frozen(eq=False)

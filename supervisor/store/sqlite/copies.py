@@ -87,7 +87,7 @@ def restore(backup_path: Path, path: Path) -> Path | None:
     """
     if not backup_path.is_file():
         raise ConfigError(f"there is no backup {backup_path.name}", hint="name a backup's file")
-    schema.refuse_unless_ours(backup_path)
+    schema.refuse_unless_ours(backup_path, may_be_new=False)
     with _unfinished(path) as incoming:
         source = open_reader(backup_path)
         try:

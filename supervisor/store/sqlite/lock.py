@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from supervisor.core.errors import ConfigError, StoreLocked
 
@@ -40,11 +41,30 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _taken(path, descriptor) from None
-        _sign(descriptor)
+        with contextlib.suppress(OSError):  # a full disk: it is a lock all the same
+            _sign(descriptor)
+        _held.add(descriptor)
         yield
-        os.ftruncate(descriptor, 0)
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
     finally:
+        _held.discard(descriptor)
         os.close(descriptor)
+
+
+# Locks of this process. A child that is forked without another program in it has them too, and
+# would keep them when we are gone.
+_held: Final[set[int]] = set()
+
+
+def _let_go_in_child() -> None:
+    for descriptor in _held:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 def lock_path(path: Path) -> Path:

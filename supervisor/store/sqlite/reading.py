@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeAlias
 
+from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -15,6 +17,7 @@ from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored
 from supervisor.store.words import snippet, words_of, words_of_text
 
 Values: TypeAlias = list[Any]
+logger = logging.getLogger("supervisor")
 
 _STORED: Final = """
     SELECT row, epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id), number
@@ -34,7 +37,13 @@ def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | 
 
 def _stored(found: Sequence[Any]) -> Stored:
     row, epoch, last, number = found
-    return Stored(decode(row, Session), epoch, last or 0, number)
+    try:
+        return Stored(decode(row, Session), epoch, last or 0, number)
+    except ValueError as error:
+        raise NotStorable(
+            f"session number {number} is stored in a way that cannot be read: {error}",
+            hint="restore a backup, or look at it with sqlite3",
+        ) from error
 
 
 def records(
@@ -126,9 +135,16 @@ def page_of_rows(
         f"{_STORED} WHERE number > ? {conditions} ORDER BY number LIMIT ?",
         (after, *values, PAGE_ROWS),
     ).fetchall()
-    stored = [_stored(one) for one in found]
-    last = stored[-1].number if len(stored) == PAGE_ROWS else None
-    return [one for one in stored if fits(one.row, wanted)], last
+    last: int | None = found[-1][3] if len(found) == PAGE_ROWS else None
+    page: list[Stored] = []
+    for one in found:
+        try:
+            stored = _stored(one)
+        except NotStorable as error:  # one that is damaged keeps nobody from the others
+            logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
+        else:
+            page.append(stored)
+    return [one for one in page if fits(one.row, wanted)], last
 
 
 def _conditions(wanted: Filter) -> tuple[str, Values]:
@@ -157,11 +173,11 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
         conditions.append(f"phase IN ({', '.join('?' * len(phases))})")
         values += phases
     text = wanted.text
-    # A key is stored in its parts, and letters beyond ASCII have cases of their own: what could
-    # mean one of those is left to `fits`.
-    if text is not None and text.isascii() and ":" not in text and "%" not in text:
-        beyond_ascii = "length(row) <> length(CAST(row AS BLOB))"
-        conditions.append(f"({beyond_ascii} OR instr(lower(row), ?) > 0)")
+    # A key is stored in its parts, and letters beyond ASCII have cases of their own: sessions that
+    # have one of those are left to `fits`.
+    if text is not None and text.isascii():
+        special = "channel IS NOT NULL OR length(row) <> length(CAST(row AS BLOB))"
+        conditions.append(f"({special} OR instr(lower(row), ?) > 0)")
         values.append(encode_text(text)[1:-1].lower())
     return "".join(f" AND {condition}" for condition in conditions), values
 

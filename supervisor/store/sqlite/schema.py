@@ -14,10 +14,9 @@ from typing import Final
 
 from supervisor.core.errors import ConfigError, StoreTooNew
 
-from .files import open_reader, trouble_of
-
 # "undr": by this a file knows that it is ours.
 APPLICATION_ID: Final = 0x756E6472
+_HEADER_BYTES: Final = 100
 
 
 def _first(connection: sqlite3.Connection) -> None:
@@ -113,24 +112,47 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def refuse_unless_ours(path: Path) -> None:
-    """Raise if the file is no store of ours, or one of a later version; it is only looked at."""
-    try:
-        connection = open_reader(path)
-        try:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            version = version_of(connection)
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
-            raise trouble_of(error, path) or error from error
-        application = version = 0
-    if application != APPLICATION_ID or version < 1:
-        raise ConfigError(
-            f"{path.name} is no store of ours",
-            hint="name another file, or one that does not exist yet",
-        )
+def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
+    """Raise if the file is no store of ours, or one of a later version.
+
+    Only its first bytes are read: not even a reading SQLite leaves somebody else's file alone.
+    """
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    wal = path.with_name(f"{path.name}-wal")
+    is_unfinished = wal.exists() and wal.stat().st_size > 0  # then the WAL knows better
+    if may_be_new and (is_unfinished or not header):
+        return
+    if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+        raise _not_ours(path)
+    changes, version, application = (
+        int.from_bytes(header[place : place + 4], "big") for place in (40, 60, 68)
+    )
+    if application == APPLICATION_ID:
+        _refuse_if_newer(version, path)
+        return
+    is_new = application == version == changes == 0
+    if not may_be_new or not is_new:
+        raise _not_ours(path)
+
+
+def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    """The same once more, when it is open and its WAL was looked at."""
+    version = version_of(connection)
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (tables or version):
+        raise _not_ours(path)
+    _refuse_if_newer(version, path)
+
+
+def _not_ours(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path.name} is no store of ours", hint="name another file, or one that does not exist yet"
+    )
+
+
+def _refuse_if_newer(version: int, path: Path) -> None:
     if version > VERSION:
         raise StoreTooNew(
             f"{path.name} has version {version}, this program knows {VERSION}",

@@ -7,6 +7,7 @@ Rule 2: readers are apart: they have connections and threads of their own, and e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -77,6 +78,8 @@ class SqliteStore:
         # One connection in one thread at a time; threads of our own, for trio's others are shared.
         self._pen = trio.CapacityLimiter(1)
         self._eyes = trio.CapacityLimiter(READERS)
+        # Whether something was deleted since it was last tidied.
+        self._is_untidy = False
         # Whether it waits a while for somebody else's lock.
         self._is_patient = True
         # Readers that nobody uses just now.
@@ -87,10 +90,11 @@ class SqliteStore:
         await self._in_thread(self._pen, self._open)
 
     def _open(self) -> None:
-        if self.path.exists() and self.path.stat().st_size:
-            schema.refuse_unless_ours(self.path)  # before anything in it is touched
+        if self.path.exists():
+            schema.refuse_unless_ours(self.path, may_be_new=True)
         self._writer = open_writer(self.path)
         try:
+            schema.refuse_foreign(self._writer, self.path)
             if 0 < schema.version_of(self._writer) < schema.VERSION:
                 copies.copy_before_migration(self._writer, self.path)
             schema.migrate(self._writer)
@@ -103,6 +107,9 @@ class SqliteStore:
         await self._in_thread(self._pen, self._close)
 
     def _close(self) -> None:
+        if self._is_untidy and self._writer is not None:
+            with contextlib.suppress(sqlite3.Error):
+                writing.tidy(self._writer)
         for connection in (*self._free, *([self._writer] if self._writer is not None else [])):
             connection.close()
         self._free, self._writer = [], None
@@ -163,13 +170,19 @@ class SqliteStore:
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         every = self._snapshot_every
+        self._is_untidy = self._is_untidy or any(write.removes for write in writes)
         return await self._write(writing.commit, writes, snapshot_every=every)
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         return await self._write(writing.claim, session_ids)
 
     async def delete(self, session_id: SessionId) -> None:
+        self._is_untidy = True
         await self._write(writing.delete, session_id)
+
+    async def tidy(self) -> None:
+        self._is_untidy = False
+        await self._write(writing.tidy)
 
     async def probe(self) -> None:
         await self._write(writing.probe)

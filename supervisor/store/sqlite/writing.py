@@ -230,14 +230,16 @@ class _Batch:
                 f"something before this of session {one.write.session_id} was refused",
                 hint="look the session up again",
             )
-        if one.problem is not None:
-            return one.problem
-        for part in one.parts:
-            refusal = self._refusal(part.write)
+        part: Write | None = one.write
+        while part is not None:
+            refusal = self._refusal(part)
             if refusal is not None:
                 return refusal
-        for part in one.parts:
-            self._collect(part)
+            part = part.also
+        if one.problem is not None:
+            return one.problem
+        for encoded in one.parts:
+            self._collect(encoded)
         return None
 
     def _state(self, session_id: SessionId) -> tuple[int, int] | None:
@@ -375,6 +377,13 @@ def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
         (session_id,),
     )
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def tidy(connection: sqlite3.Connection) -> None:
+    """See `port.Store.tidy`: the index has the words of what was deleted until it is made anew."""
+    with transaction(connection):
+        connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def probe(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,42 @@
+"""What the tests of a degraded store share: one that falls ill, in virtual time, and no crash."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import supervisor.runtime
+from tests.sessions.cast import Player
+from tests.sessions.degraded.frail import FrailStore
+from tests.virtual_time import use_virtual_time
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    use_virtual_time(items, Path(__file__).parent)
+
+
+@pytest.fixture(autouse=True)
+def store(monkeypatch: pytest.MonkeyPatch) -> FrailStore:
+    """The store of every supervisor that is opened in the test."""
+    frail = FrailStore()
+    monkeypatch.setattr(supervisor.runtime, "MemoryStore", lambda: frail)
+    return frail
+
+
+@pytest.fixture(autouse=True)
+def _nobody_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A degraded store is never an actor's crash: none restarts, and none is given up."""
+    caplog.set_level(logging.WARNING)
+    yield
+    said = [one.getMessage() for one in caplog.records if one.name == "actors"]
+    assert said == []
+    assert not [one for one in caplog.records if "given up" in one.getMessage()]
+
+
+@pytest.fixture
+def kid() -> Player:
+    """What children are, so that their turns are not mixed up with those of `player`."""
+    return Player("kid")

@@ -1,0 +1,300 @@
+"""A real file that cannot be written: by another program's lock, and by a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, TypeAlias
+
+import pytest
+import trio
+
+import supervisor
+from supervisor import Session, StoreDegraded, Supervisor
+from supervisor.core.records import replay
+from supervisor.store.sqlite import files
+from tests.sessions.cast import Player, records
+from tests.store.cast import differences
+from tests.store.disk.faults import Deed, FailingDisk, Failure, failing_disk
+
+ROOT = Path(__file__).parents[3]
+Fault: TypeAlias = tuple[Deed, Failure, str]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite itself waits for a lock, and that in real time."""
+    monkeypatch.setattr(files, "_BUSY_MS", 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture(autouse=True)
+def disk() -> Iterator[FailingDisk]:
+    """Well until the test says otherwise."""
+    with failing_disk() as failing:
+        yield failing
+
+
+@pytest.fixture
+async def sup(path: Path, player: Player) -> AsyncIterator[Supervisor]:
+    async with supervisor.open(path, agents=[player.agent]) as opened:
+        try:
+            yield opened
+        finally:
+            player.dismiss()
+
+
+@contextmanager
+def locked(path: Path, how: str = "IMMEDIATE") -> Iterator[None]:
+    """As another program that has begun to write, and does not end."""
+    other = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+    other.execute(f"BEGIN {how}")
+    try:
+        yield
+    finally:
+        other.rollback()
+        other.close()
+
+
+async def check_kept(sup: Supervisor, session: Session) -> None:
+    stored = await sup._house.store.read(session.id)
+    kept = await sup._house.store.records(session.id)
+    assert stored is not None
+    assert [record.seq for record in kept] == list(range(1, stored.last_seq + 1))
+    assert differences(replay(kept), stored.row) == []
+
+
+# A foreign lock -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["IMMEDIATE", "EXCLUSIVE"])
+async def test_a_foreign_lock_is_said_in_words(
+    path: Path, sup: Supervisor, session: Session, nursery: trio.Nursery, how: str
+) -> None:
+    with locked(path, how):
+        nursery.start_soon(session.send, "hello")
+        await trio.sleep(5)
+        with pytest.raises(StoreDegraded) as refusal:
+            await session.send("more")
+        assert "state.db" in str(refusal.value)
+        assert "locked" in str(refusal.value)
+        assert refusal.value.hint == "close that program's transaction"
+    await trio.sleep(2.1)
+
+
+async def test_reads_go_on_under_a_foreign_lock(
+    path: Path, sup: Supervisor, session: Session, nursery: trio.Nursery
+) -> None:
+    with locked(path):
+        nursery.start_soon(session.send, "hello")
+        await trio.sleep(5)
+
+        assert (await sup.list()).items[0].id == session.id
+        assert (await sup.stats()).sessions == 1
+        assert await session.history()
+        assert await sup.exists(session.id)
+    await trio.sleep(2.1)
+
+
+async def test_it_is_well_again_by_itself_and_what_was_in_flight_is_acknowledged_once(
+    path: Path, sup: Supervisor, session: Session, player: Player, nursery: trio.Nursery
+) -> None:
+    with locked(path):
+        nursery.start_soon(session.send, "hello")
+        await trio.sleep(60)
+        assert player.scenes == []
+
+    scene = await player.next_scene()
+
+    assert scene.turn.text == "hello"
+    assert len(await records(session, "input_accepted")) == 1
+    await check_kept(sup, session)
+
+
+async def test_brakes_work_under_a_foreign_lock(
+    path: Path, sup: Supervisor, session: Session, player: Player
+) -> None:
+    await session.send("first")
+    scene = await player.next_scene()
+    await session.send("second")
+    with locked(path):
+        with trio.fail_after(5):
+            await session.stop()
+        assert scene.over.is_set()
+        assert (await session.info()).phase == "stopped"
+    await trio.sleep(2.1)
+
+    stored = await sup._house.store.read(session.id)
+    assert stored is not None
+    assert stored.row.phase == "stopped"
+    await check_kept(sup, session)
+
+
+async def test_a_session_is_not_deleted_under_a_foreign_lock_and_is_afterwards(
+    path: Path, sup: Supervisor, session: Session
+) -> None:
+    await session.stop()
+    with locked(path), pytest.raises(StoreDegraded):
+        await sup.delete(session.id)
+    await trio.sleep(2.1)
+    assert await sup.exists(session.id)
+
+    await sup.delete(session.id)
+
+    assert not await sup.exists(session.id)
+
+
+async def test_a_file_that_is_locked_when_it_is_opened_can_be_read(
+    path: Path, player: Player
+) -> None:
+    async with supervisor.open(path, agents=[player.agent]) as sup:
+        session = await sup.create("player")
+        await session.send("first")
+        (await player.next_scene()).finish("done")
+        await trio.sleep(1)
+    with locked(path):
+        async with supervisor.open(path, agents=[player.agent]) as sup:
+            assert [info.id for info in (await sup.list()).items] == [session.id]
+            with pytest.raises(StoreDegraded):
+                await sup.session(session.id).send("more")
+
+
+# A disk that fails ---------------------------------------------------------------------------
+
+FAULTS: dict[str, Fault] = {
+    "full": ("write", "full", "the disk is full"),
+    "read-only": ("write", "read_only", "the file is read-only"),
+    "broken": ("write", "write_error", "the disk fails"),
+    "not kept": ("sync", "sync_error", "the disk fails"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_disk_that_fails_is_said_in_words_and_it_goes_on_when_that_is_over(
+    disk: FailingDisk, sup: Supervisor, session: Session, player: Player, fault: Fault
+) -> None:
+    deed, failure, words = fault
+    disk.fail(deed, with_=failure, on="wal")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.send, "hello")
+        await trio.sleep(5)
+        with pytest.raises(StoreDegraded, match=words) as refusal:
+            await session.send("more")
+        assert refusal.value.hint
+        assert await session.history()
+        disk.heal()
+
+    assert (await player.next_scene()).turn.text == "hello"
+    await check_kept(sup, session)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_brakes_work_on_a_disk_that_fails(
+    disk: FailingDisk, sup: Supervisor, session: Session, player: Player, fault: Fault
+) -> None:
+    await session.send("first")
+    scene = await player.next_scene()
+    disk.fail(fault[0], with_=fault[1], on="wal")
+
+    with trio.fail_after(5):
+        assert (await session.interrupt()).stopped == 1
+        await session.stop()
+
+    assert scene.over.is_set()
+    disk.heal()
+    await trio.sleep(2.1)
+    stored = await sup._house.store.read(session.id)
+    assert stored is not None
+    assert stored.row.phase == "stopped"
+    await check_kept(sup, session)
+
+
+# A disk that is full --------------------------------------------------------------------------
+
+FULL = """
+    import json, resource, sys
+    from pathlib import Path
+
+    import trio
+
+    import supervisor
+    from actors.testing import VirtualClock
+    from supervisor.store.sqlite import files
+
+    said = {{}}
+
+
+    async def main():
+        path = Path(sys.argv[1])
+        async with supervisor.open(path) as sup:
+            session = await sup.create("echo")
+            await session.prompt("before")
+            wal = path.with_name(path.name + "-wal").stat().st_size
+            _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (wal + 1, hard))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(session.send, "in flight")
+                await trio.sleep(5)
+                try:
+                    await session.send("refused")
+                except supervisor.StoreDegraded as error:
+                    said.update(problem=error.args[0], hint=error.hint, code=error.code)
+                said["read"] = len(await session.history()) > 0
+                {brake}
+                resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+                await trio.sleep(5)
+            said["texts"] = [one.text for one in await session.transcript() if one.role == "user"]
+            said["phase"] = str((await session.info()).phase.value)
+            kept = [record.seq for group in await session.history() for record in group.records]
+            said["whole"] = kept == list(range(1, len(kept) + 1))
+        print(json.dumps(said))
+
+
+    trio.run(main, clock=VirtualClock())
+"""
+
+
+def run_on_a_full_disk(path: Path, brake: str = "pass") -> dict[str, Any]:
+    """What a program says that runs while no file of its may grow any further."""
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(FULL).format(brake=brake), str(path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "crashed" not in done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_a_full_disk_is_said_in_words_and_it_goes_on_when_there_is_room(path: Path) -> None:
+    said = run_on_a_full_disk(path)
+
+    assert said["code"] == "store_degraded"
+    assert "state.db cannot be used" in said["problem"]
+    assert said["hint"]
+    assert said["read"]
+    assert said["texts"] == ["before", "in flight"]
+    assert (said["phase"], said["whole"]) == ("idle", True)
+
+
+def test_a_session_stops_on_a_full_disk(path: Path) -> None:
+    said = run_on_a_full_disk(path, brake="await session.stop()")
+
+    assert said["phase"] == "stopped"
+    assert said["whole"]

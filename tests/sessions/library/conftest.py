@@ -1,0 +1,64 @@
+"""What the tests of the library share: a supervisor over each kind of store, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import supervisor
+from supervisor import Settings, Supervisor
+from tests.sessions.cast import Player
+from tests.virtual_time import use_virtual_time
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    use_virtual_time(items, Path(__file__).parent)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the store is, if it is a file."""
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def kid() -> Player:
+    """What children are, so that their turns are not mixed up with those of `player`."""
+    return Player("kid")
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """A row is kept every few records, so that replaying begins anywhere."""
+    return Settings(snapshot_every=3)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def sup(
+    request: pytest.FixtureRequest, path: Path, player: Player, kid: Player, settings: Settings
+) -> AsyncIterator[Supervisor]:
+    """Has the agents `player` and `kid`, besides `echo` and `scripted`; once on each store."""
+    where = path if request.param == "sqlite" else ":memory:"
+    agents = [player.agent, kid.agent]
+    async with supervisor.open(where, agents=agents, settings=settings) as opened:
+        try:
+            yield opened
+        finally:
+            player.dismiss()
+            kid.dismiss()
+
+
+@pytest.fixture
+async def on_file(
+    path: Path, player: Player, kid: Player, settings: Settings
+) -> AsyncIterator[Supervisor]:
+    """The same over a file only."""
+    agents = [player.agent, kid.agent]
+    async with supervisor.open(path, agents=agents, settings=settings) as opened:
+        try:
+            yield opened
+        finally:
+            player.dismiss()
+            kid.dismiss()

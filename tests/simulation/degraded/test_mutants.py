@@ -1,0 +1,23 @@
+"""Every fault planted into the degraded mode is found, or the attacks would prove nothing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.finding import Mutant, first_seed_that_shows
+
+from .mutants import MUTANTS
+
+SCHEDULES = 400
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_planted_fault_is_found(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    mutant.plant(monkeypatch)
+
+    seed = first_seed_that_shows(mutant, schedules=SCHEDULES)
+
+    assert seed is not None, f"{mutant.name} ({mutant.breaks}): missed {SCHEDULES} times"
+    record_property("seed", seed)

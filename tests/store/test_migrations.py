@@ -1,0 +1,254 @@
+"""Older files become newer ones: a copy first, each step wholly or not at all, and never back."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+import supervisor
+from supervisor import StoreTooNew
+from supervisor.core.records import replay
+from supervisor.store.sqlite import schema
+from supervisor.store.sqlite.store import open_sqlite
+from tests.store.cast import differences
+from tests.store.fixtures.make import SESSIONS, dump, fill, fixture_of, load
+
+Step: TypeAlias = Callable[[sqlite3.Connection], None]
+LIVED, ASKED, GONE = SESSIONS
+RELEASED = range(1, schema.VERSION + 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that a program of the first version has left."""
+    path = tmp_path / "state.db"
+    load(1, path)
+    return path
+
+
+def version(path: Path) -> int:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return schema.version_of(connection)
+
+
+def columns(path: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return [row[1] for row in connection.execute("PRAGMA table_info(sessions)")]
+
+
+def add_colour(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
+
+
+def add_shape(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE sessions ADD COLUMN shape TEXT")
+
+
+def break_down(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM sessions")
+    connection.execute("ALTER TABLE sessions ADD COLUMN half TEXT")
+    raise RuntimeError("the step is wrong")
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make this the program of a later version, with these steps after the first."""
+
+    def become(*steps: Step) -> None:
+        monkeypatch.setattr(schema, "STEPS", (schema.STEPS[0], *steps))
+        monkeypatch.setattr(schema, "VERSION", 1 + len(steps))
+
+    return become
+
+
+# What was released -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", RELEASED)
+async def test_a_file_of_every_version_is_read(tmp_path: Path, number: int) -> None:
+    load(number, tmp_path / "old.db")
+
+    async with open_sqlite(tmp_path / "old.db") as store:
+        stored = [one async for one in store.rows()]
+        assert [one.row.id for one in stored] == [LIVED, ASKED]
+        assert [one.epoch for one in stored] == [0, 1]
+        records = await store.records(LIVED)
+        assert differences(replay(records), stored[0].row) == []
+        assert [one.seq for one in records] == list(range(1, stored[0].last_seq + 1))
+        assert await store.kept(ASKED, "key") is not None
+        assert await store.kept(GONE, "key") is None
+        assert await store.snapshot(LIVED, at=len(records)) is not None
+        assert [hit.session_id for hit in await store.search("grusse москва")] == [ASKED]
+        assert [one.pid for one in await store.processes()] == [17]
+
+
+@pytest.mark.parametrize("number", RELEASED)
+async def test_a_supervisor_goes_on_with_a_file_of_every_version(
+    tmp_path: Path, number: int
+) -> None:
+    load(number, tmp_path / "old.db")
+
+    async with supervisor.open(tmp_path / "old.db") as sup:
+        assert {info.id for info in (await sup.list()).items} >= {LIVED, ASKED}
+        session = await sup.create("echo")
+        await session.prompt("hello")
+        await sup.delete(ASKED)
+        assert (await sup.search("Москва")).items == ()
+
+
+async def test_the_steps_make_today_what_they_made_when_they_were_released(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "new.db"):
+        pass
+    load(schema.VERSION, tmp_path / "old.db")
+
+    assert shape(tmp_path / "new.db") == shape(tmp_path / "old.db")
+
+
+def shape(path: Path) -> list[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        return sorted((name, " ".join(sql.split())) for name, sql in found)
+
+
+async def test_the_fixture_of_this_version_can_be_made_again(tmp_path: Path) -> None:
+    await fill(tmp_path / "one.db")
+    await fill(tmp_path / "two.db")
+
+    assert dump(tmp_path / "one.db") == dump(tmp_path / "two.db")
+    assert all(fixture_of(number).exists() for number in RELEASED)
+
+
+# A later step ----------------------------------------------------------------------------
+
+
+async def test_a_later_program_takes_a_copy_and_then_its_steps(
+    path: Path, later: Callable[..., None]
+) -> None:
+    later(add_colour, add_shape)
+
+    async with open_sqlite(path) as store:
+        assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
+
+    assert version(path) == 3
+    assert columns(path)[-2:] == ["colour", "shape"]
+    copy = path.with_name("state.db.v1")
+    assert version(copy) == 1
+    assert "colour" not in columns(copy)
+    assert copy.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_copy_is_a_store_of_the_earlier_program(
+    path: Path, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context():
+        later(add_colour)
+        async with open_sqlite(path):
+            pass
+    monkeypatch.undo()
+
+    async with open_sqlite(path.with_name("state.db.v1")) as store:
+        assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
+
+
+async def test_a_new_file_needs_no_copy(tmp_path: Path, later: Callable[..., None]) -> None:
+    later(add_colour)
+
+    async with open_sqlite(tmp_path / "new.db"):
+        pass
+
+    assert version(tmp_path / "new.db") == 2
+    assert {one.name for one in tmp_path.iterdir()} == {"new.db", "new.db.lock"}  # noqa: ASYNC240
+
+
+async def test_a_file_that_is_new_enough_is_not_copied(path: Path) -> None:
+    async with open_sqlite(path):
+        pass
+
+    assert not path.with_name("state.db.v1").exists()
+
+
+async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(
+    path: Path, later: Callable[..., None]
+) -> None:
+    later(break_down)
+
+    with pytest.raises(RuntimeError, match="the step is wrong"):
+        async with open_sqlite(path):
+            pass
+
+    assert version(path) == 1
+    assert "half" not in columns(path)
+    assert version(path.with_name("state.db.v1")) == 1
+
+
+async def test_what_failed_half_way_can_be_done_again(
+    path: Path, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later(add_colour, break_down)
+    with pytest.raises(RuntimeError):
+        async with open_sqlite(path):
+            pass
+    assert version(path) == 2
+
+    monkeypatch.undo()
+    monkeypatch.setattr(schema, "STEPS", (schema.STEPS[0], add_colour, add_shape))
+    monkeypatch.setattr(schema, "VERSION", 3)
+    async with open_sqlite(path) as store:
+        assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
+
+    assert columns(path)[-2:] == ["colour", "shape"]
+    assert version(path.with_name("state.db.v1")) == 1
+
+
+async def test_a_copy_that_is_there_is_not_overwritten(
+    path: Path, later: Callable[..., None]
+) -> None:
+    copy = path.with_name("state.db.v1")
+    copy.write_text("precious")
+    later(add_colour)
+
+    async with open_sqlite(path):
+        pass
+
+    assert copy.read_text() == "precious"
+
+
+async def test_without_a_copy_no_step_is_taken(
+    path: Path, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    later(add_colour)
+    monkeypatch.setattr("supervisor.store.sqlite.copies.copy", fail)
+
+    with pytest.raises((OSError, supervisor.SupervisorError)):
+        async with open_sqlite(path):
+            pass
+
+    assert version(path) == 1
+
+
+# Never back ------------------------------------------------------------------------------
+
+
+async def test_an_earlier_program_refuses_what_a_later_one_wrote(
+    path: Path, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later(add_colour)
+    async with open_sqlite(path):
+        pass
+    monkeypatch.undo()
+    before = path.read_bytes()  # noqa: ASYNC240 - small
+
+    with pytest.raises(StoreTooNew, match="version 2, this program knows 1") as refused:
+        async with supervisor.open(path):
+            pass
+
+    assert refused.value.hint
+    assert path.read_bytes() == before  # noqa: ASYNC240 - small

@@ -1,0 +1,448 @@
+"""The file that a store is: its names, its modes, who else has it, and what may lie there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import supervisor
+from supervisor import ConfigError, StoreLocked, StoreTooNew, Supervisor, SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.core.records import Record
+from supervisor.store.port import Write
+from supervisor.store.sqlite.store import open_sqlite
+from tests.store.cast import ONE, TWO, birth, more, receipt
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+async def use(path: str | os.PathLike[str]) -> str:
+    """Have a supervisor do all that needs the file: write, read, list and search."""
+    async with supervisor.open(path) as sup:
+        session = await sup.create("echo")
+        await session.prompt("hello there")
+        assert len((await sup.search("hello", session=session.id)).items) == 2
+        assert session.id in {info.id for info in (await sup.list()).items}
+        return session.id
+
+
+def left_in(folder: Path) -> set[str]:
+    return {one.name for one in folder.iterdir()}
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# Names -----------------------------------------------------------------------------------
+
+NAMES = [
+    "a b.db",
+    "q?mode=memory.db",
+    "h#h.db",
+    "p%41.db",
+    "%00.db",
+    "ü漢😀.db",
+    "a&b=c.db",
+    "new\nline.db",
+    "a;b'\".db",
+    "file:x.db",
+    ":memory:x",
+    "-wal",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    made = await use(tmp_path / name)
+
+    assert left_in(tmp_path) == {name, f"{name}.lock"}
+    async with supervisor.open(str(tmp_path / name)) as sup:
+        assert await sup.exists(made)
+
+
+async def test_a_name_that_is_no_text_works_or_is_refused(tmp_path: Path) -> None:
+    with contextlib.suppress(ConfigError):
+        await use(os.fsdecode(os.fsencode(tmp_path) + b"/st\xff.db"))
+
+
+@pytest.mark.parametrize("name", [Path(":memory:"), "./:memory:"], ids=str)
+async def test_only_the_bare_word_means_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with contextlib.suppress(ConfigError):
+        await use(name)
+        assert ":memory:" in left_in(tmp_path)
+
+
+async def test_slashes_at_the_beginning_are_no_host(path: Path) -> None:
+    await use(f"/{path}")
+
+    assert left_in(path.parent) == {"state.db", "state.db.lock"}
+
+
+async def test_a_relative_path_stays_where_it_was_when_the_program_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    async with supervisor.open("state.db") as sup:
+        session = await sup.create("echo")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(sup.list)
+        await session.prompt("hello")
+
+    assert left_in(tmp_path / "elsewhere") == set()
+
+
+async def test_the_home_folder_has_a_short_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    await use("~/state.db")
+
+    assert left_in(tmp_path) == {"state.db", "state.db.lock"}
+
+
+NO_FILES = ["no/state.db", ".", "..", "/", "x" * 300, "folder", "folder/"]
+
+
+@pytest.mark.parametrize("name", NO_FILES, ids=lambda name: name[:12])
+async def test_what_can_be_no_file_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ConfigError) as refused:
+        await use(name)
+
+    assert refused.value.hint
+    assert left_in(tmp_path) == {"folder"}
+
+
+# Modes -----------------------------------------------------------------------------------
+
+
+async def test_nobody_but_its_owner_can_read_any_of_it(path: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        async with supervisor.open(path) as sup:
+            await sup.create("echo")
+            await sup.backup(tmp_path / "copy.db")
+            found = {
+                one.name: stat.S_IMODE(one.stat().st_mode)
+                for one in tmp_path.iterdir()  # noqa: ASYNC240 - a handful of names
+            }
+    finally:
+        os.umask(before)
+
+    names = ("state.db", "state.db-wal", "state.db-shm", "state.db.lock", "copy.db")
+    assert found == dict.fromkeys(names, 0o600)
+
+
+async def test_after_leaving_there_is_one_file_and_its_lock(path: Path, tmp_path: Path) -> None:
+    await use(path)
+
+    assert left_in(tmp_path) == {"state.db", "state.db.lock"}
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+# What lies there already ------------------------------------------------------------------
+
+
+async def test_an_empty_file_is_a_new_store(path: Path) -> None:
+    path.touch()  # noqa: ASYNC240 - one file
+
+    await use(path)
+
+
+def a_text(path: Path) -> None:
+    path.write_text("dear diary, " * 1_000)
+
+
+def a_short_text(path: Path) -> None:
+    path.write_text("dear diary")
+
+
+def somebody_elses(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE sessions (id TEXT)")
+        connection.execute("INSERT INTO sessions VALUES ('mine')")
+        connection.commit()
+
+
+def a_number_of_somebody_elses(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+
+
+FOREIGN = [a_text, a_short_text, somebody_elses, a_number_of_somebody_elses]
+
+
+@pytest.mark.parametrize("make", FOREIGN, ids=lambda make: make.__name__)
+async def test_what_is_not_ours_is_refused_and_not_touched(
+    path: Path,
+    tmp_path: Path,
+    make: Any,  # noqa: ANN401 - one of the above
+) -> None:
+    make(path)
+    before, open_before = path.read_bytes(), descriptors()  # noqa: ASYNC240 - small
+
+    with pytest.raises(SupervisorError) as refused:
+        await use(path)
+
+    assert refused.value.hint
+    assert path.read_bytes() == before  # noqa: ASYNC240 - small
+    assert left_in(tmp_path) <= {"state.db", "state.db.lock"}
+    assert descriptors() == open_before
+
+
+async def test_a_newer_file_is_refused_by_its_number_and_not_touched(
+    path: Path, tmp_path: Path
+) -> None:
+    await use(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()  # noqa: ASYNC240 - small
+
+    with pytest.raises(StoreTooNew, match="99") as refused:
+        await use(path)
+
+    assert "version" in refused.value.hint
+    assert path.read_bytes() == before  # noqa: ASYNC240 - small
+    assert left_in(tmp_path) == {"state.db", "state.db.lock"}
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+async def test_half_a_file_is_refused_with_what_to_do(path: Path, share: float) -> None:
+    await use(path)
+    os.truncate(path, int(path.stat().st_size * share))  # noqa: ASYNC240 - small
+    before = path.read_bytes()  # noqa: ASYNC240 - small
+
+    with pytest.raises(SupervisorError) as refused:
+        await use(path)
+
+    assert "restore" in refused.value.hint
+    assert path.read_bytes() == before  # noqa: ASYNC240 - small
+
+
+async def test_rubbish_in_the_lock_is_no_lock(path: Path) -> None:
+    path.with_name("state.db.lock").write_bytes(b"\xff{")
+
+    await use(path)
+
+
+# Who else has it --------------------------------------------------------------------------
+
+
+async def test_the_second_is_refused_with_who_was_first_and_since_when(path: Path) -> None:
+    async with supervisor.open(path) as first:
+        with pytest.raises(StoreLocked, match=rf"process {os.getpid()}, since \d{{4}}-") as refused:
+            await use(path)
+
+        assert "stop it" in refused.value.hint
+        await first.create("echo")
+    await use(path)
+
+
+async def test_by_another_name_it_is_still_the_same_file(path: Path, tmp_path: Path) -> None:
+    async with supervisor.open(path) as sup:
+        (tmp_path / "other.db").symlink_to(path)
+
+        with pytest.raises(StoreLocked):
+            await use(tmp_path / "other.db")
+
+        await (await sup.create("echo")).prompt("still here")
+
+
+async def test_by_a_hard_link_nobody_harms_the_first(path: Path, tmp_path: Path) -> None:
+    async with supervisor.open(path) as sup:
+        os.link(path, tmp_path / "other.db")
+
+        with pytest.raises(SupervisorError):
+            await use(tmp_path / "other.db")
+
+        await (await sup.create("echo")).prompt("still here")
+        assert len((await sup.list()).items) == 1
+
+
+async def test_through_another_folder_it_is_still_the_same_file(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "way").symlink_to(tmp_path)
+    async with supervisor.open(tmp_path / "way" / "state.db"):
+        with pytest.raises(StoreLocked):
+            await use(path)
+
+
+async def test_a_link_to_a_file_opens_that_file(path: Path, tmp_path: Path) -> None:
+    made = await use(path)
+    (tmp_path / "link.db").symlink_to(path)
+
+    async with supervisor.open(tmp_path / "link.db") as sup:
+        assert await sup.exists(made)
+        await sup.create("echo")
+
+    assert (tmp_path / "link.db").is_symlink()
+    async with supervisor.open(path) as sup:
+        assert len((await sup.list()).items) == 2
+
+
+HOLDER = """
+import sys, trio, supervisor
+
+async def main():
+    async with supervisor.open(sys.argv[1]):
+        print("open", flush=True)
+        await trio.to_thread.run_sync(sys.stdin.read)
+
+trio.run(main)
+"""
+
+
+@pytest.fixture
+async def holder(path: Path) -> AsyncIterator[subprocess.Popen[str]]:
+    """Another process that has the file open until its input ends."""
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: ASYNC220
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+        process.kill()
+
+
+async def test_another_process_is_refused_with_the_pid_of_the_first(
+    path: Path, holder: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(StoreLocked, match=f"process {holder.pid}, since "):
+        await use(path)
+
+    holder.kill()
+    holder.wait()
+    await use(path)
+
+
+@pytest.mark.parametrize(
+    "signature", [b"", b"{", b"[]", b'{"pid": 1, "since": 1e30}', b'{"pid": {}}']
+)
+async def test_a_lock_that_says_nonsense_is_a_lock(
+    path: Path, holder: subprocess.Popen[str], signature: bytes
+) -> None:
+    lock = path.with_name("state.db.lock")
+    lock.write_bytes(signature)
+
+    with pytest.raises(StoreLocked) as refused:
+        await use(path)
+
+    assert holder.poll() is None
+    assert refused.value.hint
+
+
+# Deleting ---------------------------------------------------------------------------------
+
+
+def all_of(path: Path) -> dict[str, list[Any]]:
+    """Every row of every table, those of the index too."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        return {name: connection.execute(f"SELECT * FROM [{name}]").fetchall() for (name,) in found}  # noqa: S608 - the names of tables
+
+
+def mentions(path: Path, *words: str) -> list[str]:
+    return [
+        name for name, rows in all_of(path).items() if any(word in repr(rows) for word in words)
+    ]
+
+
+async def test_after_a_deletion_no_table_mentions_it(path: Path) -> None:
+    async with supervisor.open(path, settings=supervisor.Settings(snapshot_every=3)) as sup:
+        kept = await sup.create("echo")
+        await kept.prompt("something else")
+        gone = await sup.create("echo", name="zebra", tags=["okapi"], idempotency_key="lemur")
+        await gone.prompt("xylophone", idempotency_key="lemur")
+        await sup.delete(gone.id)
+
+        assert (await sup.search("xylophone")).items == ()
+    # The index is tidied a second after the last deletion, or when the store is closed.
+    assert mentions(path, gone.id, "zebra", "okapi", "lemur", "xylophone") == []
+    assert mentions(path, "something") != []
+
+
+async def test_after_the_deletion_of_many_nothing_is_found_of_any(path: Path) -> None:
+    async with open_sqlite(path) as store:
+        names = [SessionId(f"s_{number}") for number in range(50)]
+        for name in names:
+            record = Record(name, 2, 2.0, None, "user_text", {"text": f"word{name} all"})
+            await store.commit([birth(name), Write(name, 0, (record,), None, receipt(name))])
+        for name in names[:-1]:
+            await store.delete(name)
+
+        assert [hit.session_id for hit in await store.search("all")] == [names[-1]]
+        assert await store.search(f"word{names[0]}") == []
+
+    assert {
+        name: len(rows) for name, rows in all_of(path).items() if not name.startswith("words")
+    } == {
+        "sessions": 1,
+        "records": 2,
+        "kept": 1,
+        "snapshots": 0,
+        "processes": 0,
+        "sqlite_sequence": 2,
+    }
+
+
+# What a reader finds ----------------------------------------------------------------------
+
+
+async def test_another_program_may_read_while_we_write(path: Path) -> None:
+    async with open_sqlite(path) as store:
+        await store.commit([birth(ONE)])
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
+            await store.commit([birth(TWO), more(TWO, 2)])
+
+            found = reader.execute("SELECT session_id, seq, kind, body FROM records").fetchall()
+
+    assert [(whose, seq) for whose, seq, _, _ in found] == [(ONE, 1), (TWO, 1), (TWO, 2)]
+    assert json.loads(found[0][3])["agent"] == "echo"
+
+
+async def test_what_was_committed_is_there_when_the_file_is_opened_again(path: Path) -> None:
+    async with open_sqlite(path) as store:
+        await store.commit([birth(ONE), more(ONE, 2, kept=receipt())])
+        [claimed] = await store.claim([ONE])
+
+    async with open_sqlite(path) as store:
+        assert await store.read(ONE) == claimed
+        assert await store.kept(ONE, "key") == receipt()
+        assert await store.commit([more(ONE, 3, epoch=1)]) == [None]
+
+
+async def test_stats_say_that_the_store_is_well(path: Path) -> None:
+    async with supervisor.open(path) as sup:
+        state = (await sup.stats()).store
+
+    assert isinstance(sup, Supervisor)
+    assert (state.degraded, state.problem, state.read_only) == (False, None, False)
