@@ -11,7 +11,7 @@ import attrs
 from supervisor.core.errors import PermissionConflict, PermissionNotFound
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record
-from supervisor.core.session import Decision
+from supervisor.core.session import Decision, Session
 
 # So many answers are remembered, to tell who comes second from who is mistaken.
 MAX_ANSWERED: Final = 10_000
@@ -59,6 +59,13 @@ class Inbox:
         self._answered[request_id] = body["decision"]
         if len(self._answered) > MAX_ANSWERED:
             self._answered.popitem(last=False)
+
+    def forget_others(self, session: Session) -> None:
+        """What its row does not know is over: whoever wrote that has died before saying so."""
+        asks = {request.id for request in session.turn.requests} if session.turn else set()
+        for request in self.waiting():
+            if request.session_id == session.id and request.id not in asks:
+                del self._waiting[request.id]
 
     def waiting(self) -> tuple[PermissionRequest, ...]:
         """All that wait, the oldest first."""

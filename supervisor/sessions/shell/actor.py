@@ -105,6 +105,7 @@ class SessionActor(Actor):
         self.epoch = stored.epoch
         self.log = Log(self.seat, stored.last_seq)
         await self._publish_what_is_left(stored.last_seq)
+        self._house.inbox.forget_others(stored.row)
         self.seat.log = self.log
         if self.seat.session is None:
             self.seat.session = stored.row  # so that it is known what the claim changes
@@ -117,7 +118,8 @@ class SessionActor(Actor):
         turn = stored.row.turn
         said = ev.Said()
         if turn is not None:
-            said = said_in(await self._house.tree.all_records(self.seat.id), turn.id)
+            spoken = await self._house.store.records(self.seat.id, turn=turn.id)
+            said = said_in(spoken, turn.id)
         undead = turn is not None and turn.id in self._house.workshop.zombies
         await self._take(
             ev.Claimed(epoch=stored.epoch, undead=undead, said=said, **self._house.stamp())

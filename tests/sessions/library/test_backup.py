@@ -340,5 +340,5 @@ async def test_where_no_file_can_be_nothing_is_restored(backup: Path, tmp_path: 
 async def test_what_is_no_path_is_refused(backup: Path, path: Path, bad: object) -> None:
     for given in ((bad, path), (backup, bad)):
         with pytest.raises(ConfigError) as refused:
-            await supervisor.restore(*given)  # type: ignore[arg-type]
+            await supervisor.restore(*given)
         assert refused.value.hint

@@ -227,9 +227,9 @@ async def test_it_goes_on_with_all_that_was_said_before(
     sup: Supervisor, player: Player, file: Path
 ) -> None:
     session = await sup.create("player")
-    await session.send("first")
+    first = await session.send("first")
     (await player.next_scene()).finish("answer")
-    await settle()
+    await session.result(first.input_id)
     await exported(session, file)
     made = await sup.import_(file)
 
@@ -427,12 +427,12 @@ async def test_a_file_grants_nothing(
     ).terms
     assert (await made.prompt("go on")).text == "go on"
     for form in ("markdown", "html", "jsonl"):
-        assert await made.export(form)  # type: ignore[arg-type] # each of them
+        assert await made.export(form)
 
 
 def asking(**changes: Any) -> Callable[[list[Line]], None]:  # noqa: ANN401 - of a record
     def change(lines: list[Line]) -> None:
-        body = {"request_id": "req_1", "tool": "rm", "question": "may I?", "input": None}
+        body: Line = {"request_id": "req_1", "tool": "rm", "question": "may I?", "input": None}
         body |= {"options": ["allow_once"], "asks": "people"}
         asked = {**lines[-1], "kind": "permission_asked", "turn_id": "turn_1", "body": body}
         lines.append({**asked, **changes})
@@ -595,6 +595,61 @@ async def test_a_session_of_picoclaw_goes_on_here(
     assert len((await player.next_scene()).turn.history) == 2
 
 
+GGCODE: list[Line] = [
+    {"type": "meta", "session_id": "1", "title": "A parser", "workspace": "/srv/project"},
+    {
+        "type": "message",
+        "timestamp": "2026-03-11T12:00:00Z",
+        "message": {"role": "user", "content": [{"type": "text", "text": "write a parser"}]},
+    },
+    {
+        "type": "message",
+        "timestamp": "2026-03-11T12:00:05Z",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "Here it is."}]},
+    },
+]
+
+
+async def test_a_session_of_ggcode_goes_on_here(
+    sup: Supervisor, player: Player, file: Path
+) -> None:
+    file.write_text("".join(json.dumps(line) + "\n" for line in GGCODE))  # noqa: ASYNC240 - small
+
+    made = await sup.import_(file, format="ggcode", agent="player")
+
+    info = await made.info()
+    assert (info.phase, info.title, info.turns) == (Phase.STOPPED, "A parser", 1)
+    assert (await made.repair()).problems == ()
+    await made.send("and now?")
+    history = (await player.next_scene()).turn.history
+    assert [one.text for one in history] == ["write a parser", "Here it is."]
+
+
+@pytest.mark.parametrize("form", ["picoclaw", "ggcode"])
+async def test_without_an_agent_named_it_is_that_of_the_format(
+    sup: Supervisor,
+    file: Path,
+    form: Any,  # noqa: ANN401 - a format
+) -> None:
+    lines = PICOCLAW if form == "picoclaw" else GGCODE
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))  # noqa: ASYNC240 - small
+
+    assert (await (await sup.import_(file, format=form)).info()).agent == form
+
+
+@pytest.mark.parametrize("workspace", ["../..", "here", "/srv/../etc", "a\0b", ""], ids=ascii)
+async def test_a_workspace_from_a_file_is_a_whole_path_or_none(
+    sup: Supervisor, file: Path, workspace: str
+) -> None:
+    session = await sup.create("echo")
+    await exported(session, file)
+    await reworked(file, lambda lines: lines[0]["body"].update(workspace=workspace))
+
+    with contextlib.suppress(ImportFailed):
+        info = await (await sup.import_(file)).info()
+        assert info.workspace in (None, "/etc")
+
+
 async def test_a_file_in_another_format_is_refused_with_what_to_do(
     sup: Supervisor, file: Path
 ) -> None:
@@ -620,7 +675,6 @@ async def test_an_export_changes_nothing_and_works_at_any_time(
 
     texts = [await session.export(form)]
     scene.finish("done")
-    await settle()
     await session.stop()
     texts.append(await session.export(form))
     await session.archive()
@@ -636,5 +690,5 @@ async def test_secrets_are_covered_on_request(sup: Supervisor) -> None:
     await session.prompt(f"my token is {secret}")
 
     for form in ("markdown", "jsonl", "html"):
-        assert secret in await session.export(form)  # type: ignore[arg-type] # each of them
-        assert secret not in await session.export(form, redact=True)  # type: ignore[arg-type]
+        assert secret in await session.export(form)
+        assert secret not in await session.export(form, redact=True)
