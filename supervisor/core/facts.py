@@ -188,6 +188,7 @@ def _come_in(session: Session, body: Body) -> Changes:
     return {
         **_granted(body),
         "key": None,
+        "workspace": None,
         "kind": "user" if session.kind == "spawned" else session.kind,
         "lineage": Lineage(),
         "rules": (),

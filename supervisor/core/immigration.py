@@ -3,7 +3,7 @@
 Rule 1: what is in the file is kept as it is, every kind and every body.
 Rule 2: what it left open is closed by the rules that close it after a restart, and it is stopped.
 Rule 3: what a session may do is granted here. Its terms, limits and permissions are this
-        supervisor's, its key is gone, and so is its place in a tree that is not here.
+        supervisor's; its key and its workspace are gone, and its place in a tree that is not here.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ def settle_in(
             step = decide(session, event)
             session = step.session
             closing += step.facts
+    # What waited in one that had stopped already was held for somebody who is not here.
+    for waiting in session.inputs:
+        outcome = {"input_id": waiting.id, "outcome": "cancelled", "detail": "imported"}
+        closing.append(Fact("input_settled", at, outcome))
+        session = fold(session, closing[-1])
     body = {"imported": {"format": format, **granted(plan)}}
     imported = Fact("session_changed", at, body)
     return fold(session, imported), (created, *facts, *closing, imported)

@@ -401,7 +401,7 @@ class Register:
         await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
 
     async def store(self, write: Write) -> None:
-        """A session that is whole already: admit it, write it, and tell of it."""
+        """A session that is whole already, and over: admit it, and write it."""
         session_id = write.session_id
         try:
             self._house.desk.admit_root(session_id)
@@ -409,7 +409,7 @@ class Register:
         finally:
             # It is over: it takes no place.
             self._house.desk.withdraw(session_id)
-        self.announce(write)
+        self._house.rouse_readers()  # of what is long past, nobody else is told as of news
 
     async def write(self, write: Write) -> None:
         """Make it durable; raises why not, or that it is not known."""

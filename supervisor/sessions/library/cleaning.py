@@ -11,7 +11,7 @@ import attrs
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Phase
-from supervisor.store.retention import Goes, Reason, Rules, plan
+from supervisor.store.retention import Reason, Rules, plan
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -33,29 +33,29 @@ async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupRepor
         house.tree.refuse_if_leaving()
     async with aclosing(house.store.rows()) as rows:
         known = [stored.row async for stored in rows]
-    goes = plan(known, await house.store.sizes(), rules, at=house.clock.now())
+    sizes = await house.store.sizes()
+    goes = plan(known, sizes, rules, at=house.clock.now())
     deleted: dict[SessionId, Reason] = {}
     failed: dict[SessionId, str] = {}
     size = 0
     for tree in goes:
-        try:
-            if not dry_run:
-                await _delete(house, tree)
-        except SupervisorError as error:
-            failed[tree.root] = str(error)
-        else:
-            deleted |= dict.fromkeys(tree.sessions, tree.reason)
-            size += tree.bytes
+        for session_id in tree.sessions:
+            try:
+                if not dry_run and not await _delete(house, session_id):
+                    break  # somebody has brought it back since it was looked at
+            except SessionNotFound:
+                continue  # somebody else was faster
+            except SupervisorError as error:
+                failed[session_id] = str(error)
+                break
+            deleted[session_id] = tree.reason
+            size += sizes.get(session_id, 0)
     return CleanupReport(dry_run, deleted, size, failed)
 
 
-async def _delete(house: House, tree: Goes) -> None:
-    """Delete all of it, unless somebody has brought it back since it was looked at."""
-    for session_id in tree.sessions:
-        try:
-            row = (await house.tree.stored(session_id)).row
-        except SessionNotFound:
-            continue
-        if row.phase is not Phase.STOPPED:
-            return
-        await house.register.delete(session_id)
+async def _delete(house: House, session_id: SessionId) -> bool:
+    """Whether it is gone: only if it is still over."""
+    if (await house.tree.stored(session_id)).row.phase is not Phase.STOPPED:
+        return False
+    await house.register.delete(session_id)
+    return True

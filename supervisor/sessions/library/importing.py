@@ -42,7 +42,6 @@ async def import_session(
         title=imported.title,
         tags=imported.tags,
         custom=imported.custom,
-        workspace=imported.workspace,
         terms=house.terms_of(house.settings),
         limits=house.settings.limits,
     )
@@ -58,6 +57,8 @@ async def import_session(
 
 def _read(path: Path, format: Format, at: float) -> Imported:  # noqa: A002 - as above
     try:
+        if not path.is_file():  # a pipe would be waited for, for ever
+            raise ConfigError(f"{shown(str(path))} is no file", hint="name a file you may read")
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(
                 f"{path.name} is larger than {MAX_BYTES} bytes", hint="import it in parts"

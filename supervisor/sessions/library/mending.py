@@ -31,19 +31,26 @@ async def repair(
     if not dry_run:
         house.tree.refuse_if_leaving()
     row = (await house.tree.stored(session_id)).row
-    seat = house.tree.find_seat(session_id)
-    is_at_work = not row.is_at_rest or (seat is not None and seat.ref is not None)
-    refused = refusal(session_id, (), live=is_at_work, dry_run=dry_run, force=force)
-    if refused is not None:
-        raise refused
+    _refuse_at_work(house, session_id, row)
     if dry_run:
         return await _examine(house, session_id, row, None, dry_run=True, force=force)
     work = partial(_repair, house, session_id, force=force)
     return await house.register.alone(f"session {session_id}", work)
 
 
+def _refuse_at_work(house: House, session_id: SessionId, row: Session) -> None:
+    seat = house.tree.find_seat(session_id)
+    has_actor = seat is not None and (seat.ref is not None or seat.start is not None)
+    live = has_actor or not row.is_at_rest
+    refused = refusal(session_id, (), live=live, dry_run=True, force=False)
+    if refused is not None:
+        raise refused
+
+
 async def _repair(house: House, session_id: SessionId, *, force: bool) -> RepairReport:
     """Claimed first: whoever wakes it meanwhile begins after us, or we are told that it did."""
+    row = (await house.tree.stored(session_id)).row
+    _refuse_at_work(house, session_id, row)  # in the same step as the claim goes out
     stored = await house.writer.ask(Claim(session_id), timeout_seconds=math.inf)
     if stored is None:
         return RepairReport(session_id, dry_run=False, problems=(), appended=())

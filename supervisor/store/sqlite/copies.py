@@ -20,10 +20,9 @@ from .files import open_reader
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
-    """A copy beside it, named after the version it has; one that is there already is kept."""
-    target = path.with_name(f"{path.name}.v{schema.version_of(connection)}")
-    if not target.exists():
-        copy(connection, target)
+    """A copy beside it, named after the version it has; those that are there already are kept."""
+    target = _unused(path.with_name(f"{path.name}.v{schema.version_of(connection)}"))
+    copy(connection, target)
     return target
 
 
@@ -108,15 +107,22 @@ def restore(backup_path: Path, path: Path) -> Path | None:
 
 def _put_aside(path: Path) -> Path:
     """Give the old one another name too, with what is not in it yet."""
-    number = 1
-    while (old := path.with_name(f"{path.name}.before-restore-{number}")).exists():
-        number += 1
+    old = _unused(path.with_name(f"{path.name}.before-restore"))
     os.link(path, old)
     for ending in ("-wal", "-shm"):
         beside = path.with_name(path.name + ending)
         if beside.exists():
             beside.replace(old.with_name(old.name + ending))
     return old
+
+
+def _unused(wanted: Path) -> Path:
+    """That name, or one with a number behind it that nobody has."""
+    number, name = 1, wanted
+    while name.exists():
+        number += 1
+        name = wanted.with_name(f"{wanted.name}-{number}")
+    return name
 
 
 def _sync(path: Path) -> None:
