@@ -94,7 +94,7 @@ class SessionActor(Actor):
         self._is_in_doubt = False
         # Since the store was first degraded; what was decided since may not be written yet.
         self._ahead: Ahead | None = None
-        self._alarms = Alarms(self._house.timers, self._ring)
+        self._alarms = Alarms(self)
 
     async def on_start(self) -> None:
         stored = await self._house.writer.ask(Claim(self.seat.id), timeout_seconds=math.inf)
@@ -439,7 +439,7 @@ class SessionActor(Actor):
 
     # Timers -----------------------------------------------------------------------------------
 
-    def _ring(self, name: str) -> None:
+    def ring(self, name: str) -> None:
         """A timer is due: tell oneself what that means now, if it still means anything."""
         event = REST if name == "rest" else meaning_of(name, self._house, self.seat)
         if event is None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from supervisor.core.effects import TimerName
 
-from .timers import Timer, Timers
+from .timers import Timer
+
+if TYPE_CHECKING:
+    from .actor import SessionActor
 
 
 class Alarms:
-    """Sets and clears them; a list, for there are few, and a dict would be dearer than looking."""
+    """Sets and clears them. There are few, and most sessions are idle: small matters here."""
 
-    __slots__ = ("_all", "_ring", "_timers")
+    __slots__ = ("_actor", "_timers")
 
-    def __init__(self, timers: Timers, ring: Callable[[str], None]) -> None:
-        self._all = timers
-        self._ring = ring
-        self._timers: list[Timer] = []
+    def __init__(self, actor: SessionActor) -> None:
+        self._actor = actor
+        self._timers: tuple[Timer, ...] = ()
+
+    def __call__(self, name: str) -> None:
+        """One of them rings: a bound method of the actor for each would be dearer than this."""
+        self._actor.ring(name)
 
     def set(self, name: str, after_seconds: float) -> None:
         """Let it ring after so many seconds, and not when it was going to."""
@@ -27,9 +32,9 @@ class Alarms:
             return
         timer = self._find(name)
         if timer is None:
-            timer = Timer(name, self._ring)
-            self._timers.append(timer)
-        self._all.set(timer, after_seconds)
+            timer = Timer(name, self)
+            self._timers += (timer,)
+        self._actor.seat.house.timers.set(timer, after_seconds)
 
     def clear(self, name: str) -> None:
         """Not any more."""
@@ -37,14 +42,14 @@ class Alarms:
         if timer is not None:
             timer.clear()
             if name not in get_args(TimerName):  # a request's own, which is never set again
-                self._all.drop(timer)
-                self._timers.remove(timer)
+                self._actor.seat.house.timers.drop(timer)
+                self._timers = tuple(one for one in self._timers if one is not timer)
 
     def drop(self) -> None:
         """None of them ever rings again."""
         for timer in self._timers:
-            self._all.drop(timer)
-        self._timers.clear()
+            self._actor.seat.house.timers.drop(timer)
+        self._timers = ()
 
     def _find(self, name: str) -> Timer | None:
         for timer in self._timers:
