@@ -45,6 +45,18 @@ async def wait_for_result(house: House, session_id: SessionId, input_id: InputId
                 hint="the receipt of send() has the id",
             )
         settle_from_records(pending, records)
+        await _catch_up(house, session_id, pending, read=len(records))
         if row.phase is Phase.STOPPED:
             pending.held_by(row)
         return await pending.wait()
+
+
+async def _catch_up(house: House, session_id: SessionId, pending: Pending, *, read: int) -> None:
+    """Read what was published while we read: nobody told us then in which turn the input is."""
+    seat = house.tree.seat(session_id)
+    while not pending.happened.is_set() and seat.published is not None and seat.published > read:
+        records = await house.store.records(session_id, after=read)
+        if not records:
+            return  # it is gone
+        settle_from_records(pending, records)
+        read = records[-1].seq

@@ -1,6 +1,7 @@
 """Races that the attacks have found, each as a program that is as small as it gets."""
 
 import random
+from typing import Any
 
 import trio
 
@@ -186,3 +187,25 @@ async def leave_while_sending() -> None:
 
 def test_what_was_accepted_on_the_way_out_is_not_called_refused() -> None:
     assert explore(leave_while_sending, seeds=range(400), max_failures=1) == []
+
+
+async def wait_for_one_that_ends_meanwhile() -> None:
+    async with supervisor.open() as sup:
+        store: Any = sup._house.store
+        read = store.records
+
+        async def read_slowly(*args: Any, **how: Any) -> Any:  # noqa: ANN401 - whatever it takes
+            found = await read(*args, **how)
+            for _ in range(random.randrange(10)):
+                await trio.lowlevel.checkpoint()
+            return found
+
+        store.records = read_slowly
+        session = await sup.create("echo")
+        receipt = await session.send("one two three")
+        with trio.fail_after(1000.0):
+            assert (await session.result(receipt.input_id)).outcome == "completed"
+
+
+def test_a_turn_that_ends_while_its_records_are_read_is_not_waited_for_for_ever() -> None:
+    assert explore(wait_for_one_that_ends_meanwhile, seeds=range(300), max_failures=1) == []
