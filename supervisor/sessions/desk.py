@@ -202,7 +202,7 @@ class Desk:
                 ran_seconds=ran,
             )
         return Situation(
-            dependents=self._dependents(member),
+            dependents=self._dependents(member, session),
             has_company=member.company > 0,
             no_turn=no_turn,
             no_place=leaving or has_no_place(member),
@@ -214,11 +214,12 @@ class Desk:
             ran_seconds=ran,
         )
 
-    def _dependents(self, member: Member) -> int:
+    def _dependents(self, member: Member, session: Session) -> int:
         """Those who have to end before it does."""
-        if not self._house.health.is_degraded:
+        if not self._house.health.is_degraded or session.phase is not Phase.STOPPING:
             return member.bound
-        # Who was only admitted does nothing until that is written, and is stopped then.
+        # They were told to. Who was only admitted does nothing until that is written, and then
+        # finds that its parent is over: nobody has to wait for it.
         return sum(one.standing != "admitted" for one in member.dependents())
 
     def _must_wait(self, session_id: SessionId) -> bool:

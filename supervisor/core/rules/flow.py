@@ -170,7 +170,7 @@ def end_turn(
         stop_reason=stop_reason,
         text=said.text,
         messages=said.messages,
-        error=error,
+        error=error or _why_cut_short(draft, turn, outcome),
         zombie=zombie,
         ladder_step=turn.step,
         seconds=_seconds(draft, turn),
@@ -182,6 +182,19 @@ def end_turn(
     )
     draft.do(ClearTimer("ladder"), ClearTimer("silence"), ClearTimer("deadline"))
     return turn
+
+
+def _why_cut_short(draft: Draft, turn: Turn, outcome: Outcome) -> str | None:
+    """What its end means, if it was us who ended it: whoever waits for the result should know."""
+    session = draft.session
+    if outcome == "timed_out":
+        return f"it ran longer than the {session.terms.turn_deadline_seconds} s that it was given"
+    if outcome != "interrupted":
+        return None
+    if turn.verdict == "restart":
+        return "it made no progress, and its agent is restarted"
+    stopping = session.stopping
+    return stopping.detail if stopping is not None else None
 
 
 def _seconds(draft: Draft, turn: Turn) -> float:
