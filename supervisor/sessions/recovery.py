@@ -89,8 +89,9 @@ async def wake(house: House, found: Plan) -> None:
             except SessionNotFound:
                 return  # deleted meanwhile
             except Exception as error:  # noqa: BLE001 - the store's trouble, which passes
-                logger.warning("session %s is not back yet: %s", session_id, error)
-                house.tree.revive(session_id)
+                if not house.tree.is_leaving:
+                    logger.warning("session %s is not back yet: %s", session_id, error)
+                    house.tree.revive(session_id)
 
     async with trio.open_nursery() as nursery:
         for session_id in (*restarting, *found.wakes):
