@@ -368,7 +368,7 @@ class Desk:
         pause = _RETRY_SECONDS
         while not tree.is_closed:
             try:
-                await tree.order_stop(session_id, cause, detail=detail)
+                await self._house.lines.order_stop(session_id, cause, detail=detail)
             except SessionNotFound:
                 member = self.ledger.find(session_id)
                 if member is None or member.standing != "admitted":

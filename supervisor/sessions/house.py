@@ -25,6 +25,7 @@ from .gates import Gates
 from .hooks import Hooks
 from .ids import Ids
 from .inbox import Inbox
+from .lines import Lines
 from .pulse import Pulse
 from .register import Register
 from .scribe import Scribe
@@ -78,6 +79,7 @@ class House:
         self.gates = Gates(self)
         self.desk = Desk(self)
         self.tree = Tree(self)
+        self.lines = Lines(self)
         self.works = Works(workshop)
         self.register = Register(self)
         self.spawning = Spawning(self)

@@ -70,7 +70,7 @@ async def recover(house: House) -> Plan:
     if not house.health.is_given_up:
         for row in rows:
             if row.is_at_rest and row.inputs:
-                house.tree.wake_for_expiry(row)
+                house.lines.wake_for_expiry(row)
     _say_what_was_found(found, [one.row for one in stored])
     return found
 

@@ -74,6 +74,7 @@ class Register:
     def __init__(self, house: House) -> None:
         self._house = house
         self._tree = house.tree
+        self._lines = house.lines
         self._works = house.works
         # Invariant: a key is here from the reservation of a session that bears it until that
         # session is archived or deleted, or its making has failed; so it has one bearer at most.
@@ -243,11 +244,11 @@ class Register:
     async def _stop_and_archive(self, old: SessionId, *, also: Write) -> None:
         """Until it is done, though its actor may end before it can say so."""
         for _ in range(TRIES):
-            await self._tree.stop(old, "replaced")
+            await self._lines.stop(old, "replaced")
             if await self._house.store.read(also.session_id) is not None:
                 return  # done by an incarnation that could not say so
             try:
-                await self._tree.ask(old, ev.ArchiveRequested(**self._house.stamp()), also=also)
+                await self._lines.ask(old, ev.ArchiveRequested(**self._house.stamp()), also=also)
             except (SessionNotActive, NotStorable):
                 continue
             return
@@ -260,7 +261,7 @@ class Register:
         if row.key is not None and self._keys.get(row.key, session_id) != session_id:
             raise self._taken(row.key)
         await self._house.gates.resuming(row)
-        await self._tree.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
+        await self._lines.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
         await self.bring_up(session_id)
 
     async def _wait_for_change(self, name: str) -> None:
@@ -319,7 +320,7 @@ class Register:
         await self._alone_with_its_key(session_id, self._archive)
 
     async def _archive(self, session_id: SessionId, key: SessionKey | None) -> None:
-        await self._tree.ask(session_id, ev.ArchiveRequested(**self._house.stamp()))
+        await self._lines.ask(session_id, ev.ArchiveRequested(**self._house.stamp()))
         self._free(key, session_id)
 
     async def unarchive(self, session_id: SessionId) -> None:
@@ -330,7 +331,7 @@ class Register:
         if key is not None:
             self._reserve(key, session_id)
         try:
-            await self._tree.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
+            await self._lines.ask(session_id, ev.UnarchiveRequested(**self._house.stamp()))
         finally:
             if (await self._tree.stored(session_id)).row.archived:
                 self._free(key, session_id)
@@ -350,7 +351,7 @@ class Register:
     async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
         self._tree.ending.add(session_id)
         try:
-            await self._tree.stop(session_id, "deleted")
+            await self._lines.stop(session_id, "deleted")
             await self._erase(session_id)
         finally:
             self._tree.ending.discard(session_id)
@@ -390,7 +391,7 @@ class Register:
             if ledger.find(payer.id) is not payer:
                 continue  # deleted itself
             try:
-                await self._tree.ask(payer.id, forgotten, removes=session_id)
+                await self._lines.ask(payer.id, forgotten, removes=session_id)
             except SupervisorError:
                 if await self._house.store.read(session_id) is None:
                     return  # done by an incarnation of the payer that could not say so

@@ -183,7 +183,7 @@ class Spawning:
             **house.stamp(),
         )
         try:
-            await house.tree.ask(parent_id, admitted, also=write)
+            await house.lines.ask(parent_id, admitted, also=write)
         except SupervisorError:
             if await house.store.read(child_id) is None:
                 raise
@@ -206,7 +206,7 @@ class Spawning:
             detail=refusal.args[0],
             **self._house.stamp(),
         )
-        self._house.tree.tell_surely(parent_id, refused)
+        self._house.lines.tell_surely(parent_id, refused)
 
 
 def _scope(parent_id: SessionId) -> str:

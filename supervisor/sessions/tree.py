@@ -1,4 +1,4 @@
-"""The tree: who is awake, how to reach a session that is not, and how to ask it.
+"""The tree: who is awake, and how to reach a session that is not.
 
 Rule 1: a session has one actor at most, and one start of one.
 Rule 2: a start runs apart from whoever needs it, so that giving up leaves nothing half done.
@@ -9,34 +9,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from actors import Actor, ActorStopped, Ended, GaveUp, MailboxFull, Ref, RestartPolicy
-from supervisor.core import events as ev
-from supervisor.core.brakes import is_brake
+from actors import Actor, Ended, GaveUp, Ref, RestartPolicy
 from supervisor.core.errors import (
-    QueueFull,
     SessionNotActive,
     SessionNotFound,
-    StoreDegraded,
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.core.session import Cause, Phase, Session
-from supervisor.core.step import InterruptReport, Receipt, Refused, Reply, UnderWay
-from supervisor.core.table import decide
-from supervisor.drivers.turn import INSIDE
-from supervisor.store.port import Stored, Write
+from supervisor.core.session import Session
+from supervisor.store.port import Stored
 
-from .refusals import did_not_answer, has_left, not_found
-from .shell.actor import Idempotency, Request, SessionActor
+from .refusals import has_left, not_found
+from .shell.actor import SessionActor
 from .shell.seat import Condition, Seat, Start
-from .shell.timers import Timer
 
 if TYPE_CHECKING:
     from .house import House
@@ -55,8 +46,6 @@ _RETRY_SECONDS: Final = 0.01
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _PAGE: Final = 500
-# What brings a stopped session back.
-_REVIVING: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
 
 class Undertaker(Actor):
@@ -78,8 +67,6 @@ class Tree:
     def __init__(self, house: House) -> None:
         self._house = house
         self._seats: dict[SessionId, Seat] = {}
-        # For what waits in sessions at rest and has a time to live.
-        self._expiries: dict[SessionId, Timer] = {}
         # Sessions that are about to be replaced or deleted: nothing brings them back.
         self.ending: set[SessionId] = set()
         # Sessions that somebody tries to bring back.
@@ -118,6 +105,12 @@ class Tree:
             f"session {session_id} is being replaced or deleted",
             hint="send it to the one that comes after it",
         )
+
+    def refuse_if_ending(self, session_id: SessionId) -> None:
+        """Raise if nothing may bring the session back."""
+        problem = self.problem_of_ending(session_id)
+        if problem is not None:
+            raise problem
 
     def seat(self, session_id: SessionId) -> Seat:
         """The session's seat, made if there is none; somebody must need it, or it is forgotten."""
@@ -252,112 +245,7 @@ class Tree:
         for reader in self._house.readers:
             reader.end()
 
-    # Asking -------------------------------------------------------------------------------
-
-    async def stop(
-        self,
-        session_id: SessionId,
-        cause: Cause,
-        *,
-        after_turn: bool = False,
-    ) -> None:
-        """Stop it for that cause, and wait until it has stopped."""
-        await self.order_stop(session_id, cause, after_turn=after_turn)
-        if INSIDE.get() != session_id or not after_turn:
-            await self.wait_until(session_id, _has_stopped)
-
-    async def order_stop(
-        self,
-        session_id: SessionId,
-        cause: Cause,
-        *,
-        detail: str | None = None,
-        after_turn: bool = False,
-    ) -> None:
-        """Have it stop for that cause; answers when it is on its way."""
-        if self._house.health.is_degraded:
-            # It may have to wait for the store itself, and those who end with it must not.
-            self._house.desk.stop_dependents(session_id)
-        stop = ev.StopRequested(
-            cause=cause, detail=detail, after_turn=after_turn, **self._house.stamp()
-        )
-        while True:
-            try:
-                await self.ask(session_id, stop, urgent=True)
-                break
-            except QueueFull:  # a stop is never refused because of what others want
-                await trio.sleep(_RETRY_SECONDS)
-
-    async def ask(  # noqa: C901 - one case for each way not to be answered
-        self,
-        session_id: SessionId,
-        event: ev.Event,
-        *,
-        idempotency: Idempotency | None = None,
-        also: Write | None = None,
-        removes: SessionId | None = None,
-        urgent: bool = False,
-    ) -> Receipt | InterruptReport | UnderWay | None:
-        """Ask the session, and if its actor ends meanwhile, the next one; raises what it refuses.
-
-        Cancelled after it was sent, it may still be done. A second incarnation is told that
-        it may have been done before, and finds out.
-        """
-        if not is_brake(event):
-            self._house.health.refuse_if_degraded()
-        dead: Ref | None = None
-        problem: Exception | None = None
-        again = False  # whether it may have been done by one who could not say so
-        if idempotency is None and also is None and self._sleeps(session_id):
-            reply = await self._answer_from_row(session_id, event)
-            if reply is not None:
-                return _value(reply)
-        deaths = 0
-        while deaths < TRIES:
-            ending = self.problem_of_ending(session_id) if isinstance(event, _REVIVING) else None
-            if ending is not None and not again:
-                raise ending
-            try:
-                ref = await self.reach(session_id, not_this=dead)
-            except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
-                if not again:
-                    raise
-                problem = refusal
-                break
-            except Exception as error:  # noqa: BLE001 - it ended while it was starting
-                problem = error
-                deaths += 1
-                continue
-            request = Request(event, idempotency, again=again, also=also, removes=removes)
-            try:
-                # Without a time-out of its own: commits have none, and every death is an answer.
-                reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
-            except MailboxFull as full:
-                raise QueueFull(
-                    f"session {session_id} has {full.capacity} messages waiting",
-                    hint="it is busy with those; try again in a moment",
-                ) from None
-            except Exception as error:  # noqa: BLE001 - it ended before it answered
-                problem = error
-                if not isinstance(error, ActorStopped) or error.was_in_hand:
-                    again = True
-                    deaths += 1
-                # After a crash the same actor comes back; after an end, another one is started.
-                dead = ref if ref.statistics().state in ("stopping", "stopped") else None
-                continue
-            return _value(reply)
-        raise did_not_answer(session_id, problem)
-
-    async def _answer_from_row(self, session_id: SessionId, event: ev.Event) -> Reply | None:
-        """What changes nothing need not wake it: the row decides that as well as the actor."""
-        row = (await self.stored(session_id)).row
-        step = decide(row, event)
-        is_idle = row.is_at_rest and not step.facts and not step.effects
-        return step.reply if self._sleeps(session_id) and is_idle else None
-
-    def _sleeps(self, session_id: SessionId) -> bool:
-        seat = self._seats.get(session_id)
-        return seat is None or (seat.ref is None and seat.start is None)
+    # Reading and waiting --------------------------------------------------------------------
 
     async def all_records(self, session_id: SessionId) -> list[Record]:
         """All records of a session, read in pages, so that nobody has to wait for a long one."""
@@ -427,66 +315,6 @@ class Tree:
                 return seat.session
         return (await self.stored(session_id)).row
 
-    def wake_for_expiry(self, session: Session) -> None:
-        """See that what waits in a session at rest expires in time, though its actor is gone."""
-        times = [waiting.expires_at for waiting in session.inputs if waiting.expires_at is not None]
-        old = self._expiries.pop(session.id, None)
-        if old is not None:
-            self._house.timers.drop(old)
-        if times:
-            timer = self._expiries[session.id] = Timer(session.id, self._expire)
-            after_seconds = max(0.0, min(times) - self._house.clock.now())
-            self._house.timers.set(timer, after_seconds)
-
-    def _expire(self, session_id: str) -> None:
-        self._expiries.pop(SessionId(session_id), None)
-        self._house.workshop.start_soon(self._tell_expired, SessionId(session_id))
-
-    async def _tell_expired(self, session_id: SessionId) -> None:
-        await self._tell_surely(session_id, ev.InputsExpired(**self._house.stamp()))
-
-    def tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
-        """Tell the session, which is woken for it if it rests."""
-        self._house.workshop.start_soon(self._tell_surely, session_id, event)
-
-    async def _tell_surely(self, session_id: SessionId, event: ev.Event) -> None:
-        ref: Ref | None = None
-        is_dead = False
-        tries = 0
-        while tries < TRIES and not self.is_closed:
-            tries += 1
-            try:
-                ref = await self.reach(session_id, not_this=ref if is_dead else None)
-                ref.tell(event)
-            except StoreDegraded:
-                tries = 0  # it is told when the store is back
-                await trio.sleep(_FIRST_PAUSE_SECONDS)
-            except MailboxFull:
-                await trio.sleep(_RETRY_SECONDS)
-            except ActorStopped:  # it has just gone to rest, or was given up
-                is_dead = True
-                await trio.lowlevel.checkpoint()
-            except Exception as error:  # noqa: BLE001 - it is gone, or the store is in trouble
-                logger.warning("session %s could not be told: %s", session_id, error)
-                return
-            else:
-                return
-
-    def tell_next(self, session_id: SessionId, event: ev.Event) -> None:
-        """Tell whoever is the session's actor now; if it has none, nobody needs to know."""
-        seat = self._seats.get(session_id)
-        if seat is None or self.is_closed:
-            return
-        if seat.start is not None:
-            self._house.workshop.start_soon(self._tell_when_up, seat.start, session_id, event)
-        elif seat.ref is not None:
-            with contextlib.suppress(ActorStopped, MailboxFull):
-                seat.ref.tell(event, urgent=True)
-
-    async def _tell_when_up(self, start: Start, session_id: SessionId, event: ev.Event) -> None:
-        await start.done.wait()
-        self.tell_next(session_id, event)
-
     async def wait_over(self, ref: Ref) -> None:
         """Wait until that actor has ended, and forget it, sooner than the undertaker would."""
         reason: object
@@ -495,15 +323,3 @@ class Tree:
         except GaveUp as gave_up:
             reason = gave_up
         self.bury(ref, reason)
-
-
-def _has_stopped(session: Session) -> bool:
-    """Whether a stop that was asked for is done; if somebody has resumed it since, it was."""
-    return session.phase is Phase.STOPPED or session.stopping is None
-
-
-def _value(reply: Reply | None) -> Receipt | InterruptReport | UnderWay | None:
-    assert reply is not None
-    if isinstance(reply, Refused):
-        raise reply.error
-    return reply.value

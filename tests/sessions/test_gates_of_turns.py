@@ -354,13 +354,13 @@ async def test_guidance_for_a_turn_that_is_then_denied_runs_as_its_own(
 async def test_a_stop_that_a_hook_has_ordered_is_not_undone_by_an_interrupt(
     sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order_stop = sup._house.tree.order_stop
+    order_stop = sup._house.lines.order_stop
 
     async def slow(*args: Any, **options: Any) -> None:  # noqa: ANN401 - those of order_stop
         await trio.sleep(1.0)  # the store takes its time
         await order_stop(*args, **options)
 
-    monkeypatch.setattr(sup._house.tree, "order_stop", slow)
+    monkeypatch.setattr(sup._house.lines, "order_stop", slow)
     sup.hooks.add("turn_start", Watchman(Stop("enough")))
     await session.send("hello")
     await trio.sleep(0.5)

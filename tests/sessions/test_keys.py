@@ -365,19 +365,19 @@ def when_the_bearer_has_stopped(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch, deed: Callable[[], Awaitable[object]]
 ) -> None:
     """Have somebody else be quicker than `new` with its next step, as far as they are let."""
-    stop = sup._house.tree.stop
+    stop = sup._house.lines.stop
 
     async def do() -> None:
         with contextlib.suppress(SupervisorError):
             await deed()
 
     async def stop_and_be_overtaken(*args: Any, **words: Any) -> None:  # noqa: ANN401
-        monkeypatch.setattr(sup._house.tree, "stop", stop)  # once is enough
+        monkeypatch.setattr(sup._house.lines, "stop", stop)  # once is enough
         await stop(*args, **words)
         sup._house.workshop.start_soon(do)
         await trio.testing.wait_all_tasks_blocked()
 
-    monkeypatch.setattr(sup._house.tree, "stop", stop_and_be_overtaken)
+    monkeypatch.setattr(sup._house.lines, "stop", stop_and_be_overtaken)
 
 
 async def test_a_send_to_the_bearer_does_not_keep_new_from_its_end(

@@ -157,7 +157,7 @@ class SessionActor(Actor):
             # What is still in the mailbox comes back to its senders, who call on the next
             # incarnation; the answer to the message in hand is given all the same.
             self.seat.is_resting = True
-            self._house.tree.wake_for_expiry(self.session)
+            self._house.lines.wake_for_expiry(self.session)
             self.ref.stop_nowait()
         return reply
 

@@ -66,4 +66,4 @@ async def answer_below(house: House, session: Session, request_id: str, decision
             hint="reject it, or leave it to a person",
         )
     event = ev.RequestAnswered(request=asked.id, decision=decision, by="parent", **house.stamp())
-    await house.tree.ask(asked.session_id, event, urgent=True)
+    await house.lines.ask(asked.session_id, event, urgent=True)

@@ -94,7 +94,7 @@ class Office:
             # Nobody wants to know any more; but that a task has ended at last, the next one does.
             if type(event) is ev.ZombieEnded:
                 seat = self._actor.seat
-                seat.house.tree.tell_next(seat.id, event)
+                seat.house.lines.tell_next(seat.id, event)
         return True
 
     async def report_soon(self, event: ev.Event) -> None:

@@ -290,7 +290,7 @@ class Session:
     async def stop(self, *, when: Literal["now", "after_turn"] = "now") -> None:
         """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
         known_word("when", when, Literal["now", "after_turn"])
-        await self._house.tree.stop(self.id, "user", after_turn=when == "after_turn")
+        await self._house.lines.stop(self.id, "user", after_turn=when == "after_turn")
 
     async def wait_stopped(self) -> Info:
         """Wait until it has stopped."""
@@ -454,7 +454,7 @@ class Session:
         return self._house.stamp()
 
     async def _ask(self, event: ev.Event) -> Receipt | InterruptReport | UnderWay | None:
-        return await self._house.tree.ask(self.id, event)
+        return await self._house.lines.ask(self.id, event)
 
     async def _row(self) -> Row:
         return await self._house.tree.row(self.id)

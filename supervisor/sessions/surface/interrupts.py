@@ -84,7 +84,7 @@ async def _interrupt_one(
     house: House, session_id: SessionId, event: ev.InterruptRequested, name: str
 ) -> InterruptReport:
     """Interrupt what the event names in one session, and wait until that is over."""
-    answer = await house.tree.ask(session_id, event, urgent=True)
+    answer = await house.lines.ask(session_id, event, urgent=True)
     if isinstance(answer, InterruptReport):
         return attrs.evolve(answer, scope=name)
     if not isinstance(answer, UnderWay):
@@ -133,7 +133,7 @@ async def _interrupt_below(
             for waiting in row.inputs:
                 with contextlib.suppress(InputRefused):
                     withdrawn = ev.InputWithdrawn(input=waiting.id, **house.stamp())
-                    await house.tree.ask(session_id, withdrawn, urgent=True)
+                    await house.lines.ask(session_id, withdrawn, urgent=True)
         if row.turn is None:
             return InterruptReport("tree")
         return await _interrupt_one(house, session_id, event, "tree")

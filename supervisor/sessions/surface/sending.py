@@ -86,7 +86,7 @@ async def send(
         known = key is not None and await house.store.kept(session_id, key) is not None
         if not known:
             event = await _asked(house, session_id, event)
-    receipt = await house.tree.ask(session_id, event, idempotency=idempotency)
+    receipt = await house.lines.ask(session_id, event, idempotency=idempotency)
     assert isinstance(receipt, Receipt)
     return receipt
 

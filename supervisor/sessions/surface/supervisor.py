@@ -342,7 +342,7 @@ class Supervisor:
             )
         event = ev.RequestAnswered(request=request.id, decision=decision, **self._house.stamp())
         try:
-            await self._house.tree.ask(request.session_id, event, urgent=True)
+            await self._house.lines.ask(request.session_id, event, urgent=True)
         except PermissionNotFound:
             self._house.inbox.find(request_id)  # says who was faster, if somebody was
             raise
