@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 
 import attrs
@@ -336,25 +337,33 @@ class Register:
             if (await self._tree.stored(session_id)).row.archived:
                 self._free(key, session_id)
 
-    async def delete(self, session_id: SessionId) -> None:
-        """Stop it, and leave nothing of it."""
+    async def delete(self, session_id: SessionId, *, only_if_over: bool = False) -> bool:
+        """Stop it, and leave nothing of it; gives whether that was done.
+
+        `only_if_over`: not if it lives, or has come back since somebody looked.
+        """
         self._house.health.refuse_if_degraded()
         row = (await self._tree.stored(session_id)).row
         # Those of one tree one after the other: what one had spent is paid by the next above it,
         # which must not be about to go itself.
         root = row.lineage.root or session_id
-        await self.alone(f"deletion below {root}", self._delete_alone, session_id)
+        work = partial(self._delete_alone, session_id, only_if_over=only_if_over)
+        return await self.alone(f"deletion below {root}", work)
 
-    async def _delete_alone(self, session_id: SessionId) -> None:
-        await self._alone_with_its_key(session_id, self._delete)
-
-    async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
-        self._tree.ending.add(session_id)
+    async def _delete_alone(self, session_id: SessionId, *, only_if_over: bool) -> bool:
+        self._tree.ending.add(session_id)  # from now on nothing brings it back
         try:
-            await self._lines.stop(session_id, "deleted")
-            await self._erase(session_id)
+            row = (await self._tree.stored(session_id)).row
+            if only_if_over and row.phase is not Phase.STOPPED:
+                return False
+            await self._alone_with_its_key(session_id, self._delete)
         finally:
             self._tree.ending.discard(session_id)
+        return True
+
+    async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
+        await self._lines.stop(session_id, "deleted")
+        await self._erase(session_id)
         self._free(key, session_id)
         seat = self._tree.find_seat(session_id)
         if seat is not None:

@@ -251,7 +251,8 @@ class Tree:
         """All records of a session, read in pages, so that nobody has to wait for a long one."""
         found: list[Record] = []
         while True:
-            page = await self._house.store.records(session_id, after=len(found), limit=_PAGE)
+            last = found[-1].seq if found else 0
+            page = await self._house.store.records(session_id, after=last, limit=_PAGE)
             found += page
             if len(page) < _PAGE:
                 return found

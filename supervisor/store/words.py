@@ -33,11 +33,17 @@ def indexed(body: str | bytes) -> str:
     The same for the same body for ever: what was put in is taken out again by it. Whoever changes
     how words are compared has the index made anew.
     """
+    text = text_in(body)
+    return "" if text is None else " ".join(words_of_text(text))
+
+
+def text_in(body: str | bytes) -> str | None:
+    """The text that a record's body says; None if it is no such body."""
     try:
         text = orjson.loads(body)["text"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return ""
-    return " ".join(words_of_text(text)) if isinstance(text, str) else ""
+        return None
+    return text if isinstance(text, str) else None
 
 
 def plain(word: str) -> str:

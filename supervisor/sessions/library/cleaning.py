@@ -11,7 +11,7 @@ import attrs
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Phase
-from supervisor.store.retention import Reason, Rules, plan
+from supervisor.store.retention import Goes, Reason, Rules, plan
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -39,10 +39,12 @@ async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupRepor
     failed: dict[SessionId, str] = {}
     size = 0
     for tree in goes:
+        if not dry_run and not await _is_still_over(house, tree):
+            continue  # somebody has brought it back since it was looked at
         for session_id in tree.sessions:
             try:
                 if not dry_run and not await _delete(house, session_id):
-                    break  # somebody has brought it back since it was looked at
+                    break  # in the very last moment
             except SessionNotFound:
                 continue  # somebody else was faster
             except SupervisorError as error:
@@ -53,9 +55,11 @@ async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupRepor
     return CleanupReport(dry_run, deleted, size, failed)
 
 
+async def _is_still_over(house: House, tree: Goes) -> bool:
+    stored = [await house.store.read(session_id) for session_id in tree.sessions]
+    return all(one is None or one.row.phase is Phase.STOPPED for one in stored)
+
+
 async def _delete(house: House, session_id: SessionId) -> bool:
     """Whether it is gone: only if it is still over."""
-    if (await house.tree.stored(session_id)).row.phase is not Phase.STOPPED:
-        return False
-    await house.register.delete(session_id)
-    return True
+    return await house.register.delete(session_id, only_if_over=True)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.store.port import Stored
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -32,10 +34,10 @@ async def search(
     """Hits, the last said first, and before which position the next page begins."""
     found = await house.store.search(words, session_id=session_id, before=before, limit=limit + 1)
     hits: list[SearchHit] = []
-    rows = {one: await house.store.read(one) for one in {hit.session_id for hit in found[:limit]}}
+    rows = {one: await _read(house, one) for one in {hit.session_id for hit in found[:limit]}}
     for hit in found[:limit]:
         stored = rows[hit.session_id]
-        if stored is not None:  # else it was deleted since
+        if stored is not None:  # else it was deleted since, or is damaged
             hits.append(
                 SearchHit(
                     session_id=hit.session_id,
@@ -49,3 +51,10 @@ async def search(
                 )
             )
     return tuple(hits), found[limit - 1].position if len(found) > limit else None
+
+
+async def _read(house: House, session_id: SessionId) -> Stored | None:
+    try:
+        return await house.store.read(session_id)
+    except NotStorable:
+        return None

@@ -21,8 +21,8 @@ async def fork(house: House, session_id: SessionId, at_turn: str | None) -> Sess
     if at_turn is not None:
         records = _up_to_turn(records, at_turn)
     else:
-        ended = {record.turn_id for record in records if record.kind == "turn_ended"}
-        records = [record for record in records if record.turn_id in (None, *ended)]
+        over = {None, *(record.turn_id for record in records if record.kind == "turn_ended")}
+        records = [record for record in records if record.turn_id in over]
     limits = house.desk.info(stored.row, last_seq=0).limits
     return await house.register.create(plan_of(stored.row, limits), messages_of(records))
 

@@ -45,9 +45,10 @@ def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
     """What is wrong with the file, if it is that and not what was asked of it."""
     code = getattr(error, "sqlite_errorcode", None)
     known = _TROUBLES.get(code & 0xFF) if isinstance(code, int) else None
-    if known is None:
+    if known is None and not isinstance(error, sqlite3.OperationalError):
         return None
-    problem, hint = known
+    # Whatever else SQLite cannot do (a table that is gone) is somebody's hand in the file.
+    problem, hint = known or (str(error), "look at the file, or restore a backup")
     return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
 
 

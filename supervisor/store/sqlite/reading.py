@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from supervisor.core.errors import NotStorable
@@ -14,7 +14,7 @@ from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain, encode_text
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
 from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored
-from supervisor.store.words import snippet, words_of, words_of_text
+from supervisor.store.words import snippet, text_in, words_of, words_of_text
 
 Values: TypeAlias = list[Any]
 logger = logging.getLogger("supervisor")
@@ -61,7 +61,8 @@ def records(
         """,
         (session_id, after, _NO_LIMIT if limit is None else limit, turn),
     )
-    return [_record(one) for one in found]
+    # Who wants one turn wants to know what was said in it, as far as that can be known.
+    return [_record(one) for one in found] if turn is None else _readable(found)
 
 
 def all_records(
@@ -82,12 +83,29 @@ def records_of(connection: sqlite3.Connection, kinds: Collection[str]) -> list[R
     found = connection.execute(
         f"SELECT {_RECORD} FROM records WHERE kind IN ({wanted}) ORDER BY session_id, seq"
     )
-    return [_record(one) for one in found]
+    return _readable(found)
 
 
 def _record(found: Sequence[Any]) -> Record:
     session_id, seq, at, turn_id, kind, body = found[:6]
-    return Record(session_id, seq, at, turn_id, kind, decode_plain(body))
+    try:
+        return Record(session_id, seq, at, turn_id, kind, decode_plain(body))
+    except ValueError as error:
+        raise NotStorable(
+            f"record {seq} of session {session_id} cannot be read: {error}",
+            hint="repair(dry_run=True) of that session says what else is wrong",
+        ) from error
+
+
+def _readable(found: Iterable[Sequence[Any]]) -> list[Record]:
+    """Those of them that can be read; of the others the log says so."""
+    records: list[Record] = []
+    for one in found:
+        try:
+            records.append(_record(one))
+        except NotStorable as error:
+            logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
+    return records
 
 
 def raw_records(connection: sqlite3.Connection, session_id: SessionId) -> list[RawRecord]:
@@ -209,8 +227,9 @@ def search(
     # Our own: SQLite's takes time with the square of how often a word is in the text.
     wanted = words_of(words)
     return [
-        Hit(position, whose, seq, at, turn_id, kind, snippet(decode_plain(body)["text"], wanted))
+        Hit(position, whose, seq, at, turn_id, kind, snippet(text, wanted))
         for position, whose, seq, at, turn_id, kind, body in found
+        if (text := text_in(body)) is not None
     ]
 
 

@@ -7,6 +7,7 @@ import trio
 
 from supervisor import CleanupReport, Phase, Session, SessionNotActive, Supervisor
 from supervisor.core.errors import NotStorable
+from supervisor.core.ids import SessionId
 from tests.sessions.cast import Player
 
 HOUR = 3_600.0
@@ -252,10 +253,10 @@ async def test_one_that_cannot_be_deleted_stops_no_other(
     await trio.sleep(10.0)
     delete = sup._house.register.delete
 
-    async def fail(session_id: str) -> None:
+    async def fail(session_id: SessionId, *, only_if_over: bool) -> bool:
         if session_id == stuck.id:
             raise NotStorable("it is stuck", hint="pull")
-        await delete(session_id)  # type: ignore[arg-type]
+        return await delete(session_id, only_if_over=only_if_over)
 
     monkeypatch.setattr(sup._house.register, "delete", fail)
     report = await sup.cleanup(older_than_seconds=5.0)
@@ -275,10 +276,10 @@ async def test_what_went_before_a_failure_is_said_to_be_gone(
     await trio.sleep(10.0)
     delete = sup._house.register.delete
 
-    async def fail(session_id: str) -> None:
+    async def fail(session_id: SessionId, *, only_if_over: bool) -> bool:
         if session_id == parent.id:
             raise NotStorable("it is stuck", hint="pull")
-        await delete(session_id)  # type: ignore[arg-type]
+        return await delete(session_id, only_if_over=only_if_over)
 
     monkeypatch.setattr(sup._house.register, "delete", fail)
     report = await sup.cleanup(older_than_seconds=5.0)

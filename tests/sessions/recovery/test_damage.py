@@ -1,0 +1,57 @@
+"""A file in which something is damaged: whoever is not concerned does not notice."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from supervisor.core.ids import SessionId
+from tests.sessions.cast import Player
+
+from .lives import Program
+
+
+def damage(program: Program, what: str, *values: object) -> None:
+    with closing(sqlite3.connect(program.path, isolation_level=None)) as connection:
+        connection.execute(what, values)
+
+
+async def test_a_record_of_a_child_that_cannot_be_read_keeps_nobody_out(
+    program: Program, player: Player
+) -> None:
+    async with program.life() as sup:
+        parent, other = await sup.create("player"), await sup.create("player")
+        await parent.spawn("echo", "errand")
+    damage(program, "UPDATE records SET body = '{' WHERE kind LIKE 'child_%'")
+
+    async with program.life() as sup:
+        await sup.session(other.id).send("hello")
+        assert await player.play_all() == ["hello"]
+
+
+async def test_what_was_said_in_an_open_turn_and_cannot_be_read_keeps_nobody_out(
+    program: Program, player: Player
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("player")
+        await session.send("first")
+        await player.next_scene()
+    damage(program, "UPDATE records SET body = '[' WHERE kind = 'user_text'")
+
+    async with program.life() as sup:
+        assert (await sup.session(session.id).info()).phase in ("restarting", "idle")
+
+
+async def test_a_search_leaves_out_what_cannot_be_read(program: Program) -> None:
+    async with program.life() as sup:
+        damaged, whole = await sup.create("echo"), await sup.create("echo")
+        for session in (damaged, whole):
+            await session.append("user", "needle")
+    damage(
+        program,
+        "UPDATE records SET body = '{' WHERE session_id = ? AND kind = 'user_text'",
+        SessionId(damaged.id),
+    )
+
+    async with program.life() as sup:
+        assert [hit.session_id for hit in (await sup.search("needle")).items] == [whole.id]
