@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import trio
+
 from actors import Group, Ref
 from supervisor.config import Settings
 from supervisor.core.ids import SessionId, TurnId
@@ -84,6 +86,8 @@ class House:
         self.register = Register(self)
         self.spawning = Spawning(self)
         self.starts = Starts(settings.start_concurrency)
+        # Threads for what takes long and is no store's: reading files, telling stories.
+        self.long_work = trio.CapacityLimiter(2)
         # One object for all sessions that leave the settings as they are.
         self._usual_terms = _terms(settings)
 

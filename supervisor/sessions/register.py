@@ -104,7 +104,11 @@ class Register:
 
     async def _create_once(self, plan: Plan, idempotency: Idempotency) -> SessionId:
         made = await self.made_before(CREATING, idempotency)
-        return made or await self._create(plan, (), idempotency)
+        if made is not None:
+            return made
+        if plan.key is not None:  # nobody else may give that a meaning either
+            return await self.alone(str(plan.key), self._create, plan, (), idempotency)
+        return await self._create(plan, (), idempotency)
 
     async def made_before(self, scope: str, idempotency: Idempotency) -> SessionId | None:
         """Whom the same request has made, if it was made before and is still there.
@@ -411,14 +415,8 @@ class Register:
         await self._house.writer.ask(Delete(session_id), timeout_seconds=math.inf)
 
     async def store(self, write: Write) -> None:
-        """A session that is whole already, and over: admit it, and write it."""
-        session_id = write.session_id
-        try:
-            self._house.desk.admit_root(session_id)
-            await self.write(write)
-        finally:
-            # It is over: it takes no place.
-            self._house.desk.withdraw(session_id)
+        """Write a session that is whole already, and over: it takes no place."""
+        await self.write(write)
         self._house.rouse_readers()  # of what is long past, nobody else is told as of news
 
     async def write(self, write: Write) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -11,9 +11,6 @@ from supervisor.store.exporting import Format, export
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
-
-# One at a time is enough, and leaves the loop to those who are at work.
-_LIMITER: Final = trio.CapacityLimiter(2)
 
 
 async def exported(
@@ -28,4 +25,4 @@ async def exported(
     info = house.desk.info(stored.row, last_seq=stored.last_seq)
     records = await house.tree.all_records(session_id)
     pieces = export(format, info, records, redact=redact)  # raises at once for an unknown format
-    return await trio.to_thread.run_sync("".join, pieces, limiter=_LIMITER)
+    return await trio.to_thread.run_sync("".join, pieces, limiter=house.long_work)

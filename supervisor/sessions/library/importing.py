@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-# Whoever reads a large file reads one.
-_LIMITER: Final = trio.CapacityLimiter(1)
 
 
 async def import_session(
@@ -35,7 +33,7 @@ async def import_session(
     """The id of the new session, and what the file has in it that could not be kept."""
     house.tree.refuse_if_leaving()
     at = house.clock.now()
-    imported = await trio.to_thread.run_sync(_read, Path(path), format, at, limiter=_LIMITER)
+    imported = await trio.to_thread.run_sync(_read, Path(path), format, at, limiter=house.long_work)
     plan = Plan(
         agent=agent or imported.agent or imported.format,
         name=imported.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,9 +19,6 @@ from supervisor.store.writer import Claim
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
-
-# Long histories take long to look at: apart from the loop, and a few at once.
-_LIMITER: Final = trio.CapacityLimiter(2)
 
 
 async def repair(
@@ -80,7 +77,7 @@ async def _examine(
             dry_run=dry_run,
             force=force,
         ),
-        limiter=_LIMITER,
+        limiter=house.long_work,
     )
     if not dry_run and mended.row is not None and epoch is not None:
         await house.register.write(Write(session_id, epoch, mended.report.appended, mended.row))

@@ -34,7 +34,6 @@ def waiting_for(house: House, session_id: SessionId, input_id: InputId) -> Itera
 async def wait_for_result(house: House, session_id: SessionId, input_id: InputId) -> TurnResult:
     """See `Session.result`."""
     with waiting_for(house, session_id, input_id) as pending:
-        row = await house.tree.row(session_id)
         records = await house.tree.all_records(session_id)
         if not any(
             record.kind == "input_accepted" and record.body["input_id"] == input_id
@@ -46,9 +45,17 @@ async def wait_for_result(house: House, session_id: SessionId, input_id: InputId
             )
         settle_from_records(pending, records)
         await _catch_up(house, session_id, pending, read=len(records))
-        if row.phase is Phase.STOPPED:
-            pending.held_by(row)
+        await _look_whether_it_is_held(house, session_id, pending)
         return await pending.wait()
+
+
+async def _look_whether_it_is_held(house: House, session_id: SessionId, pending: Pending) -> None:
+    """One that has stopped, and was not brought back while we looked, runs nothing by itself."""
+    row = await house.tree.row(session_id)
+    seat = house.tree.seat(session_id)
+    now = row if seat.session is None else seat.session
+    if seat.start is None and now.phase is Phase.STOPPED:
+        pending.held_by(now)
 
 
 async def _catch_up(house: House, session_id: SessionId, pending: Pending, *, read: int) -> None:

@@ -7,6 +7,7 @@ Rule 2: what is there already is never overwritten, and never lost.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import sqlite3
 import tempfile
@@ -17,6 +18,7 @@ from supervisor.core.errors import ConfigError
 
 from . import schema
 from .files import open_reader
+from .lock import lock_path
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
@@ -87,6 +89,8 @@ def restore(backup_path: Path, path: Path) -> Path | None:
     if not backup_path.is_file():
         raise ConfigError(f"there is no backup {backup_path.name}", hint="name a backup's file")
     schema.refuse_unless_ours(backup_path, may_be_new=False)
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path.name} is no file", hint="name the store, or a new file")
     with _unfinished(path) as incoming:
         source = open_reader(backup_path)
         try:
@@ -106,14 +110,31 @@ def restore(backup_path: Path, path: Path) -> Path | None:
 
 
 def _put_aside(path: Path) -> Path:
-    """Give the old one another name too, with what is not in it yet."""
+    """Give the old one another name too, with all that is in it."""
     old = _unused(path.with_name(f"{path.name}.before-restore"))
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists() and wal.stat().st_size:
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as one:
+            one.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that it is whole without its WAL
     os.link(path, old)
+    # Only of one that is damaged there is a WAL now; left here it would be taken for the new one's.
     for ending in ("-wal", "-shm"):
         beside = path.with_name(path.name + ending)
         if beside.exists():
             beside.replace(old.with_name(old.name + ending))
     return old
+
+
+def refuse_target(path: Path) -> None:
+    """Raise if something is there that was never a store of ours, damaged or not."""
+    if path.exists() and path.stat().st_size and not lock_path(path).exists():
+        schema.refuse_unless_ours(path, may_be_new=True)
+
+
+def clear_away_unfinished(path: Path) -> None:
+    """Remove what a restore that was killed has left; the caller holds the lock."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*.unfinished*"):
+        left.unlink(missing_ok=True)
 
 
 def _unused(wanted: Path) -> Path:

@@ -62,6 +62,7 @@ async def restore_store(
 
     def do() -> Path | None:
         source, target = whole_path(backup), whole_path(path)
+        copies.refuse_target(target)
         with locked(target):
             return copies.restore(source, target)
 
@@ -90,6 +91,7 @@ class SqliteStore:
         await self._in_thread(self._pen, self._open)
 
     def _open(self) -> None:
+        copies.clear_away_unfinished(self.path)
         if self.path.exists():
             schema.refuse_unless_ours(self.path, may_be_new=True)
         self._writer = open_writer(self.path)
@@ -98,6 +100,8 @@ class SqliteStore:
             if 0 < schema.version_of(self._writer) < schema.VERSION:
                 copies.copy_before_migration(self._writer, self.path)
             schema.migrate(self._writer)
+            if writing.is_untidy(self._writer):  # the last one was killed before it could
+                writing.tidy(self._writer)
         except BaseException:
             self._close()
             raise
@@ -181,8 +185,9 @@ class SqliteStore:
         await self._write(writing.delete, session_id)
 
     async def tidy(self) -> None:
-        self._is_untidy = False
-        await self._write(writing.tidy)
+        if self._is_untidy:
+            self._is_untidy = False
+            await self._write(writing.tidy)
 
     async def probe(self) -> None:
         await self._write(writing.probe)

@@ -54,6 +54,8 @@ _INSERT_KEPT: Final = """
     VALUES (?, ?, ?, ?, ?)
 """
 _INSERT_SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshots (session_id, seq, row) VALUES (?, ?, ?)"
+# Where it is kept that the index has words in it of what was deleted; no session has such an id.
+_UNTIDY: Final = "~"
 _STATE: Final = """
     SELECT epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id)
     FROM sessions WHERE id = ?
@@ -377,12 +379,21 @@ def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
         (session_id,),
     )
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+    if said:
+        connection.execute(_INSERT_KEPT, (_UNTIDY, "", _UNTIDY, "", "{}"))
+
+
+def is_untidy(connection: sqlite3.Connection) -> bool:
+    """Whether something was deleted, and nobody has tidied since, in this life or one before."""
+    found = connection.execute("SELECT 1 FROM kept WHERE scope = ?", (_UNTIDY,)).fetchone()
+    return found is not None
 
 
 def tidy(connection: sqlite3.Connection) -> None:
     """See `port.Store.tidy`: the index has the words of what was deleted until it is made anew."""
     with transaction(connection):
         connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        connection.execute("DELETE FROM kept WHERE scope = ?", (_UNTIDY,))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 

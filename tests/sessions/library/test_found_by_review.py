@@ -1,0 +1,65 @@
+"""What a review has found, each as small as it gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+import supervisor
+from supervisor import ConfigError, Settings, Supervisor
+
+
+async def test_restore_takes_no_place_that_was_never_a_stores(
+    on_file: Supervisor, tmp_path: Path
+) -> None:
+    copy, letter = tmp_path / "copy.db", tmp_path / "letter.txt"
+    await on_file.backup(copy)
+    letter.write_text("dear all")
+
+    with pytest.raises(ConfigError, match="no store of ours"):
+        await supervisor.restore(copy, letter)
+    with pytest.raises(ConfigError):
+        await supervisor.restore(copy, "/dev/null")
+    assert letter.read_text() == "dear all"
+
+
+async def test_a_key_whose_bearer_is_being_made_under_an_idempotency_key_has_one_bearer(
+    sup: Supervisor,
+) -> None:
+    found: list[str] = []
+
+    async def create() -> None:
+        session = await sup.create("echo", key="echo:here:me", idempotency_key="once")
+        found.append(session.id)
+
+    async def get() -> None:
+        session = await sup.get_or_create("echo:here:me")
+        found.append((await session.info()).id)  # raises if it is not there yet
+
+    async with trio.open_nursery() as nursery:
+        for do in (create, get, get, create):
+            nursery.start_soon(do)
+            await trio.lowlevel.checkpoint()
+
+    assert len(found) == 4
+    assert len(set(found)) == 1
+
+
+async def test_what_is_imported_needs_no_place_among_those_who_live(tmp_path: Path) -> None:
+    async with supervisor.open(settings=Settings(max_sessions=1)) as sup:
+        session = await sup.create("echo")
+        file = tmp_path / "session.jsonl"
+        await trio.Path(file).write_text(await session.export("jsonl"))
+
+        copy = await sup.import_(file)
+
+        assert (await copy.info()).phase == "stopped"
+
+
+async def test_what_a_killed_restore_has_left_is_cleared_away(path: Path) -> None:
+    left = path.with_name(f"{path.name}.abc.unfinished")
+    left.write_text("half")
+    async with supervisor.open(path):
+        assert not left.exists()
