@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
 import trio
 
 import supervisor
-from supervisor import ConfigError, KeyTaken, Settings, Supervisor
+from supervisor import ConfigError, Settings, Supervisor
 
 
 async def test_restore_takes_no_place_that_was_never_a_stores(
@@ -24,28 +23,6 @@ async def test_restore_takes_no_place_that_was_never_a_stores(
     with pytest.raises(ConfigError):
         await supervisor.restore(copy, "/dev/null")
     assert letter.read_text() == "dear all"
-
-
-async def test_a_key_whose_bearer_is_being_made_under_an_idempotency_key_has_one_bearer(
-    sup: Supervisor,
-) -> None:
-    found: list[str] = []
-
-    async def create() -> None:
-        with contextlib.suppress(KeyTaken):  # somebody else was faster
-            session = await sup.create("echo", key="echo:here:me", idempotency_key="once")
-            found.append(session.id)
-
-    async def get() -> None:
-        session = await sup.get_or_create("echo:here:me")
-        found.append((await session.info()).id)  # raises if it is not there yet
-
-    async with trio.open_nursery() as nursery:
-        for do in (create, get, get, create):
-            nursery.start_soon(do)
-            await trio.lowlevel.checkpoint()
-
-    assert len(set(found)) == 1
 
 
 async def test_what_is_imported_needs_no_place_among_those_who_live(tmp_path: Path) -> None:

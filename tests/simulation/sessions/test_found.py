@@ -1,13 +1,14 @@
 """Races that the attacks have found, each as a program that is as small as it gets."""
 
 import random
+from contextlib import suppress
 from typing import Any
 
 import trio
 
 import supervisor
 from actors.testing import explore, simulate
-from supervisor import Ladder, Session, Settings, SupervisorError, Turn
+from supervisor import KeyTaken, Ladder, Session, Settings, SupervisorError, Turn
 from tests.simulation.ledger import PromiseBroken
 from tests.simulation.stage import wander
 
@@ -208,3 +209,23 @@ async def wait_for_one_that_ends_meanwhile() -> None:
 
 def test_a_turn_that_ends_while_its_records_are_read_is_not_waited_for_for_ever() -> None:
     assert explore(wait_for_one_that_ends_meanwhile, seeds=range(300), max_failures=1) == []
+
+
+async def take_a_key_that_is_being_given() -> None:
+    async with supervisor.open() as sup:
+
+        async def create() -> None:
+            with suppress(KeyTaken):  # somebody else was faster
+                await sup.create("echo", key="echo:here:me", idempotency_key="once")
+
+        async def get() -> None:
+            session = await sup.get_or_create("echo:here:me")
+            await session.info()  # which raises if nobody is there
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create)
+            nursery.start_soon(get)
+
+
+def test_a_key_that_is_given_under_an_idempotency_key_has_a_bearer_who_is_there() -> None:
+    assert explore(take_a_key_that_is_being_given, seeds=SEEDS, max_failures=1) == []
