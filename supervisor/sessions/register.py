@@ -277,6 +277,7 @@ class Register:
     async def alone(self, name: str, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
         """Carry the work through while nobody else may give that name a meaning."""
         await self._wait_for_change(name)
+        self._works.refuse_if_closed()  # or nobody would ever say that it is done
         done = self._changing[name] = trio.Event()
 
         async def do() -> T:

@@ -23,10 +23,14 @@ class Works:
         self._workshop = workshop
         self.count = 0
 
-    async def carry_through(self, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
-        """Do the work in a task of its own and wait for it: giving up the wait does not undo it."""
+    def refuse_if_closed(self) -> None:
+        """Raise if no work is begun any more."""
         if self._workshop.is_closed:
             raise has_left()
+
+    async def carry_through(self, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+        """Do the work in a task of its own and wait for it: giving up the wait does not undo it."""
+        self.refuse_if_closed()
         self.count += 1
         done = trio.Event()
         result: list[outcome.Outcome[T]] = []

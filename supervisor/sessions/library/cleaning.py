@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from supervisor.core.errors import SessionNotFound, SupervisorError
+from supervisor.core.errors import NotStorable, SessionNotFound, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Phase
 from supervisor.store.retention import Goes, Reason, Rules, plan
@@ -38,28 +38,49 @@ async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupRepor
     deleted: dict[SessionId, Reason] = {}
     failed: dict[SessionId, str] = {}
     size = 0
+    seen = {row.id: row.updated_at for row in known}
     for tree in goes:
-        if not dry_run and not await _is_still_over(house, tree):
-            continue  # somebody has brought it back since it was looked at
-        for session_id in tree.sessions:
-            try:
-                if not dry_run and not await _delete(house, session_id):
-                    break  # in the very last moment
-            except SessionNotFound:
-                continue  # somebody else was faster
-            except SupervisorError as error:
-                failed[session_id] = str(error)
-                break
-            deleted[session_id] = tree.reason
-            size += sizes.get(session_id, 0)
+        if tree.root not in seen and not await _is_gone(house, tree.root):
+            continue  # it is there and cannot be read: nothing is deleted because of that
+        # From here on nothing brings any of them back, so that a tree goes whole or stays whole.
+        house.tree.ending.update(tree.sessions)
+        try:
+            if dry_run or await _is_as_it_was(house, tree, seen):
+                for session_id in tree.sessions:
+                    if dry_run or await _delete(house, session_id, failed):
+                        deleted[session_id] = tree.reason
+                        size += sizes.get(session_id, 0)
+                    if session_id in failed:
+                        break
+        finally:
+            house.tree.ending.difference_update(tree.sessions)
     return CleanupReport(dry_run, deleted, size, failed)
 
 
-async def _is_still_over(house: House, tree: Goes) -> bool:
-    stored = [await house.store.read(session_id) for session_id in tree.sessions]
-    return all(one is None or one.row.phase is Phase.STOPPED for one in stored)
+async def _is_gone(house: House, session_id: SessionId) -> bool:
+    try:
+        return await house.store.read(session_id) is None
+    except NotStorable:
+        return False
 
 
-async def _delete(house: House, session_id: SessionId) -> bool:
-    """Whether it is gone: only if it is still over."""
-    return await house.register.delete(session_id, only_if_over=True)
+async def _is_as_it_was(house: House, tree: Goes, seen: Mapping[SessionId, float]) -> bool:
+    """Whether nothing has happened in it since it was looked at."""
+    for session_id in tree.sessions:
+        stored = await house.store.read(session_id)
+        if stored is None:
+            continue  # somebody else was faster
+        if stored.row.phase is not Phase.STOPPED or stored.row.updated_at != seen[session_id]:
+            return False
+    return True
+
+
+async def _delete(house: House, session_id: SessionId, failed: dict[SessionId, str]) -> bool:
+    """Whether it is gone by us."""
+    try:
+        return await house.register.delete(session_id, only_if_over=True)
+    except SessionNotFound:
+        return False
+    except SupervisorError as error:
+        failed[session_id] = str(error)
+        return False

@@ -17,7 +17,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -91,10 +91,16 @@ class SqliteStore:
         await self._in_thread(self._pen, self._open)
 
     def _open(self) -> None:
-        copies.clear_away_unfinished(self.path)
-        if self.path.exists():
-            schema.refuse_unless_ours(self.path, may_be_new=True)
-        self._writer = open_writer(self.path)
+        try:
+            copies.clear_away_unfinished(self.path)
+            if self.path.exists():
+                schema.refuse_unless_ours(self.path, may_be_new=True)
+            self._writer = open_writer(self.path)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path.name} cannot be opened: {error.strerror}",
+                hint="look at its owner and mode, and at those of its folder",
+            ) from error
         try:
             schema.refuse_foreign(self._writer, self.path)
             if 0 < schema.version_of(self._writer) < schema.VERSION:
@@ -165,7 +171,10 @@ class SqliteStore:
             except BaseException:
                 connection.close()  # whatever is wrong with it, the next one gets another
                 raise
-            self._free.append(connection)
+            if self._writer is None:
+                connection.close()  # we were closed meanwhile, and nobody else would
+            else:
+                self._free.append(connection)
             return answer
 
         return await self._in_thread(self._eyes, do)
