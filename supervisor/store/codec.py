@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections.abc
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import attrs
@@ -21,7 +21,7 @@ from cattrs.gen import make_dict_structure_fn
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
-from supervisor.core.session import Agent, Lineage, Phase, Session, Terms
+from supervisor.core.session import Agent, Lineage, Phase, Session, Terms, Usage
 
 from .port import Kept
 
@@ -63,8 +63,13 @@ def encode_plain(value: Mapping[str, Any]) -> str:
 
 
 def encode_text(text: str) -> str:
-    """A text as it stands in what `encode` makes."""
+    """A text as it stands among those that `encode_texts` gives."""
     return orjson.dumps(text).decode()
+
+
+def encode_texts(texts: Sequence[str]) -> str:
+    """Texts in a row, each of which can be found in it."""
+    return orjson.dumps(texts).decode()
 
 
 def decode_plain(text: str | bytes) -> Mapping[str, Any]:
@@ -137,14 +142,8 @@ def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHA
     return fragment
 
 
-_known: Final[dict[object, object]] = {}
-
-
-def _the_same(thing: object) -> object:
-    """One object for all that are equal to it, so that sessions which were read share it again."""
-    if len(_known) >= _MAX_ENCODED:
-        _known.clear()
-    return _known.setdefault(thing, thing)
+# One object for all that are made of the same, so that sessions which were read share it again.
+_known: Final[dict[tuple[type, bytes], object]] = {}
 
 
 def _fields(thing: Any) -> dict[str, Any]:  # noqa: ANN401 - of any attrs class
@@ -229,10 +228,20 @@ def _make_converter() -> Converter:
         def structure_whole(value: object, wanted: object) -> object:
             if type(value) is not dict or not needed <= value.keys():
                 raise TypeError(f"this is no whole {kind.__name__}")
-            thing = structure(value, wanted)
-            return _the_same(thing) if kind in _SHARED else thing
+            return structure(value, wanted)
 
-        return structure_whole
+        def structure_shared(value: object, wanted: object) -> object:
+            # By what it is made of: to write that again is far quicker than to look at it closely.
+            made_of = (kind, orjson.dumps(value))
+            known = _known.get(made_of)
+            if known is None:
+                known = structure_whole(value, wanted)
+                if len(_known) >= _MAX_ENCODED:
+                    _known.clear()
+                _known[made_of] = known
+            return known
+
+        return structure_shared if kind in _SHARED or kind is Usage else structure_whole
 
     converter.register_structure_hook_factory(attrs.has, hook_for)
     return converter

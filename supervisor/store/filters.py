@@ -40,6 +40,8 @@ class Filter:
 
 EVERYTHING: Final = Filter()
 
+# Between the names of a session; a line break, for it is in few of them.
+_BETWEEN: Final = "\n"
 # In which phases a session may be that shows the badge: what an index can know of badges.
 PHASES_OF_BADGES: Final[dict[str, tuple[Phase, ...]]] = {
     "failed": (Phase.STOPPED,),
@@ -78,8 +80,13 @@ def fits(row: Session, wanted: Filter) -> bool:
 def _has_text(row: Session, text: str | None) -> bool:
     if text is None:
         return True
-    known = (row.name, row.title, None if row.key is None else str(row.key))
-    return any(text.casefold() in one.casefold() for one in known if one is not None)
+    return any(text.casefold() in part for part in label_of(row).split(_BETWEEN))
+
+
+def label_of(row: Session) -> str:
+    """All that a session is called, in letters without case."""
+    names = (row.name, row.title, None if row.key is None else str(row.key))
+    return _BETWEEN.join(name.casefold() for name in names if name is not None)
 
 
 def _is_between(at: float, after: float | None, before: float | None) -> bool:

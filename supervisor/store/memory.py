@@ -287,7 +287,11 @@ class MemoryStore:
         return found
 
     async def rows(
-        self, *, after: int = 0, fitting: Filter | None = None
+        self,
+        *,
+        after: int = 0,
+        fitting: Filter | None = None,
+        at_once: int | None = None,  # noqa: ARG002 - all of them are at hand
     ) -> AsyncGenerator[Stored, None]:
         await trio.lowlevel.checkpoint()
         wanted = fitting or EVERYTHING

@@ -185,9 +185,12 @@ class Store(Protocol):
         """The last row that was kept at number `at` or before, and at which number."""
 
     def rows(
-        self, *, after: int = 0, fitting: Filter | None = None
+        self, *, after: int = 0, fitting: Filter | None = None, at_once: int | None = None
     ) -> AsyncGenerator[Stored, None]:
-        """Every session made after number `after` that fits, in the order of their making."""
+        """Every session made after number `after` that fits, in the order of their making.
+
+        `at_once` is how many will be wanted, as far as the caller knows.
+        """
 
     async def search(
         self,

@@ -74,7 +74,8 @@ async def listed(
     """Those that fit, from a number on, and after which number there are more."""
     items: list[Info] = []
     last = after
-    async with aclosing(house.store.rows(after=after, fitting=wanted)) as rows:
+    found = house.store.rows(after=after, fitting=wanted, at_once=limit + 1)
+    async with aclosing(found) as rows:
         async for stored in rows:
             if len(items) == limit:
                 return tuple(items), last

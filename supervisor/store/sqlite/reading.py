@@ -142,18 +142,23 @@ def snapshot(
 
 
 def page_of_rows(
-    connection: sqlite3.Connection, after: int, wanted: Filter
+    connection: sqlite3.Connection, after: int, wanted: Filter, count: int = PAGE_ROWS
 ) -> tuple[list[Stored], int | None]:
-    """The next sessions that fit, and after which number to go on; None at the end.
+    """The next sessions that fit, about so many, and after which number to go on; None at the end.
 
     The index narrows, and `fits` decides: so every store means the same.
     """
     conditions, values = _conditions(wanted)
+    # Which they are is looked up first, in an index where there is one for it: rows are large.
     found = connection.execute(
-        f"{_STORED} WHERE number > ? {conditions} ORDER BY number LIMIT ?",
-        (after, *values, PAGE_ROWS),
+        f"""
+        {_STORED} WHERE number IN (
+            SELECT number FROM sessions WHERE number > ? {conditions} ORDER BY number LIMIT ?
+        ) ORDER BY number
+        """,
+        (after, *values, count),
     ).fetchall()
-    last: int | None = found[-1][3] if len(found) == PAGE_ROWS else None
+    last: int | None = found[-1][3] if len(found) == count else None
     page: list[Stored] = []
     for one in found:
         try:
@@ -178,7 +183,8 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
         ("root = ?", wanted.root),
         ("workspace = ?", wanted.workspace),
         ("archived = ?", None if wanted.archived is None else int(wanted.archived)),
-        ("instr(row, ?) > 0", None if wanted.tag is None else encode_text(wanted.tag)),
+        ("instr(label, ?) > 0", None if wanted.text is None else wanted.text.casefold()),
+        ("instr(tags, ?) > 0", None if wanted.tag is None else encode_text(wanted.tag)),
         ("created_at > ?", wanted.created_after),
         ("created_at < ?", wanted.created_before),
         ("updated_at > ?", wanted.updated_after),
@@ -190,13 +196,6 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
     if phases:
         conditions.append(f"phase IN ({', '.join('?' * len(phases))})")
         values += phases
-    text = wanted.text
-    # A key is stored in its parts, and letters beyond ASCII have cases of their own: sessions that
-    # have one of those are left to `fits`.
-    if text is not None and text.isascii():
-        special = "channel IS NOT NULL OR length(row) <> length(CAST(row AS BLOB))"
-        conditions.append(f"({special} OR instr(lower(row), ?) > 0)")
-        values.append(encode_text(text)[1:-1].lower())
     return "".join(f" AND {condition}" for condition in conditions), values
 
 

@@ -37,6 +37,8 @@ def _first(connection: sqlite3.Connection) -> None:
             parent TEXT,
             root TEXT NOT NULL,
             workspace TEXT,
+            label TEXT NOT NULL,
+            tags TEXT NOT NULL,
             created_at REAL NOT NULL,
             updated_at REAL NOT NULL
         ) STRICT
@@ -44,6 +46,8 @@ def _first(connection: sqlite3.Connection) -> None:
         "CREATE INDEX sessions_by_phase ON sessions (phase, number)",
         "CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL",
         "CREATE INDEX sessions_by_root ON sessions (root)",
+        # Small enough to be looked through: whoever looks for part of a name has to.
+        "CREATE INDEX sessions_by_label ON sessions (label, tags)",
         # Not STRICT: what is wrong in a record that somebody else has touched is found, not hidden.
         """
         CREATE TABLE records (

@@ -237,12 +237,13 @@ class SqliteStore:
         return await self._read(reading.snapshot, session_id, at)
 
     async def rows(
-        self, *, after: int = 0, fitting: Filter | None = None
+        self, *, after: int = 0, fitting: Filter | None = None, at_once: int | None = None
     ) -> AsyncGenerator[Stored, None]:
         next_after: int | None = after
+        count = reading.PAGE_ROWS if at_once is None else min(at_once, reading.PAGE_ROWS)
         while next_after is not None:
             page, next_after = await self._read(
-                reading.page_of_rows, next_after, fitting or EVERYTHING
+                reading.page_of_rows, next_after, fitting or EVERYTHING, count
             )
             for stored in page:
                 yield stored

@@ -20,7 +20,8 @@ import attrs
 from supervisor.core.errors import Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Session
-from supervisor.store.codec import encode, encode_plain
+from supervisor.store.codec import encode, encode_plain, encode_texts
+from supervisor.store.filters import label_of
 from supervisor.store.port import Process, Stored, Write, is_due, refuse_unless_own
 from supervisor.store.words import SAID, indexed
 
@@ -35,12 +36,16 @@ _LARGEST_INTEGER: Final = 2**63 - 1
 _INSERT_SESSION: Final = """
     INSERT INTO sessions (
         id, epoch, row, agent, phase, archived, channel, peer, parent, root, workspace,
-        created_at, updated_at
-    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        label, tags, created_at, updated_at
+    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Only what a session's life changes: agent, key, place and workspace it has from its beginning.
 _UPDATE_SESSION: Final = """
     UPDATE sessions SET row = ?, phase = ?, archived = ?, updated_at = ? WHERE id = ? AND epoch = ?
+"""
+# Apart, and only if they are others: what is indexed costs more to write than the rest.
+_RENAME_SESSION: Final = """
+    UPDATE sessions SET label = ?1, tags = ?2 WHERE id = ?3 AND (label <> ?1 OR tags <> ?2)
 """
 _INSERT_RECORD: Final = """
     INSERT INTO records (session_id, seq, at, turn_id, kind, body, position)
@@ -212,6 +217,7 @@ class _Batch:
         self._known: dict[SessionId, tuple[int, int] | None] = {}
         self._records: list[Values] = []
         self._rows: dict[SessionId, Values] = {}
+        self._names: dict[SessionId, Values] = {}
         self._kept: list[Values] = []
         self._snapshots: list[Values] = []
 
@@ -283,6 +289,7 @@ class _Batch:
             row = write.row
             changed = (part.row, row.phase, int(row.archived), row.updated_at)
             self._rows[session_id] = (*changed, session_id, epoch)
+            self._names[session_id] = (label_of(row), encode_texts(row.tags), session_id)
         self._known[session_id] = (epoch, last)
         self._records += part.records
         if part.row is not None and is_due(before, last, self._every):
@@ -299,6 +306,9 @@ class _Batch:
         if self._rows:
             connection.executemany(_UPDATE_SESSION, self._rows.values())
             self._rows = {}
+        if self._names:
+            connection.executemany(_RENAME_SESSION, self._names.values())
+            self._names = {}
         if self._records:
             self._write_records()
         for statement, values in (
@@ -335,6 +345,8 @@ def _columns(row: Session, encoded: str) -> Values:
         lineage.parent,
         lineage.root or row.id,
         row.workspace,
+        label_of(row),
+        encode_texts(row.tags),
         row.created_at,
         row.updated_at,
     )
