@@ -1,7 +1,10 @@
+from functools import partial
+from pathlib import Path
+
 import pytest
 import trio
 
-from tests.bench import ask, start, tell
+from tests.bench import ask, durable, reading, start, tell
 from tests.bench.__main__ import ROWS, exit_code, main
 from tests.bench._measure import Figure
 from tests.bench._row import Row, at_least
@@ -55,3 +58,11 @@ def test_our_side_of_the_rows_still_runs() -> None:
     assert start.ours(10) > 0
     trio.run(start.start_and_leave, 10)
     trio.run(start.start_and_stop_one_by_one, 10)
+
+
+def test_our_side_of_the_rows_on_files_still_runs(tmp_path: Path) -> None:
+    trio.run(partial(reading.fill, tmp_path / "state.db", count=20, running=2))
+    trio.run(partial(reading.fill_one, tmp_path / "one.db", records=5))
+
+    assert len(durable.records_of_a_turn()) == 6
+    assert (tmp_path / "state.db").stat().st_size > 0

@@ -34,6 +34,7 @@ def waiting_for(house: House, session_id: SessionId, input_id: InputId) -> Itera
 async def wait_for_result(house: House, session_id: SessionId, input_id: InputId) -> TurnResult:
     """See `Session.result`."""
     with waiting_for(house, session_id, input_id) as pending:
+        await house.tree.row(session_id)  # raises if it is not there
         records = await house.tree.all_records(session_id)
         if not any(
             record.kind == "input_accepted" and record.body["input_id"] == input_id
