@@ -52,6 +52,10 @@ class _Deaf:
     deaths = 0
     store: MortalStore
 
+    def begin_again(self) -> None:
+        """Another life begins."""
+        self.deaths += 1
+
     def check(self, promise: bool, words: str) -> None:  # noqa: FBT001 - as in assert
         # A read that somebody outside has begun is a task here, where threads are tasks.
         if words.endswith("are left after leaving") and self.store.is_read:
@@ -74,6 +78,13 @@ class DeafReferee(_Deaf, Referee):
 
 class DeafTreeReferee(_Deaf, TreeReferee):
     """Of trees."""
+
+    def begin_again(self) -> None:
+        """After a death siblings are as old as they are, also those who had come back."""
+        super().begin_again()
+        for page in self.pages.values():
+            ordered = [one for one in self.pages if one in page.children]
+            page.children = {one: page.children[one] for one in ordered}
 
     def heard(self, session_id: str, kind: str, child: str) -> None:
         """An agent that read its news and died before that was written reads it again."""
@@ -131,7 +142,7 @@ class World:
     def die(self) -> None:
         self.was_cut_short = True
         self.referee.is_dead = True
-        self.referee.deaths += 1
+        self.referee.begin_again()
         self.life.cancel()
 
     def open(
