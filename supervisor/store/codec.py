@@ -131,7 +131,8 @@ _SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage})
 # By identity, which is quicker to look at than they are to compare; the object is kept with its
 # bytes, so that no other can come to have its id.
 _encoded: Final[dict[int, tuple[object, orjson.Fragment]]] = {}
-_MAX_ENCODED: Final = 1024
+# As many as there are lineages in a large house: each child has one of its own.
+_MAX_ENCODED: Final = 16_384
 
 
 def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHARED
