@@ -372,16 +372,14 @@ class Desk:
             except SessionNotFound:
                 member = self.ledger.find(session_id)
                 if member is None or member.standing != "admitted":
-                    return
-                await trio.sleep(pause)  # it may be about to be written
-                pause = min(2.0 * pause, _LAST_RETRY_SECONDS)
+                    return  # else it may be about to be written
             except Exception as error:  # noqa: BLE001 - the store's trouble, or an actor's
                 if pause == _RETRY_SECONDS:  # said once, however long it takes
                     logger.warning("session %s could not be stopped yet: %s", session_id, error)
-                await trio.sleep(pause)
-                pause = min(2.0 * pause, _LAST_RETRY_SECONDS)
             else:
                 return
+            await trio.sleep(pause)
+            pause = min(2.0 * pause, _LAST_RETRY_SECONDS)
 
     def _call_last_in_line(self, parent: Member) -> None:
         """Whoever was younger has ended, so the next one may."""

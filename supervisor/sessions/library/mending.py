@@ -30,7 +30,7 @@ async def repair(
     row = (await house.tree.stored(session_id)).row
     _refuse_at_work(house, session_id, row)
     if dry_run:
-        return await _examine(house, session_id, row, None, dry_run=True, force=force)
+        return await _examine(house, session_id, row, None, force=force)
     work = partial(_repair, house, session_id, force=force)
     return await house.register.alone(f"session {session_id}", work)
 
@@ -51,7 +51,7 @@ async def _repair(house: House, session_id: SessionId, *, force: bool) -> Repair
     stored = await house.writer.ask(Claim(session_id), timeout_seconds=math.inf)
     if stored is None:
         return RepairReport(session_id, dry_run=False, problems=(), appended=())
-    return await _examine(house, session_id, stored.row, stored.epoch, dry_run=False, force=force)
+    return await _examine(house, session_id, stored.row, stored.epoch, force=force)
 
 
 async def _examine(
@@ -60,9 +60,9 @@ async def _examine(
     row: Session,
     epoch: int | None,
     *,
-    dry_run: bool,
     force: bool,
 ) -> RepairReport:
+    """What is wrong, and with the epoch of a claim, what was appended because of it."""
     raw = await house.store.raw_records(session_id)
     last = max((one.seq for one in raw if isinstance(one.seq, int)), default=0)
     mended = await trio.to_thread.run_sync(
@@ -74,12 +74,12 @@ async def _examine(
             at=house.clock.now(),
             last_seq=last,
             epoch=epoch,
-            dry_run=dry_run,
+            dry_run=epoch is None,
             force=force,
         ),
         limiter=house.long_work,
     )
-    if not dry_run and mended.row is not None and epoch is not None:
+    if epoch is not None and mended.row is not None:
         await house.register.write(Write(session_id, epoch, mended.report.appended, mended.row))
     return mended.report
 

@@ -1,6 +1,7 @@
 """The shell of one session: decide, commit, adopt, perform.
 
-Rule 1: nothing leaves before its commit is durable: no record, no reply, no effect.
+Rule 1: nothing leaves before its commit is durable: no record, no reply, no effect. Only what
+        brakes does, while the store is degraded; see `ahead`.
 Rule 2: what is decided here is nothing. Any `if` about a session's life belongs into the core.
 Rule 3: if it is not known whether a commit happened, this incarnation ends, and the next one
         claims the row and goes on from what is there.

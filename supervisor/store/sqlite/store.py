@@ -127,7 +127,6 @@ class SqliteStore:
     # Threads ------------------------------------------------------------------------------
 
     async def _in_thread(self, limiter: trio.CapacityLimiter, work: Callable[[], Answer]) -> Answer:
-        # Whatever it raises: the disk's own errors come through SQLite.
         try:
             return await trio.to_thread.run_sync(work, limiter=limiter)
         except sqlite3.Error as error:

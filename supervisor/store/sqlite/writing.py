@@ -31,8 +31,6 @@ from .schema import version_of
 Answer: TypeAlias = SupervisorError | None
 Values: TypeAlias = tuple[Any, ...]
 
-_LARGEST_INTEGER: Final = 2**63 - 1
-
 _INSERT_SESSION: Final = """
     INSERT INTO sessions (
         id, epoch, row, agent, phase, archived, channel, peer, parent, root, workspace,
@@ -359,9 +357,7 @@ def claim(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> l
     """See `port.Store.claim`."""
     with transaction(connection):
         claimed: list[Stored | None] = []
-        for (
-            one
-        ) in session_ids:  # one by one: the same one twice has two owners, one after the other
+        for one in session_ids:  # the same one twice has two owners, one after the other
             connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (one,))
             claimed.append(read_one(connection, one))
         return claimed
