@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from supervisor.core.errors import RecordNotFound, shown
 from supervisor.core.facts import fold
-from supervisor.core.limits import LARGEST
 from supervisor.core.records import Record, replay
 from supervisor.core.session import Session
+
+# What every store can count to.
+_LARGEST: Final = 2**53
 
 
 def replay_from(
@@ -20,7 +23,7 @@ def replay_from(
     need not end with `at`: no more of them are taken than are needed. A snapshot from after `at`
     helps nobody, and then they have to begin with the first.
     """
-    if type(at) is not int or not 1 <= at <= LARGEST:
+    if type(at) is not int or not 1 <= at <= _LARGEST:
         raise RecordNotFound(
             f"{shown(at)} is not the number of a record", hint="records are numbered from 1"
         )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from supervisor.core.errors import ConfigError, shown
 from supervisor.core.info import Badge, Info
-from supervisor.core.limits import LARGEST
 from supervisor.core.session import Phase
 from supervisor.store.filters import Filter
 from supervisor.store.retention import Rules
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
 _TEXTS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
+# What every store can count to.
+_LARGEST: Final = 2**53
 _TIMES: Final = ("created_after", "created_before", "updated_after", "updated_before")
 
 
@@ -57,7 +58,7 @@ def _a_number(name: str, value: object) -> None:
         raise ConfigError(f"{name} is {shown(value)}", hint="give seconds, as a number")
 
 
-def some_number(name: str, value: int, *, least: int = 1, most: int = LARGEST) -> int:
+def some_number(name: str, value: int, *, least: int = 1, most: int = _LARGEST) -> int:
     """The number, or `ConfigError`."""
     good = isinstance(value, int) and not isinstance(value, bool)
     if not good or not least <= value <= most:
@@ -97,7 +98,7 @@ def decoded(cursor: str | None) -> int:
         number = int(base64.b64decode(cursor, altchars=b"-_", validate=True))
     except (ValueError, TypeError):
         number = -1
-    if not 0 <= number <= LARGEST:
+    if not 0 <= number <= _LARGEST:
         raise ConfigError(
             f"{shown(cursor)} is no cursor", hint="give the `next` of a page, or None for the first"
         )
