@@ -35,6 +35,15 @@ class StartTurn:
 
 
 @attrs.frozen
+class AdoptTurn:
+    """The agent has begun this turn by itself, with what it was handed: it runs already."""
+
+    turn: TurnId
+    input: InputId
+    text: str
+
+
+@attrs.frozen
 class CancelTurn:
     """Take the given step of the ladder against the turn."""
 
@@ -57,11 +66,15 @@ class CancelCall:
 
 @attrs.frozen
 class OfferSteering:
-    """Give the text to the turn: at once where it can take it, else at its next boundary."""
+    """Give the text to the turn: at once where it can take it, else at its next boundary.
+
+    `handed`: it is on record that it is being given, so it may be.
+    """
 
     turn: TurnId
     input: InputId
     text: str
+    handed: bool = False
 
 
 @attrs.frozen
@@ -106,6 +119,7 @@ Effect: TypeAlias = (
     StartAgent
     | CloseAgent
     | StartTurn
+    | AdoptTurn
     | CancelTurn
     | AbandonTurn
     | CancelCall

@@ -207,6 +207,20 @@ class AgentAttached(Happened):
 
 
 @attrs.frozen(kw_only=True)
+class AgentSessionNamed(Happened):
+    """The agent has said under which name it knows the conversation."""
+
+    session_id: str
+
+
+@attrs.frozen(kw_only=True)
+class AuthenticationAsked(Happened):
+    """The agent wants to know who we are before it does anything; None when that is over."""
+
+    method: str | None
+
+
+@attrs.frozen(kw_only=True)
 class AgentStartFailed(Happened):
     failure: Failure
 
@@ -274,6 +288,23 @@ class PermissionAsked(Happened):
 class SteeringTaken(Happened):
     turn: TurnId
     inputs: tuple[InputId, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SteeringDeclined(Happened):
+    """The agent has not taken these, for certain; so they may still begin turns of their own."""
+
+    turn: TurnId
+    inputs: tuple[InputId, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SteeringBeganTurn(Happened):
+    """The agent was through with the turn, and has begun another one with what it was handed."""
+
+    turn: TurnId
+    input: InputId
+    said: Said = Said()
 
 
 @attrs.frozen(kw_only=True)
@@ -438,6 +469,8 @@ Event: TypeAlias = (
     | ChildAdmitted
     | ChildDeleted
     | AgentAttached
+    | AgentSessionNamed
+    | AuthenticationAsked
     | AgentStartFailed
     | AgentClosed
     | AgentExited
@@ -447,6 +480,8 @@ Event: TypeAlias = (
     | CallEnded
     | PermissionAsked
     | SteeringTaken
+    | SteeringDeclined
+    | SteeringBeganTurn
     | UsageReported
     | NewsTaken
     | ProgressMade

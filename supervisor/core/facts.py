@@ -27,6 +27,7 @@ from .session import (
     Lineage,
     PermissionRule,
     Phase,
+    Remembered,
     Request,
     Session,
     Spending,
@@ -160,8 +161,7 @@ def _changed(session: Session, body: Body, __: Fact) -> Changes:
         changes["tags"] = tuple(body["tags"])
     if "limits" in body:
         changes["limits"] = Limits(**body["limits"])
-    if "agent_gone" in body:
-        changes["agent"] = None
+    changes |= _agent_changed(session, body)
     if "stopping" in body:
         changes["stopping"] = _stopping(body["stopping"])
         if not body["stopping"]["after_turn"]:
@@ -183,6 +183,26 @@ def _changed(session: Session, body: Body, __: Fact) -> Changes:
     return changes
 
 
+def _agent_changed(session: Session, body: Body) -> Changes:
+    if "agent_gone" in body:
+        return _no_agent(session)
+    if "agent_session_id" in body:
+        return {"remembered": Remembered(body["agent_session_id"])}
+    if "auth" in body:
+        return {"remembered": _remembered(session, auth=body["auth"])}
+    return {}
+
+
+def _no_agent(session: Session) -> Changes:
+    """Whoever waited to be told who we are is gone too; the name of the conversation stays."""
+    return {"agent": None, "remembered": _remembered(session, auth=None)}
+
+
+def _remembered(session: Session, *, auth: str | None) -> Remembered | None:
+    session_id = session.remembered.session_id if session.remembered is not None else None
+    return None if session_id is None and auth is None else Remembered(session_id, auth)
+
+
 def _come_in(session: Session, body: Body) -> Changes:
     """A session from elsewhere: what it may do is said here, and it stands by itself."""
     return {
@@ -197,6 +217,7 @@ def _come_in(session: Session, body: Body) -> Changes:
         "archived": False,
         "leaving": False,
         "agent": None,
+        "remembered": None,
         "turn": None,
         "zombie": None,
         "inputs": (),
@@ -214,8 +235,8 @@ def _started(_: Session, __: Body, ___: Fact) -> Changes:
     return {"phase": Phase.IDLE}
 
 
-def _suspended(_: Session, __: Body, ___: Fact) -> Changes:
-    return {"phase": Phase.SUSPENDED, "agent": None, "leaving": False}
+def _suspended(session: Session, _: Body, __: Fact) -> Changes:
+    return {"phase": Phase.SUSPENDED, "leaving": False, **_no_agent(session)}
 
 
 def _resumed(session: Session, body: Body, __: Fact) -> Changes:
@@ -231,7 +252,7 @@ def _resumed(session: Session, body: Body, __: Fact) -> Changes:
 
 
 def _cleared(_: Session, body: Body, __: Fact) -> Changes:
-    return {"chapter": body["chapter"], "rules": ()}
+    return {"chapter": body["chapter"], "rules": (), "remembered": None}
 
 
 def _archived(_: Session, body: Body, __: Fact) -> Changes:
@@ -242,7 +263,7 @@ def _stopped(session: Session, body: Body, _: Fact) -> Changes:
     failure = body["failure"]
     return {
         "phase": Phase.STOPPED,
-        "agent": None,
+        **_no_agent(session),
         "leaving": False,
         "stop_reason": body["reason"],
         "stop_detail": body["detail"],
@@ -250,12 +271,16 @@ def _stopped(session: Session, body: Body, _: Fact) -> Changes:
     }
 
 
-def _agent_attached(_: Session, body: Body, __: Fact) -> Changes:
+def _agent_attached(session: Session, body: Body, _: Fact) -> Changes:
     able = body["capabilities"]
     capabilities = _capabilities(
         able["steering"], able["cancels_calls"], able["loads_sessions"], tuple(able["ladder"])
     )
-    return {"agent": _agent(capabilities, body["agent_session_id"], body["pid"])}
+    named = body["agent_session_id"]
+    return {
+        "agent": _agent(capabilities, named, body["pid"]),
+        "remembered": _remembered(session, auth=None) if named is None else Remembered(named),
+    }
 
 
 # There are as many as there are kinds of agents, and as many agents as there are sessions.

@@ -132,7 +132,7 @@ def info_of(
         last_failure=session.last_failure,
         waiting_for=waits_for or waiting_for(session),
         restarts=session.restarts,
-        agent_session_id=agent.session_id if agent else None,
+        agent_session_id=session.remembered.session_id if session.remembered else None,
         pid=agent.pid if agent else None,
         created_at=session.created_at,
         updated_at=session.updated_at,
@@ -150,10 +150,12 @@ _BADGES: Final[Mapping[Phase, Badge]] = {
 }
 
 
-def badge_of(session: Session) -> Badge:
+def badge_of(session: Session) -> Badge:  # noqa: PLR0911 - one for each word
     """One word for people; the first that fits."""
     if session.phase is Phase.STOPPED:
         return "failed" if session.stop_reason in _FAILED_REASONS else "stopped"
+    if session.waits_for_auth:
+        return "waiting-for-auth"
     if session.turn is not None and session.turn.requests:
         return "waiting-for-you"
     if session.turn is not None and session.turn.silence == "stalled":
@@ -170,6 +172,8 @@ def waiting_for(session: Session) -> str | None:
     turn = session.turn
     if session.zombie is not None:
         return "a task that will not end"
+    if session.waits_for_auth:
+        return "auth"
     if turn is None:
         return None
     if turn.requests:

@@ -31,7 +31,7 @@ def look_at(session: Session, silent_seconds: float, *, patience: float = 0.0) -
     if turn is None:
         return Look(None, None)
     limit = max(stall_limit(terms, turn), patience)
-    if turn.requests:  # whoever answers sets the timer anew
+    if turn.requests or session.waits_for_auth:  # whoever answers sets the timer anew
         return Look(None, max(limit, SHORTEST_SECONDS))
     if turn.silence == "stalled":
         return Look(None, None)

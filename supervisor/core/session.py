@@ -156,6 +156,18 @@ class Agent:
 
 
 @attrs.frozen
+class Remembered:
+    """What is kept of an agent, also while there is none.
+
+    `session_id` is the name under which it knows the conversation, so that the next one can go on
+    with it. `auth` is how it wants to know who we are, while it waits for that.
+    """
+
+    session_id: str | None = None
+    auth: str | None = None
+
+
+@attrs.frozen
 class Failure:
     """Why something did not work, in one of the twelve kinds."""
 
@@ -352,6 +364,7 @@ class Session:
     last_failure: Failure | None = None  # stays after a resume, so that a crash remains visible
 
     agent: Agent | None = None
+    remembered: Remembered | None = None
     # Invariant: not None exactly while a turn is open, whatever the phase.
     turn: Turn | None = None
     # A turn that was interrupted and whose task lives on; no other may begin meanwhile.
@@ -387,6 +400,11 @@ class Session:
         """What it has spent itself, the running turn's seconds not counted."""
         tokens = self.usage.input_tokens + self.usage.output_tokens
         return Spending(self.turns, tokens, self.usage.cost, self.wall_seconds)
+
+    @property
+    def waits_for_auth(self) -> bool:
+        """Whether its agent waits until somebody has said who we are."""
+        return self.remembered is not None and self.remembered.auth is not None
 
     @property
     def is_at_rest(self) -> bool:

@@ -13,7 +13,17 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from . import events as ev
-from .rules import agents, family, inputs, interrupts, liveness, requests, stopping, turns
+from .rules import (
+    agents,
+    family,
+    inputs,
+    interrupts,
+    liveness,
+    requests,
+    steering,
+    stopping,
+    turns,
+)
 from .session import Phase, Session
 from .step import Draft, Step
 
@@ -70,8 +80,12 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(_but(RUNNING), ev.SteeringSubmitted, inputs.refuse_steering),
     _row(RUNNING, ev.InputPromoted, inputs.promote, RUNNING, INTERRUPTING),
     *_rows(_but(RUNNING), ev.InputPromoted, inputs.refuse_steering),
-    *_rows(OPEN, ev.SteeringTaken, inputs.take_steering),
+    *_rows(OPEN, ev.SteeringTaken, steering.take_steering),
     *_rows(_but(*OPEN), ev.SteeringTaken, ignore),
+    *_rows(OPEN, ev.SteeringDeclined, steering.decline_steering),
+    *_rows(_but(*OPEN), ev.SteeringDeclined, ignore),
+    *_rows(OPEN, ev.SteeringBeganTurn, steering.begin_with_steering),
+    *_rows(_but(*OPEN), ev.SteeringBeganTurn, ignore),
     # What waits
     *_rows(_but(STOPPING), ev.InputEdited, inputs.edit),
     *_rows(_but(STOPPING), ev.InputMoved, inputs.move),
@@ -140,9 +154,14 @@ ROWS: Final[tuple[Row, ...]] = (
     # The agent
     _row(STARTING, ev.AgentAttached, agents.attach, *_AFTER_A_TURN),
     _row(RESTARTING, ev.AgentAttached, agents.attach, *_AFTER_A_TURN),
-    *_rows((IDLE, RUNNING, INTERRUPTING), ev.AgentAttached, agents.attach_again),
+    _row(RUNNING, ev.AgentAttached, agents.attach_again, RUNNING, INTERRUPTING),
+    *_rows((IDLE, INTERRUPTING), ev.AgentAttached, agents.attach_again),
     *_rows((SUSPENDED, STOPPED), ev.AgentAttached, agents.send_away),
     _row(STOPPING, ev.AgentAttached, ignore),  # CloseAgent is on its way, or comes after the turn
+    *_rows(_but(STOPPED), ev.AgentSessionNamed, agents.note_session),
+    _row(STOPPED, ev.AgentSessionNamed, ignore),
+    *_rows(_but(SUSPENDED, STOPPING, STOPPED), ev.AuthenticationAsked, agents.note_auth),
+    *_rows((SUSPENDED, STOPPING, STOPPED), ev.AuthenticationAsked, ignore),
     _row(STARTING, ev.AgentStartFailed, agents.not_up, *_END),
     _row(RUNNING, ev.AgentStartFailed, agents.not_up, *_END),
     _row(INTERRUPTING, ev.AgentStartFailed, agents.not_up, *_END),

@@ -14,11 +14,15 @@ import attrs
 import trio
 
 from supervisor.core.creation import Message
-from supervisor.core.effects import OfferSteering, StartTurn
+from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.events import Event
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, LadderStep, Outcome, Usage
+
+from .identity import ProcessIdentity
+from .process.port import Processes
 
 Args = TypeVarTuple("Args")
 TextKind: TypeAlias = Literal["agent_text", "thought"]
@@ -56,6 +60,23 @@ class Office(Protocol):
     @property
     def permissions(self) -> Permissions:
         """What the session may touch, as of now."""
+
+    @property
+    def ladder(self) -> Ladder:
+        """How patient to be with an agent that is to go."""
+
+    @property
+    def agent_session_id(self) -> str | None:
+        """By which name an agent before this one knew the conversation, if by any."""
+
+    async def note_process(self, identity: ProcessIdentity) -> None:
+        """Have it on record that this process is ours, before it is used.
+
+        Raises `StoreDegraded` if that cannot be written.
+        """
+
+    def forget_process(self, identity: ProcessIdentity) -> None:
+        """The process is dead, and was seen so."""
 
     def stamp(self) -> Stamp:
         """For an event that is about to be reported."""
@@ -150,6 +171,14 @@ class News:
 
 
 @attrs.frozen
+class Hindrance:
+    """What keeps an agent from working, as far as its driver sees: what it waits for, and why."""
+
+    waits_for: str
+    detail: str
+
+
+@attrs.frozen
 class ChildRequest:
     """What a descendant waits to be allowed."""
 
@@ -201,8 +230,15 @@ class Driver(Protocol):
     def start_turn(self, order: StartTurn) -> None:
         """Run the agent on an input: TurnEnded, or AgentExited."""
 
+    def adopt_turn(self, order: AdoptTurn) -> None:
+        """The turn that the agent has begun by itself is this one: TurnEnded, or AgentExited."""
+
     def offer_steering(self, offer: OfferSteering) -> None:
-        """Have this for the turn: SteeringTaken when the agent has taken it."""
+        """Have this for the turn: SteeringTaken when the agent has taken it.
+
+        One that takes it at once does so only if it was `handed`, and may also report
+        SteeringDeclined or SteeringBeganTurn.
+        """
 
     def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:
         """Do not give that text to the turn any more, if it has not been given."""
@@ -222,6 +258,9 @@ class Driver(Protocol):
     def close(self) -> None:
         """Let the agent go: AgentClosed when nothing of it is left, or only a zombie."""
 
+    def hindrance(self) -> Hindrance | None:
+        """What keeps the agent from working, looked at now; None if nothing is known to."""
+
     def drop(self) -> None:
         """Nobody listens any more: cancel what runs, and report only ZombieEnded, if at all."""
 
@@ -233,6 +272,13 @@ class AgentKind(Protocol):
     def name(self) -> str:
         """By which sessions ask for it."""
 
+    @property
+    def runs_process(self) -> bool:
+        """Whether each agent is a process of its own, for as long as its session is awake.
+
+        Such a driver waits by itself for its turn to start (`Workshop.slots`, `.starting`).
+        """
+
     def make_driver(self, office: Office, workshop: Workshop) -> Driver:
         """A driver for one session."""
 
@@ -240,13 +286,32 @@ class AgentKind(Protocol):
 class Workshop:
     """Where the work of all drivers runs, apart from the sessions it is for."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        processes: Processes | None = None,
+        max_agent_processes: int = 64,
+        start_concurrency: int = 4,
+    ) -> None:
         self._nursery = nursery
+        self._processes = processes
         self.is_closed = False
+        # One for each agent that is a process, from before it starts until nothing is left of it;
+        # and one for each that is on its way up. Whoever waits for the first may ask for room.
+        self.slots = trio.CapacityLimiter(max_agent_processes)
+        self.starting = trio.CapacityLimiter(start_concurrency)
+        self.make_room: Callable[[], None] = lambda: None
         # Set when the supervisor leaves; work that would never end by itself may look at it.
         self.closing = trio.Event()
         # Turns whose work goes on though they are over, and whose they are.
         self.zombies: dict[TurnId, str] = {}
+
+    @property
+    def processes(self) -> Processes:
+        """Whoever runs processes here."""
+        assert self._processes is not None
+        return self._processes
 
     def start_soon(
         self, work: Callable[[*Args], Awaitable[object]], *args: *Args, name: str | None = None

@@ -10,14 +10,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
 from supervisor.core import events as ev
-from supervisor.core.effects import OfferSteering, StartTurn
+from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, OutputTooLarge, shown
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.session import (
@@ -30,7 +30,7 @@ from supervisor.core.session import (
 )
 
 from .plain import plain_text
-from .port import Office, Workshop
+from .port import Hindrance, Office, Workshop
 from .turn import INSIDE, Turn, is_cancellation
 
 AgentFunction: TypeAlias = Callable[[Turn], Awaitable[str | None]]
@@ -51,6 +51,7 @@ class PythonAgent:
 
     name: str
     function: AgentFunction
+    runs_process: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -98,6 +99,9 @@ class PythonDriver:
         self._run = _Run(self._agent, order, self._office, self._workshop)
         self._workshop.start_soon(self._run.run, name=order.turn)
 
+    def adopt_turn(self, order: AdoptTurn) -> None:
+        raise AssertionError(f"{order.turn} was begun by an agent that begins none")
+
     def offer_steering(self, offer: OfferSteering) -> None:
         run = self._running(offer.turn)
         if run is not None:
@@ -129,6 +133,9 @@ class PythonDriver:
 
     def close(self) -> None:
         self._office.report_surely(ev.AgentClosed(**self._office.stamp()))
+
+    def hindrance(self) -> Hindrance | None:
+        return None
 
     def drop(self) -> None:
         if self._run is not None and not self._run.ended:

@@ -32,6 +32,7 @@ from supervisor.core.tree.situation import ALONE, Situation
 
 from .bell import Bell, Heard
 from .purse import Purse
+from .room import make_room
 from .shell.timers import Timer
 
 if TYPE_CHECKING:
@@ -58,8 +59,13 @@ class Desk:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._caps = Caps(house.settings.max_sessions, house.settings.max_running_turns)
-        self.ledger = Ledger()
+        settings = house.settings
+        self._caps = Caps(
+            settings.max_sessions, settings.max_running_turns, settings.max_agent_processes
+        )
+        self.ledger = Ledger(
+            frozenset(name for name, kind in house.agents.items() if kind.runs_process)
+        )
         # Sessions that have an input and wait for a turn to begin with it, the first first.
         self._line: dict[SessionId, None] = {}
         # Suspended children that have an input and wait for a place, by their parents.
@@ -70,14 +76,17 @@ class Desk:
 
     # Admission ----------------------------------------------------------------------------
 
-    def admit_root(self, session_id: SessionId, *, instead_of: SessionId | None = None) -> None:
+    def admit_root(
+        self, session_id: SessionId, agent: str, *, instead_of: SessionId | None = None
+    ) -> None:
         """A place for a session that stands below nobody; raises `SpawnRefused`.
 
         One that begins when another ends, in the same commit, needs no place of its own.
         """
         if instead_of not in self.ledger.live:
-            refuse_if_too_many(self.ledger, self._caps)
-        self.ledger.live.add(session_id)
+            with self._making_room():
+                refuse_if_too_many(self.ledger, self._caps, agent)
+        self.ledger.take_place(session_id, agent)
 
     def admit_child(self, parent: Session, child_id: SessionId, wish: Wish) -> Member:
         """A place for a child, and what it is granted; raises `SpawnRefused`."""
@@ -88,15 +97,26 @@ class Desk:
                 f"session {parent.id} is over", hint="spawn from another session", limit="parent"
             )
         page = page or self.ledger.enter(parent)
-        return admit(
-            self.ledger,
-            self._caps,
-            page,
-            child_id,
-            wish,
-            at=self._house.clock.now(),
-            now=trio.current_time(),
-        )
+        with self._making_room():
+            return admit(
+                self.ledger,
+                self._caps,
+                page,
+                child_id,
+                wish,
+                at=self._house.clock.now(),
+                now=trio.current_time(),
+            )
+
+    @contextmanager
+    def _making_room(self) -> Iterator[None]:
+        """If all agent processes are taken, have an idle one give way for whoever tries again."""
+        try:
+            yield
+        except SpawnRefused as refusal:
+            if refusal.limit == "max_agent_processes":
+                make_room(self._house)
+            raise
 
     def withdraw(self, session_id: SessionId) -> None:
         """Whoever was admitted under this id never began."""

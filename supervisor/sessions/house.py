@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import random
@@ -30,6 +31,7 @@ from .inbox import Inbox
 from .lines import Lines
 from .pulse import Pulse
 from .register import Register
+from .room import make_room
 from .scribe import Scribe
 from .shell.feed import Everything
 from .shell.timers import Timers
@@ -86,6 +88,7 @@ class House:
         self.register = Register(self)
         self.spawning = Spawning(self)
         self.starts = Starts(settings.start_concurrency)
+        workshop.make_room = functools.partial(make_room, self)
         # Threads for what takes long and is no store's: reading files, telling stories.
         self.long_work = trio.CapacityLimiter(2)
         # One object for all sessions that leave the settings as they are.

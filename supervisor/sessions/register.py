@@ -137,7 +137,7 @@ class Register:
         if plan.key is not None:
             self._reserve(plan.key, session_id)
         try:
-            self._house.desk.admit_root(session_id)
+            self._house.desk.admit_root(session_id, plan.agent)
             await self.write(write)
         except BaseException:
             self._free(plan.key, session_id)
@@ -234,7 +234,7 @@ class Register:
         self._tree.ending.add(old)
         write = self.creation(session_id, attrs.evolve(plan, key=key))
         try:
-            self._house.desk.admit_root(session_id, instead_of=old)
+            self._house.desk.admit_root(session_id, plan.agent, instead_of=old)
             await self._stop_and_archive(old, also=write)
         except BaseException:
             self._house.desk.withdraw(session_id)

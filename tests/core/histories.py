@@ -51,6 +51,8 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         ev.InterruptRequested,
         ev.SteeringSubmitted,
         ev.SteeringTaken,
+        ev.SteeringDeclined,
+        ev.SteeringBeganTurn,
         ev.CallStarted,
         ev.PermissionAsked,
         ev.RequestAnswered,
@@ -300,6 +302,23 @@ class Chance:
     def _SteeringTaken(self, session: Session) -> dict[str, Any]:
         some = tuple(w.id for w in session.inputs if self.maybe())
         return {"turn": self._turn(session), "inputs": (*some, InputId("in_nobody"))}
+
+    def _SteeringDeclined(self, session: Session) -> dict[str, Any]:
+        return self._SteeringTaken(session)
+
+    def _SteeringBeganTurn(self, session: Session) -> dict[str, Any]:
+        offered = [waiting.id for waiting in session.inputs if waiting.status != "queued"]
+        return {
+            "turn": self._turn(session),
+            "input": self.one_of(*offered, InputId("in_nobody")),
+            "said": ev.Said("so far", 1),
+        }
+
+    def _AgentSessionNamed(self, _: Session) -> dict[str, Any]:
+        return {"session_id": self.new("theirs")}
+
+    def _AuthenticationAsked(self, _: Session) -> dict[str, Any]:
+        return {"method": self.one_of(None, "login")}
 
     def _UsageReported(self, session: Session) -> dict[str, Any]:
         return {"turn": self._turn(session), "usage": Usage(10, 5, 0.25)}

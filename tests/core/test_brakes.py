@@ -41,6 +41,8 @@ NO_BRAKES = {
     ev.ChildDeleted,
     # news, which nobody waits to be answered
     ev.AgentAttached,
+    ev.AgentSessionNamed,
+    ev.AuthenticationAsked,
     ev.AgentStartFailed,
     ev.AgentClosed,
     ev.AgentExited,
@@ -50,6 +52,8 @@ NO_BRAKES = {
     ev.CallEnded,
     ev.PermissionAsked,
     ev.SteeringTaken,
+    ev.SteeringDeclined,
+    ev.SteeringBeganTurn,
     ev.UsageReported,
     ev.NewsTaken,
     ev.ProgressMade,
@@ -76,6 +80,7 @@ TAKING_BACK: Mapping[type[Any], type[Any]] = {
 }
 # Reduces what happens, or is only for ourselves.
 HARMLESS = {
+    do.AdoptTurn,  # it runs, whatever anybody says
     do.AbandonTurn,
     do.CancelCall,
     do.StopDependents,

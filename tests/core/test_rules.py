@@ -29,86 +29,22 @@ from supervisor.core.errors import (
     PermissionNotFound,
     QueueFull,
     SessionNotActive,
-    SupervisorError,
 )
-from supervisor.core.events import Event
 from supervisor.core.facts import begin
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Restart
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Agent, Capabilities, Failure, Phase, Session, Terms
+from supervisor.core.session import Failure, Phase, Terms
 from supervisor.core.step import (
     Accepted,
     InterruptReport,
-    Receipt,
-    Refused,
-    Step,
     UnderWay,
 )
-from supervisor.core.table import decide
+from tests.core.play import Play, busy, idle
 
 TURN = TurnId("turn_2")  # the first turn: the agent attaches with event 1
 A = InputId("a")
 CRASH = Failure("process_exit", "killed by signal 9")
-
-
-class Play:
-    """A session that is told one thing after the other; keeps all the records and wishes."""
-
-    def __init__(self, **capabilities: Any) -> None:
-        self.session = Session(id=SessionId("s_1"), agent_name="agent")
-        self.now = 0.0
-        self.told = 0
-        self.kinds: list[str] = []
-        self.settled: dict[str, str] = {}
-        self.last = Step(self.session)
-        self._agent = Agent(Capabilities(**capabilities))
-
-    def tell(self, kind: type[Event], **words: Any) -> Step:
-        self.told += 1
-        step = decide(self.session, kind(at=self.now, fresh=TurnId(f"turn_{self.told}"), **words))
-        self.session, self.last = step.session, step
-        self.kinds += [fact.kind for fact in step.facts]
-        for fact in step.facts:
-            if fact.kind == "input_settled":
-                self.settled[fact.body["input_id"]] = fact.body["outcome"]
-        return step
-
-    def attach(self) -> "Play":
-        self.tell(ev.AgentAttached, agent=self._agent)
-        return self
-
-    def send(self, name: str, **words: Any) -> Receipt:
-        step = self.tell(ev.InputSubmitted, input=name, text=f"text of {name}", **words)
-        assert isinstance(step.reply, Accepted)
-        assert isinstance(step.reply.value, Receipt)
-        return step.reply.value
-
-    def end_turn(self) -> Step:
-        assert self.session.turn is not None
-        return self.tell(ev.TurnEnded, turn=self.session.turn.id, outcome="completed")
-
-    def refusal(self) -> SupervisorError:
-        assert isinstance(self.last.reply, Refused)
-        return self.last.reply.error
-
-    @property
-    def queue(self) -> list[str]:
-        return [waiting.id for waiting in self.session.inputs]
-
-    @property
-    def running(self) -> str | None:
-        return self.session.turn.input_id if self.session.turn else None
-
-
-def idle(**capabilities: Any) -> Play:
-    return Play(**capabilities).attach()
-
-
-def busy(**capabilities: Any) -> Play:
-    play = idle(**capabilities)
-    play.send("first")
-    return play
 
 
 def with_terms(play: Play, **terms: Any) -> Play:

@@ -18,8 +18,10 @@ from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.errors import OutputTooLarge, PermissionDenied, SpawnRefused
 from supervisor.core.events import Event, TurnEnded
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
+from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import (
     AgentKind,
     Child,
@@ -52,6 +54,11 @@ class StandInOffice:
         self.output: list[tuple[TurnId, str, Any]] = []
         # Called with each event as it is told: a session that acts on it before anybody else runs.
         self.on_report: Callable[[Event], None] = lambda _: None
+        self.ladder = Ladder()
+        self.agent_session_id: str | None = None
+        # Who is on record as a process of the session, and who ever was.
+        self.processes: list[ProcessIdentity] = []
+        self.processes_ever: list[ProcessIdentity] = []
         self._max_turn_bytes = max_turn_bytes
         self._past = past
         self._turn: TurnId | None = None
@@ -97,6 +104,14 @@ class StandInOffice:
         self._changed.unpark_all()
 
     # For the driver -----------------------------------------------------------------------
+
+    async def note_process(self, identity: ProcessIdentity) -> None:
+        await trio.lowlevel.checkpoint()
+        self.processes.append(identity)
+        self.processes_ever.append(identity)
+
+    def forget_process(self, identity: ProcessIdentity) -> None:
+        self.processes.remove(identity)
 
     def stamp(self) -> Stamp:
         return {"at": trio.current_time(), "fresh": TurnId(self.new_id("turn"))}

@@ -18,7 +18,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import Message, OutputTooLarge, Permissions, Session
 from supervisor.core import events as ev
-from supervisor.core.effects import OfferSteering, StartTurn
+from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.session import Decision, LadderStep, Usage
 from supervisor.drivers.port import Office, Workshop
@@ -33,6 +33,7 @@ class Idler:
     """An agent, and its driver, that does nothing; it holds what the session gave it."""
 
     name = "idler"
+    runs_process = False
     office: Office
     turn: TurnId
 
@@ -45,6 +46,8 @@ class Idler:
 
     def start_turn(self, order: StartTurn) -> None:
         self.turn = order.turn
+
+    def adopt_turn(self, order: AdoptTurn) -> None: ...
 
     def offer_steering(self, offer: OfferSteering) -> None: ...
 
@@ -63,6 +66,8 @@ class Idler:
 
     def close(self) -> None:
         self.office.report_surely(ev.AgentClosed(**self.office.stamp()))
+
+    def hindrance(self) -> None: ...
 
     def drop(self) -> None: ...
 

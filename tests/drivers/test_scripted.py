@@ -178,7 +178,7 @@ async def test_crash_is_the_death_of_the_agent_which_is_started_again(session: S
     after = await session.prompt("say reborn")
     info = await session.info()
 
-    assert result.outcome == "failed"
+    assert result.outcome == "lost"
     assert after.text == "reborn"
     assert info.restarts == 1
     assert info.last_failure is not None

@@ -28,7 +28,7 @@ async def test_a_crashed_agent_is_restarted_after_a_pause(sup: Supervisor) -> No
     restarting = await session.info()
     again = await session.prompt("say here again")
 
-    assert (result.outcome, result.error) == ("failed", "the script says crash")
+    assert (result.outcome, result.error) == ("lost", "the script says crash")
     assert (restarting.phase, restarting.badge) == (Phase.RESTARTING, "restarting")
     assert again.text == "here again"
     assert 0.25 <= trio.current_time() - began <= 0.5

@@ -335,7 +335,7 @@ async def test_an_agent_that_dies_while_hooks_are_asked_does_not_get_the_turn(
         await trio.sleep(10.0)
 
         (ended,) = await records(session, "turn_ended")
-        assert ended.body["outcome"] == "failed"
+        assert ended.body["outcome"] == "lost"
         assert (await session.info()).turn_id is None
 
 

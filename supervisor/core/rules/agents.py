@@ -9,7 +9,9 @@ from supervisor.core.events import (
     AgentAttached,
     AgentClosed,
     AgentExited,
+    AgentSessionNamed,
     AgentStartFailed,
+    AuthenticationAsked,
     BackoffElapsed,
     Claimed,
     SupervisorRestarted,
@@ -28,6 +30,7 @@ from .flow import (
     start_next,
     stop_at_once,
 )
+from .steering import offer_again
 
 _NEVER_UP = Failure("startup", "it left before it was up")
 _DIED = "the supervisor died meanwhile"
@@ -44,6 +47,17 @@ def attach(draft: Draft, event: AgentAttached) -> None:
 def attach_again(draft: Draft, event: AgentAttached) -> None:
     """An agent that was let go between turns is back."""
     _note_agent(draft, event)
+    offer_again(draft)
+
+
+def note_session(draft: Draft, event: AgentSessionNamed) -> None:
+    """What the agent calls the conversation, for the next one that is to go on with it."""
+    draft.note("session_changed", agent_session_id=event.session_id)
+
+
+def note_auth(draft: Draft, event: AuthenticationAsked) -> None:
+    """The agent waits until somebody has said who we are, or does so no longer."""
+    draft.note("session_changed", auth=event.method)
 
 
 def send_away(draft: Draft, _: AgentAttached) -> None:
@@ -99,7 +113,7 @@ def gone_while_running(draft: Draft, event: AgentExited) -> None:
     if draft.session.agent is None:
         return  # one that had been let go before; if this turn's does not come up, that is said
     failure = event.failure or Failure("process_exit", "it left in the middle of a turn")
-    end_turn(draft, "failed", said=event.said, error=failure.detail)
+    end_turn(draft, "lost", said=event.said, error=failure.detail)
     if draft.session.stopping is not None:
         stop_at_once(draft, "process_exited", failure)
     else:

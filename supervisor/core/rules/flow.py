@@ -117,14 +117,16 @@ def start_next(draft: Draft) -> None:
 
 def _start(draft: Draft, first: Waiting) -> None:
     settle(draft, first, "delivered")
+    begin_turn(draft, first)
+    draft.do(StartTurn(draft.fresh, first.id, first.text, first.attachments))
+
+
+def begin_turn(draft: Draft, first: Waiting) -> None:
+    """Open a turn on an input that has been settled as delivered."""
     draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
     draft.note("user_text", text=first.text, part=first.id)
     terms = draft.session.terms
-    draft.do(
-        ClearTimer("suspend"),
-        SetTimer("silence", first_look(terms)),
-        StartTurn(draft.fresh, first.id, first.text, first.attachments),
-    )
+    draft.do(ClearTimer("suspend"), SetTimer("silence", first_look(terms)))
     if terms.turn_deadline_seconds is not None:
         draft.do(SetTimer("deadline", terms.turn_deadline_seconds))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from supervisor.core.effects import OfferSteering, StartAgent
+from supervisor.core.effects import StartAgent
 from supervisor.core.errors import BudgetSpent, InputRefused, NotRunning, SessionNotActive
 from supervisor.core.events import (
     InputEdited,
@@ -14,7 +14,6 @@ from supervisor.core.events import (
     InputSubmitted,
     InputWithdrawn,
     SteeringSubmitted,
-    SteeringTaken,
 )
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.session import (
@@ -22,7 +21,6 @@ from supervisor.core.session import (
     SPENT_REASONS,
     Phase,
     Session,
-    Steering,
     Waiting,
 )
 from supervisor.core.step import Draft, Receipt
@@ -37,6 +35,7 @@ from .door import (
 )
 from .flow import accept_input, expire_inputs, settle, start_next
 from .interrupts import begin_interrupt, cancel_queue
+from .steering import steer_with
 
 # New input -------------------------------------------------------------------------------
 
@@ -87,7 +86,7 @@ def submit_while_busy(draft: Draft, event: InputSubmitted) -> None:
         cancelled = cancel_queue(draft)
     _accept(draft, event, replacement=wish == "interrupt")
     if wish == "steer":
-        _steer_with(draft, event.input)
+        steer_with(draft, event.input)
     elif wish == "interrupt":
         begin_interrupt(draft, reason="replaced by new input")
     give_receipt(draft, event.input, previous=previous, cancelled=cancelled)
@@ -226,7 +225,7 @@ def steer(draft: Draft, event: SteeringSubmitted) -> None:
         source=event.source,
         expires_at=event.expires_at,
     )
-    _steer_with(draft, event.input)
+    steer_with(draft, event.input)
     give_receipt(draft, event.input)
 
 
@@ -238,44 +237,6 @@ def refuse_steering(draft: Draft, _: SteeringSubmitted | InputPromoted) -> None:
             hint="send() it instead: it then waits for its own turn",
         )
     )
-
-
-def _steer_with(draft: Draft, input_id: InputId) -> None:
-    session = draft.session
-    if _steering_of(session) != "none":
-        _offer(draft, input_id)
-    elif session.terms.steer_fallback == "interrupt":
-        draft.note("input_changed", inputs={input_id: {"replacement": True}})
-        begin_interrupt(draft, reason="steered, and it takes no steering")
-
-
-def _steering_of(session: Session) -> Steering:
-    # An agent that is still coming up is offered it like one that takes it at a boundary.
-    return session.agent.capabilities.steering if session.agent else "boundary"
-
-
-def _offer(draft: Draft, input_id: InputId) -> None:
-    session = draft.session
-    waiting = session.find_input(input_id)
-    assert waiting is not None
-    assert session.turn is not None
-    native = _steering_of(session) == "native"
-    draft.note("input_changed", inputs={input_id: {"status": "handed" if native else "staged"}})
-    draft.do(OfferSteering(session.turn.id, input_id, waiting.text))
-
-
-def take_steering(draft: Draft, event: SteeringTaken) -> None:
-    """The turn has taken what it was offered."""
-    session = draft.session
-    if session.turn is None or session.turn.id != event.turn:
-        return
-    for input_id in event.inputs:
-        waiting = session.find_input(input_id)
-        if waiting is not None and waiting.status != "queued":
-            how = "native" if waiting.status == "handed" else "boundary"
-            settle(draft, waiting, "steered")
-            draft.note("steered", input_id=waiting.id, how=how)
-            draft.note("user_text", text=waiting.text, part=waiting.id, steered=True)
 
 
 # What waits ------------------------------------------------------------------------------
@@ -323,7 +284,7 @@ def promote(draft: Draft, event: InputPromoted) -> None:
         )
     elif waiting is not None:
         draft.note("input_changed", inputs={event.input: {"when_busy": "steer"}})
-        _steer_with(draft, event.input)
+        steer_with(draft, event.input)
         give_receipt(draft, event.input)
 
 

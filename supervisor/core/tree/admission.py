@@ -24,6 +24,7 @@ class Caps:
 
     max_sessions: int = 10_000
     max_running_turns: int = 1_000
+    max_agent_processes: int = 64
 
 
 @attrs.frozen(kw_only=True)
@@ -41,9 +42,13 @@ class Wish:
     expires_at: float | None = None
 
 
-def refuse_if_too_many(ledger: Ledger, caps: Caps) -> None:
-    """Raise if the process has as many sessions as it may."""
-    _require("max_sessions", len(ledger.live), caps.max_sessions, "this supervisor has", "sessions")
+def refuse_if_too_many(ledger: Ledger, caps: Caps, agent: str) -> None:
+    """Raise if the process has as many sessions as it may, or agents that are processes."""
+    who = "this supervisor has"
+    _require("max_sessions", len(ledger.live), caps.max_sessions, who, "sessions")
+    if agent in ledger.process_agents:
+        allowed, used = caps.max_agent_processes, len(ledger.processes)
+        _require("max_agent_processes", used, allowed, who, "agent processes")
 
 
 def admit(
@@ -69,7 +74,7 @@ def admit(
     permissions = within(parent.permissions, wish.permissions)
     workspace = _workspace_within(parent, wish.workspace)
     _refuse_if_expired(wish.expires_at, at)
-    refuse_if_too_many(ledger, caps)
+    refuse_if_too_many(ledger, caps, wish.agent)
     _require(
         "max_running_turns",
         len(ledger.turns),
@@ -77,7 +82,7 @@ def admit(
         "this supervisor runs",
         "turns",
     )
-    child = ledger.admit(child_id, parent, wish.lifetime)
+    child = ledger.admit(child_id, parent, wish.lifetime, agent=wish.agent)
     child.agent, child.name, child.role = wish.agent, wish.name, wish.role
     child.on_end, child.expires_at = wish.on_end, wish.expires_at
     child.permissions, child.workspace = permissions, workspace
@@ -90,7 +95,7 @@ def problem_of_return(
 ) -> SpawnRefused | None:
     """Why a stopped session may not come back, or None: it needs the same room as a new one."""
     try:
-        refuse_if_too_many(ledger, caps)
+        refuse_if_too_many(ledger, caps, session.agent_name)
         if session.lineage.expires_at is not None and session.lineage.expires_at <= at:
             raise _refusal("its time is over", "spawn another, or fork it", "expiry")
         member = ledger.find(session.id)
@@ -209,6 +214,10 @@ _HINTS: Final = {
     "max_descendants": "wait for one to end, stop one, or raise limits.max_descendants",
     "max_spawns": "raise limits.max_spawns",
     "max_sessions": "stop some, or raise max_sessions",
+    "max_agent_processes": (
+        "stop one, or try again when one that is idle has been put to sleep, "
+        "or raise max_agent_processes"
+    ),
     "max_running_turns": "wait for a turn to end, or raise max_running_turns",
 }
 

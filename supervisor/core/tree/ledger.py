@@ -19,7 +19,11 @@ from .member import ROOM, Member, Run, Standing, standing_of, wants_a_turn
 class Ledger:
     """All members, and what all sessions share."""
 
-    def __init__(self) -> None:
+    def __init__(self, process_agents: frozenset[str] = frozenset()) -> None:
+        # Agents of these names are processes, each for as long as its session is awake.
+        self.process_agents = process_agents
+        # Invariant: every session of such an agent that is not at rest, from its admission on.
+        self.processes: set[SessionId] = set()
         self._members: dict[SessionId, Member] = {}
         # Pages of sessions that were deleted before we knew them, for who is still below them.
         self._gone: dict[SessionId, Member] = {}
@@ -90,10 +94,18 @@ class Ledger:
         member = self._members[session_id] = Member(session_id, parent, depth, lifetime)
         return member
 
-    def admit(self, session_id: SessionId, parent: Member, lifetime: Lifetime) -> Member:
+    def take_place(self, session_id: SessionId, agent: str) -> None:
+        """A session is to begin: from now on it counts."""
+        self.live.add(session_id)
+        if agent in self.process_agents:
+            self.processes.add(session_id)
+
+    def admit(
+        self, session_id: SessionId, parent: Member, lifetime: Lifetime, *, agent: str = ""
+    ) -> Member:
         """A page for a child that is to begin: from now on it takes its place."""
         member = self._add(session_id, parent, parent.depth + 1, lifetime)
-        self.live.add(session_id)
+        self.take_place(session_id, agent)
         self._count_spawns(member, 1)
         self._stand(member, "admitted")
         self.turns[session_id] = Run(None, 0.0)
@@ -102,7 +114,7 @@ class Ledger:
     def withdraw(self, session_id: SessionId) -> None:
         """The child that was admitted never began."""
         member = self._members.pop(session_id, None)
-        self.live.discard(session_id)
+        self._leave(session_id)
         self.turns.pop(session_id, None)
         if member is not None:
             self._stand(member, "over")
@@ -114,7 +126,7 @@ class Ledger:
         Whoever is still below it keeps its page, which nobody else finds any more: they are
         counted further up as before.
         """
-        self.live.discard(session_id)
+        self._leave(session_id)
         self._release(session_id)
         member = self._members.pop(session_id, None)
         if member is not None:
@@ -126,6 +138,8 @@ class Ledger:
         """A row that is about to be written: what takes room takes it now."""
         if session.phase is not Phase.STOPPED:
             self.live.add(session.id)
+        if not session.is_at_rest and session.agent_name in self.process_agents:
+            self.processes.add(session.id)
         if session.turn is not None:
             self._run(session.id, session.turn.id, now)
         member = self._members.get(session.id)
@@ -142,9 +156,11 @@ class Ledger:
         member = self._members.get(session.id)
         self._restore(session)
         if session.phase is Phase.STOPPED:
-            self.live.discard(session.id)
+            self._leave(session.id)
         else:
-            self.live.add(session.id)
+            self.take_place(session.id, session.agent_name)
+            if session.phase is Phase.SUSPENDED:
+                self.processes.discard(session.id)
         if session.turn is not None:
             self._run(session.id, session.turn.id, now)
         elif not (self._is_promised(session.id) and wants_a_turn(session)):
@@ -176,6 +192,10 @@ class Ledger:
         """For how long its turn has run."""
         run = self.turns.get(session_id)
         return None if run is None or run.turn is None else now - run.began
+
+    def _leave(self, session_id: SessionId) -> None:
+        self.live.discard(session_id)
+        self.processes.discard(session_id)
 
     # Inside -------------------------------------------------------------------------------
 

@@ -377,20 +377,24 @@ class SessionActor(Actor):
         elif type(event) is ev.ZombieEnded:
             await self._take(event)
         elif not office.is_closed:
-            if type(event) is ev.AgentExited:
-                self._staff.lose(office)
-                turn = self.session.turn
-                event = attrs.evolve(event, said=self.log.said(turn.id) if turn else ev.Said())
-            elif type(event) is ev.AgentStartFailed:
+            if isinstance(event, ev.AgentExited | ev.AgentStartFailed):
                 self._staff.lose(office)
             elif type(event) is ev.AgentAttached:
                 self._staff.is_up(office)
-            elif type(event) is ev.TurnEnded:
-                said = self.log.said(event.turn)
-                if said.messages:
-                    text = said.text if event.text is None else event.text
-                    event = attrs.evolve(event, text=text, messages=said.messages)
-            await self._take(event)
+            await self._take(self._with_what_was_said(event))
+
+    def _with_what_was_said(self, event: ev.Event) -> ev.Event:
+        """Drivers report ends; what was said until then is in the log."""
+        if isinstance(event, ev.TurnEnded):
+            said = self.log.said(event.turn)
+            if said.messages:
+                text = said.text if event.text is None else event.text
+                return attrs.evolve(event, text=text, messages=said.messages)
+        elif isinstance(event, ev.SteeringBeganTurn):
+            return attrs.evolve(event, said=self.log.said(event.turn))
+        elif isinstance(event, ev.AgentExited) and self.session.turn is not None:
+            return attrs.evolve(event, said=self.log.said(self.session.turn.id))
+        return event
 
     def _may_rest(self) -> bool:
         return (
@@ -408,6 +412,9 @@ class SessionActor(Actor):
             case do.StartTurn():
                 self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
                 self._staff.start_turn(effect)
+            case do.AdoptTurn():
+                self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
+                self._staff.tell(lambda driver: driver.adopt_turn(effect))
             case do.StartAgent():
                 self._staff.bring_up()
             case do.CloseAgent():

@@ -114,7 +114,7 @@ def _progress_of(seat: Seat, now: float) -> float:
     session = seat.session
     if session is None or session.turn is None or seat.log is None or seat.log.output is None:
         return seat.turn_over
-    if session.turn.requests or seat.log.is_full:
+    if session.turn.requests or session.waits_for_auth or seat.log.is_full:
         return now  # it waits for a person, or for us
     return max(seat.turn_over, seat.log.output.progress)
 
@@ -128,8 +128,13 @@ def evidence_of(seat: Seat) -> Evidence:  # noqa: PLR0911 - one for each thing t
         return Evidence("end", f"of the turn, asked for by {turn.step}")
     if seat.asks_hooks:
         return Evidence("hook")
+    hindrance = seat.hindrance() if seat.hindrance is not None else None
+    if hindrance is not None:
+        return Evidence(hindrance.waits_for, hindrance.detail)
     if turn.requests:
         return Evidence("person", turn.requests[0].question)
+    if seat.session is not None and seat.session.waits_for_auth:
+        return Evidence("person", "the agent waits to be told who we are")
     if seat.awaits:
         return Evidence("child", seat.awaits[-1])
     if turn.calls:

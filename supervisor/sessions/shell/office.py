@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,9 +16,13 @@ from supervisor.core import events as ev
 from supervisor.core.creation import Message
 from supervisor.core.errors import BudgetSpent, PermissionDenied, shown
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
+from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
+from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind, Turn
+from supervisor.store.port import Process
+from supervisor.store.writer import ForgetProcess, NoteProcess
 
 from .below import answer_below, news_of, requests_below
 from .past import Past
@@ -25,7 +31,15 @@ if TYPE_CHECKING:
     from .actor import SessionActor
 
 # News that the agent gets on with it.
-_PROGRESS = (ev.CallStarted, ev.CallEnded, ev.UsageReported, ev.SteeringTaken, ev.PermissionAsked)
+_PROGRESS = (
+    ev.CallStarted,
+    ev.CallEnded,
+    ev.UsageReported,
+    ev.SteeringTaken,
+    ev.SteeringBeganTurn,
+    ev.PermissionAsked,
+    ev.AuthenticationAsked,
+)
 # How long to wait before looking again whether a full mailbox has room.
 _RETRY_SECONDS = 0.01
 
@@ -66,6 +80,27 @@ class Office:
     @property
     def permissions(self) -> Permissions:
         return self._actor.session.permissions
+
+    @property
+    def ladder(self) -> Ladder:
+        return self._actor.session.terms.ladder
+
+    @property
+    def agent_session_id(self) -> str | None:
+        remembered = self._actor.session.remembered
+        return None if remembered is None else remembered.session_id
+
+    async def note_process(self, identity: ProcessIdentity) -> None:
+        noted = NoteProcess(self._process(identity))
+        await self._actor.seat.house.writer.ask(noted, timeout_seconds=math.inf)
+
+    def forget_process(self, identity: ProcessIdentity) -> None:
+        # If nobody is there to hear it, it is found dead at the next start.
+        with contextlib.suppress(ActorStopped, MailboxFull):
+            self._actor.seat.house.writer.tell(ForgetProcess(self._process(identity)))
+
+    def _process(self, identity: ProcessIdentity) -> Process:
+        return Process(self.session_id, identity.pid, identity.start_time, identity.boot_id)
 
     def stamp(self) -> Stamp:
         return self._actor.seat.house.stamp()

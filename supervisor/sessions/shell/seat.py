@@ -18,6 +18,7 @@ from supervisor.core.events import ProgressMade
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
+from supervisor.drivers.port import Hindrance
 from supervisor.sessions.told import tell_of_health
 
 from .feed import Delta, Watcher
@@ -65,6 +66,7 @@ class Seat:
         "awaited",
         "awaits",
         "fenced",
+        "hindrance",
         "house",
         "id",
         "is_resting",
@@ -107,6 +109,8 @@ class Seat:
         self.asks_hooks = False
         # Sessions whose turns the agent of this one waits for, inside its own; None for nobody.
         self.awaits: list[SessionId] | None = None
+        # Says what keeps its agent from working, if that is a process.
+        self.hindrance: Callable[[], Hindrance | None] | None = None
         # How many agents wait for this one, inside their turns.
         self.awaited = 0
         self._watchers: list[Watcher] | None = None

@@ -52,7 +52,11 @@ class Staff:
             return
         self._office = Office(self._actor, self._actor.ref)
         self._driver = kind.make_driver(self._office, house.workshop)
-        house.starts.begin(self._driver)
+        if kind.runs_process:
+            self._actor.seat.hindrance = self._driver.hindrance
+            self._driver.start()  # it waits for its turn by itself
+        else:
+            house.starts.begin(self._driver)
 
     def is_up(self, office: Office) -> None:
         """The agent has said that it is up."""
@@ -128,6 +132,7 @@ class Staff:
         office.is_closed = True
         if office is self._office and self._driver is not None:
             self._actor.seat.house.starts.give_up(self._driver)
+            self._actor.seat.hindrance = None
             self._driver = self._office = None
 
     def is_last(self, office: Office) -> bool:
@@ -141,6 +146,7 @@ class Staff:
         """The incarnation has ended: nothing of its agent goes on."""
         self.cancel_preparation()
         driver, office = self._driver, self._office
+        self._actor.seat.hindrance = None
         if driver is not None and office is not None:
             office.is_closed = True
             if not self._actor.seat.house.starts.give_up(driver):

@@ -168,10 +168,10 @@ def test_the_process_has_so_many_sessions_and_no_more() -> None:
 
     assert numbers(office.refusal()) == ("max_sessions", 2, 2)
     with pytest.raises(SpawnRefused):
-        refuse_if_too_many(office.ledger, office.caps)
+        refuse_if_too_many(office.ledger, office.caps, "agent")
 
     office.write(child, Phase.STOPPED)
-    refuse_if_too_many(office.ledger, office.caps)
+    refuse_if_too_many(office.ledger, office.caps, "agent")
 
 
 def test_a_child_needs_a_free_turn_for_its_errand() -> None:

@@ -20,6 +20,7 @@ class Fragile:
     """A kind of agent that cannot be started any more, from some time on."""
 
     name = "fragile"
+    runs_process = False
 
     def __init__(self) -> None:
         self._player = Player("fragile")

@@ -38,7 +38,7 @@ async def test_the_end_of_an_errand_is_on_the_parents_record(
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"), [(RuntimeError("oops"), "failed"), (AgentDied("oops"), "failed")]
+    ("error", "outcome"), [(RuntimeError("oops"), "failed"), (AgentDied("oops"), "lost")]
 )
 async def test_a_failed_errand_is_told_as_failed(
     session: Session, child: Session, errand: Scene, error: Exception, outcome: str
@@ -71,7 +71,7 @@ async def test_a_child_given_up_is_told_with_what_happened(session: Session, kid
     (ended,) = await ends(session)
     body = ended.body
     assert (body["name"], body["role"], body["reason"]) == ("Tom", "tester", "agent_crashed")
-    assert (body["outcome"], body["detail"]) == ("failed", "on purpose")
+    assert (body["outcome"], body["detail"]) == ("lost", "on purpose")
 
 
 async def test_the_text_told_is_what_the_child_said_last(

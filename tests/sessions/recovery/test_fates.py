@@ -297,6 +297,7 @@ class Crowd:
     """Agents that are never up; says how many are on their way."""
 
     name = "slow"
+    runs_process = False
 
     def __init__(self) -> None:
         self.all: list[Understudies] = []
