@@ -15,69 +15,156 @@ busy, is steered, interrupted exactly where you point, watched, stopped and resu
 `SupervisorError`s, each with a `code` and a `hint`.
 """
 
-from .config import Settings
-from .core.creation import Message
-from .core.errors import (
-    AgentStartFailed,
-    AgentUnknown,
-    BudgetSpent,
-    ConfigError,
-    Fenced,
-    IdempotencyConflict,
-    ImportFailed,
-    InputRefused,
-    InputTooLarge,
-    InvalidDecision,
-    InvalidKey,
-    KeyTaken,
-    NotRunning,
-    NotStorable,
-    OutputTooLarge,
-    PermissionConflict,
-    PermissionDenied,
-    PermissionNotFound,
-    QueueFull,
-    RecordNotFound,
-    RepairRefused,
-    SessionNotActive,
-    SessionNotFound,
-    SpawnRefused,
-    StoreDegraded,
-    StoreLocked,
-    StoreTooNew,
-    SupervisorError,
-    TurnOver,
-)
-from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-from .core.info import Badge, Info, Node
-from .core.limits import Ladder, Limits, Restart
-from .core.permissions import Permissions
-from .core.records import Record
-from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
-from .core.step import InterruptReport, Receipt
-from .drivers.port import ChildRequest, News
-from .drivers.python import PythonAgent, agent
-from .drivers.turn import Call, Turn
-from .runtime import (
-    open,  # noqa: A004 - its public name
-    restore,
-)
-from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
-from .sessions.inbox import PermissionRequest
-from .sessions.library.cleaning import CleanupReport
-from .sessions.library.searching import SearchHit
-from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
-from .sessions.shell.results import TurnResult
-from .sessions.surface.child import Child
-from .sessions.surface.handle import Session
-from .sessions.surface.overview import Stats
-from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope
-from .sessions.surface.supervisor import Page, Supervisor
-from .sessions.surface.why import Waits, Why
-from .store.health import StoreState
-from .store.repair import Problem, RepairReport
+from __future__ import annotations
+
+import importlib
+
+TYPE_CHECKING = False  # as `typing` has it, which alone takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+    from .config import Settings
+    from .core.creation import Message
+    from .core.errors import (
+        AgentStartFailed,
+        AgentUnknown,
+        BudgetSpent,
+        ConfigError,
+        Fenced,
+        IdempotencyConflict,
+        ImportFailed,
+        InputRefused,
+        InputTooLarge,
+        InvalidDecision,
+        InvalidKey,
+        KeyTaken,
+        NotRunning,
+        NotStorable,
+        OutputTooLarge,
+        PermissionConflict,
+        PermissionDenied,
+        PermissionNotFound,
+        QueueFull,
+        RecordNotFound,
+        RepairRefused,
+        SessionNotActive,
+        SessionNotFound,
+        SpawnRefused,
+        StoreDegraded,
+        StoreLocked,
+        StoreTooNew,
+        SupervisorError,
+        TurnOver,
+    )
+    from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
+    from .core.info import Badge, Info, Node
+    from .core.limits import Ladder, Limits, Restart
+    from .core.permissions import Permissions
+    from .core.records import Record
+    from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
+    from .core.step import InterruptReport, Receipt
+    from .drivers.port import ChildRequest, News
+    from .drivers.python import PythonAgent, agent
+    from .drivers.turn import Call, Turn
+    from .runtime import (
+        open,  # noqa: A004 - its public name
+        restore,
+    )
+    from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
+    from .sessions.inbox import PermissionRequest
+    from .sessions.library.cleaning import CleanupReport
+    from .sessions.library.searching import SearchHit
+    from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
+    from .sessions.shell.results import TurnResult
+    from .sessions.surface.child import Child
+    from .sessions.surface.handle import Session
+    from .sessions.surface.overview import Stats
+    from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope
+    from .sessions.surface.supervisor import Page, Supervisor
+    from .sessions.surface.why import Waits, Why
+    from .store.health import StoreState
+    from .store.repair import Problem, RepairReport
 
 __version__: str
+
+# Where each name lives. They are brought in when they are first asked for: a command line that only
+# wants to print its help, and an agent process of ours, need none of trio and SQLite.
+_HOMES: Final = {
+    "config": ("Settings",),
+    "core.creation": ("Message",),
+    "core.errors": (
+        "AgentStartFailed",
+        "AgentUnknown",
+        "BudgetSpent",
+        "ConfigError",
+        "Fenced",
+        "IdempotencyConflict",
+        "ImportFailed",
+        "InputRefused",
+        "InputTooLarge",
+        "InvalidDecision",
+        "InvalidKey",
+        "KeyTaken",
+        "NotRunning",
+        "NotStorable",
+        "OutputTooLarge",
+        "PermissionConflict",
+        "PermissionDenied",
+        "PermissionNotFound",
+        "QueueFull",
+        "RecordNotFound",
+        "RepairRefused",
+        "SessionNotActive",
+        "SessionNotFound",
+        "SpawnRefused",
+        "StoreDegraded",
+        "StoreLocked",
+        "StoreTooNew",
+        "SupervisorError",
+        "TurnOver",
+    ),
+    "core.ids": ("CallId", "InputId", "RequestId", "SessionId", "SessionKey", "TurnId"),
+    "core.info": ("Badge", "Info", "Node"),
+    "core.limits": ("Ladder", "Limits", "Restart"),
+    "core.permissions": ("Permissions",),
+    "core.records": ("Record",),
+    "core.session": (
+        "Decision",
+        "Failure",
+        "PermissionRule",
+        "Phase",
+        "Spending",
+        "Usage",
+        "WhenBusy",
+    ),
+    "core.step": ("InterruptReport", "Receipt"),
+    "drivers.port": ("ChildRequest", "News"),
+    "drivers.python": ("PythonAgent", "agent"),
+    "drivers.turn": ("Call", "Turn"),
+    "runtime": ("open", "restore"),
+    "sessions.hooks": ("Change", "Deny", "Hook", "HookEvent", "Hooks", "Stop"),
+    "sessions.inbox": ("PermissionRequest",),
+    "sessions.library.cleaning": ("CleanupReport",),
+    "sessions.library.searching": ("SearchHit",),
+    "sessions.shell.feed": ("Delta", "Everything", "Gap", "Item", "Watcher"),
+    "sessions.shell.results": ("TurnResult",),
+    "sessions.surface.child": ("Child",),
+    "sessions.surface.handle": ("Session",),
+    "sessions.surface.overview": ("Stats",),
+    "sessions.surface.shapes": (
+        "Input",
+        "Options",
+        "Scope",
+        "ToolCall",
+        "TurnRecords",
+        "TurnScope",
+    ),
+    "sessions.surface.supervisor": ("Page", "Supervisor"),
+    "sessions.surface.why": ("Waits", "Why"),
+    "store.health": ("StoreState",),
+    "store.repair": ("Problem", "RepairReport"),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AgentStartFailed",
@@ -176,10 +263,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
-    # Asked for late: importlib.metadata would be a good part of the cost of importing us.
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever bears the name
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - late on purpose, see above
+        from importlib.metadata import version  # noqa: PLC0415 - it costs more than all else here
 
         return version("understudy")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{home}", __name__), name)
+    globals()[name] = found  # asked for once
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,49 @@
+"""The package itself: every public name, brought in only when it is asked for."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import supervisor
+
+TREE = ast.parse(Path(supervisor.__file__).read_text())
+
+
+def for_type_checkers() -> set[tuple[str, str]]:
+    """What a type checker is told: which module each name comes from."""
+    return {
+        (node.module or "", alias.name)
+        for node in ast.walk(TREE)
+        if isinstance(node, ast.ImportFrom) and node.level == 1
+        for alias in node.names
+    }
+
+
+def test_type_checkers_are_told_what_is_so() -> None:
+    told = {(home, name) for home, names in supervisor._HOMES.items() for name in names}
+
+    assert told == for_type_checkers()
+    assert sorted(name for _, name in told) == supervisor.__all__
+
+
+@pytest.mark.parametrize("name", supervisor.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(supervisor, name) is not None
+    assert name in dir(supervisor)
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        supervisor.nonsense  # noqa: B018 - asked for, to see what happens
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    look = "import sys, supervisor; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", look], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    assert not {"trio", "attrs", "attr", "sqlite3", "orjson", "cattrs"} & set(loaded)
