@@ -1,0 +1,113 @@
+"""How many agents may be processes at once, and who gives way to whom.
+
+The agents here are no processes; they only say that they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+import supervisor
+from actors.testing import settle
+from supervisor import Phase, Settings, SpawnRefused, Supervisor
+from supervisor.drivers.port import Hindrance, Office, Workshop
+from tests.sessions.lives import Understudies, phase_of
+
+
+class Processes:
+    """A kind of agent that counts as a process each, and is up at once."""
+
+    name = "process"
+    runs_process = True
+
+    def __init__(self) -> None:
+        self.hindrance: Hindrance | None = None
+
+    def make_driver(self, office: Office, workshop: Workshop) -> Understudies:
+        driver = _Process(self)
+        driver.waits = False
+        return driver.make_driver(office, workshop)
+
+
+class _Process(Understudies):
+    def __init__(self, kind: Processes) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def hindrance(self) -> Hindrance | None:  # type: ignore[override]  # the other never has one
+        return self._kind.hindrance
+
+
+@pytest.fixture
+def kind() -> Processes:
+    return Processes()
+
+
+@pytest.fixture
+async def sup(kind: Processes) -> AsyncIterator[Supervisor]:
+    settings = Settings(max_agent_processes=2)
+    async with supervisor.open(agents=[kind], settings=settings) as opened:
+        yield opened
+
+
+async def test_one_more_is_refused_and_an_idle_one_gives_way(sup: Supervisor) -> None:
+    oldest = await sup.create("process")
+    await sup.create("process")
+
+    with pytest.raises(SpawnRefused) as refused:
+        await sup.create("process")
+    assert (refused.value.limit, refused.value.used) == ("max_agent_processes", 2)
+
+    await settle()
+    assert await phase_of(oldest) is Phase.SUSPENDED
+    await sup.create("process")
+
+
+async def test_agents_that_are_none_are_not_counted(sup: Supervisor) -> None:
+    for _ in range(4):
+        await sup.create("echo")
+    await sup.create("process")
+
+
+async def test_a_stopped_one_makes_room(sup: Supervisor) -> None:
+    first = await sup.create("process")
+    busy = await sup.create("process")
+    await busy.send("something")
+
+    await first.stop()
+
+    await sup.create("process")
+
+
+async def test_busy_ones_give_way_to_nobody(sup: Supervisor) -> None:
+    for _ in range(2):
+        await (await sup.create("process")).send("something")
+
+    for _ in range(2):
+        with pytest.raises(SpawnRefused):
+            await sup.create("process")
+        await settle()
+
+
+async def test_children_are_counted_like_everyone(sup: Supervisor) -> None:
+    root = await sup.create("echo")
+    for _ in range(2):
+        await root.spawn("process", "x")
+
+    with pytest.raises(SpawnRefused, match="2 of 2 agent processes"):
+        await root.spawn("process", "x")
+
+
+async def test_what_keeps_an_agent_from_working_is_why_it_is_silent(
+    sup: Supervisor, kind: Processes
+) -> None:
+    session = await sup.create("process")
+    await session.send("something")
+    kind.hindrance = Hindrance("process", "it was stopped by a signal")
+
+    why = await session.why()
+
+    assert why.waits_for == "process"
+    assert "stopped by a signal" in str(why)
