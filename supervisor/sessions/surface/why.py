@@ -21,8 +21,8 @@ class Waits:
 
     `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn` (others run, and it may not
     yet), `place` (its parent has as many children up as it may), `zombie` (a task that will not
-    end), `hook`, `process` (its own is stopped, or gone), `start`, `restart`, `end` (of its turn or its agent), `input`, or `nothing`.
-    `detail` says which.
+    end), `hook`, `process` (its own is stopped, or gone), `start`, `restart`, `end` (of its turn or
+    its agent), `input`, or `nothing`. `detail` says which.
     """
 
     session_id: SessionId
