@@ -214,6 +214,13 @@ class AgentSessionNamed(Happened):
 
 
 @attrs.frozen(kw_only=True)
+class AgentSurfaced(Happened):
+    """What the agent lets people choose from: modes, options, commands, in its own words."""
+
+    choices: Mapping[str, object]
+
+
+@attrs.frozen(kw_only=True)
 class AuthenticationAsked(Happened):
     """The agent wants to know who we are before it does anything; None when that is over."""
 
@@ -470,6 +477,7 @@ Event: TypeAlias = (
     | ChildDeleted
     | AgentAttached
     | AgentSessionNamed
+    | AgentSurfaced
     | AuthenticationAsked
     | AgentStartFailed
     | AgentClosed

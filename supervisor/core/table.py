@@ -160,6 +160,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPING, ev.AgentAttached, ignore),  # CloseAgent is on its way, or comes after the turn
     *_rows(_but(STOPPED), ev.AgentSessionNamed, agents.note_session),
     _row(STOPPED, ev.AgentSessionNamed, ignore),
+    *_rows(_but(SUSPENDED, STOPPING, STOPPED), ev.AgentSurfaced, agents.note_choices),
+    *_rows((SUSPENDED, STOPPING, STOPPED), ev.AgentSurfaced, ignore),
     *_rows(_but(SUSPENDED, STOPPING, STOPPED), ev.AuthenticationAsked, agents.note_auth),
     *_rows((SUSPENDED, STOPPING, STOPPED), ev.AuthenticationAsked, ignore),
     _row(STARTING, ev.AgentStartFailed, agents.not_up, *_END),

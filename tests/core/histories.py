@@ -317,6 +317,9 @@ class Chance:
     def _AgentSessionNamed(self, _: Session) -> dict[str, Any]:
         return {"session_id": self.new("theirs")}
 
+    def _AgentSurfaced(self, _: Session) -> dict[str, Any]:
+        return {"choices": {"modes": ["plan", "code"]}}
+
     def _AuthenticationAsked(self, _: Session) -> dict[str, Any]:
         return {"method": self.one_of(None, "login")}
 

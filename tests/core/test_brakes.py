@@ -42,6 +42,7 @@ NO_BRAKES = {
     # news, which nobody waits to be answered
     ev.AgentAttached,
     ev.AgentSessionNamed,
+    ev.AgentSurfaced,
     ev.AuthenticationAsked,
     ev.AgentStartFailed,
     ev.AgentClosed,

@@ -11,6 +11,7 @@ from supervisor.core.events import (
     AgentExited,
     AgentSessionNamed,
     AgentStartFailed,
+    AgentSurfaced,
     AuthenticationAsked,
     BackoffElapsed,
     Claimed,
@@ -53,6 +54,11 @@ def attach_again(draft: Draft, event: AgentAttached) -> None:
 def note_session(draft: Draft, event: AgentSessionNamed) -> None:
     """What the agent calls the conversation, for the next one that is to go on with it."""
     draft.note("session_changed", agent_session_id=event.session_id)
+
+
+def note_choices(draft: Draft, event: AgentSurfaced) -> None:
+    """For people to read; nothing is decided by it."""
+    draft.note("session_changed", choices=dict(event.choices))
 
 
 def note_auth(draft: Draft, event: AuthenticationAsked) -> None:
