@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from supervisor.store.port import Store
 
 MAX_UNREAD: Final = 1_000
+MAX_AT_ONCE: Final = 32
 _PAGE: Final = 500
 
 
@@ -72,6 +73,8 @@ class Watcher:
         self._has_begun = False
         self._ended = False
         self._wake: trio.Event | None = None
+        # How many items were given since the reader last let others run.
+        self._at_once = 0
 
     def begin(self, published: int, so_far: Delta | None) -> None:
         """Everything up to this number is in the store, and this much is on its way into a record.
@@ -101,9 +104,20 @@ class Watcher:
         return self
 
     async def __anext__(self) -> Item:
+        # What is there is given at once, but not for ever: others want to run too.
+        if self._at_once < MAX_AT_ONCE and not self._reading.locked() and not self._has_old:
+            item = self._take()
+            if item is not None:
+                self._at_once += 1
+                return item
+        self._at_once = 0
         # Whoever reads it with several tasks gets each item once, in one of them.
         async with self._reading:
             return await self._next()
+
+    @property
+    def _has_old(self) -> bool:
+        return bool(self._old) or self._read < self._published
 
     async def _next(self) -> Item:
         if self._read < self._published and not self._old:
