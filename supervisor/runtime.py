@@ -15,6 +15,7 @@ from .config import Settings
 from .core.errors import ConfigError, shown
 from .drivers.builtin import BUILT_IN
 from .drivers.port import AgentKind, Workshop
+from .drivers.process.contained import ContainedProcesses
 from .drivers.watchdog import watch_over_the_loop
 from .sessions.house import House
 from .sessions.leaving import leave, wait_for_zombies
@@ -64,7 +65,12 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             restart="permanent",
             capacity=WRITER_CAPACITY,
         )
-        workshop = Workshop(await outer.start(_shelter))
+        workshop = Workshop(
+            await outer.start(_shelter),
+            processes=ContainedProcesses(),
+            max_agent_processes=settings.max_agent_processes,
+            start_concurrency=settings.start_concurrency,
+        )
         try:
             house = House(
                 settings=settings,

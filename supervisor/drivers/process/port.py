@@ -72,6 +72,9 @@ class Process(Protocol):
     def close_input(self) -> None:
         """Let it see the end of its standard input; doing so again does nothing."""
 
+    def interrupt(self) -> None:
+        """SIGINT to its group, as Ctrl-C does it (and SIGCONT)."""
+
     def terminate(self) -> None:
         """SIGTERM to its group (and SIGCONT, so that a stopped one hears it)."""
 

@@ -1,0 +1,96 @@
+"""An agent as a configuration describes it: a table of values, all of them checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+
+from supervisor.core.limits import Limits
+from supervisor.core.permissions import Permissions
+
+Driver: TypeAlias = Literal["acp", "command", "python"]
+Transport: TypeAlias = Literal["http", "sse"]
+
+
+@attrs.frozen
+class FromEnvironment:
+    """A value that is looked up in our own environment when the agent starts, and kept nowhere."""
+
+    variable: str
+
+
+Secret: TypeAlias = str | FromEnvironment
+
+
+def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(values))
+
+
+def _names_only(values: Mapping[str, Secret]) -> str:
+    return f"<{', '.join(values)}>"  # a value may be a secret, whoever prints this
+
+
+_NOTHING: Final[Mapping[str, Secret]] = MappingProxyType({})
+
+
+@attrs.frozen(kw_only=True)
+class McpServer:
+    """An MCP server that an agent is told of: a command that it starts, or an address."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, Secret] = attrs.field(
+        default=_NOTHING, converter=_frozen, repr=_names_only, hash=False
+    )
+    url: str | None = None
+    transport: Transport = "http"
+    headers: Mapping[str, Secret] = attrs.field(
+        default=_NOTHING, converter=_frozen, repr=_names_only, hash=False
+    )
+
+
+@attrs.frozen(kw_only=True)
+class AgentTable:
+    """One `[agents.NAME]`; what its driver has no use for is empty.
+
+    `permissions`, `limits` and `workspace` are for sessions that are created without their own.
+    """
+
+    name: str
+    driver: Driver
+    preset: str | None = None
+    command: tuple[str, ...] = ()
+    function: str | None = None
+    env: Mapping[str, Secret] = attrs.field(
+        default=_NOTHING, converter=_frozen, repr=_names_only, hash=False
+    )
+    auth: str | None = None
+    mcp_servers: tuple[McpServer, ...] = ()
+    mode: str | None = None
+    options: Mapping[str, str | bool] = attrs.field(
+        default=MappingProxyType({}), converter=_frozen, hash=False
+    )
+    handshake_seconds: float | None = None
+    resume_command: tuple[str, ...] = ()
+    output: str | None = None
+    text: str | None = None
+    session_id_at: str | None = None
+    permissions: Permissions | None = None
+    limits: Limits | None = None
+    workspace: str | None = None
+
+    def session_defaults(self) -> dict[str, Any]:
+        """What `create` gets for a session of this agent, unless the caller says otherwise."""
+        defaults = {name: getattr(self, name) for name in ("permissions", "limits", "workspace")}
+        return {name: value for name, value in defaults.items() if value is not None}
+
+    def missing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """The variables that it wants from our environment, and that are not there."""
+        values = [*self.env.values()]
+        for server in self.mcp_servers:
+            values += (*server.env.values(), *server.headers.values())
+        wanted = {value.variable for value in values if isinstance(value, FromEnvironment)}
+        return tuple(sorted(wanted - environ.keys()))

@@ -1,0 +1,126 @@
+"""An agent that speaks the Agent Client Protocol over its standard input and output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from supervisor.core.errors import ConfigError, shown
+from supervisor.core.limits import number
+from supervisor.drivers.port import Office, Workshop
+from supervisor.drivers.process.environment import environment_for
+from supervisor.drivers.process.port import Launch
+
+HANDSHAKE_SECONDS: Final = 60.0
+
+
+@attrs.frozen
+class AcpAgent:
+    """Any agent that speaks ACP; `supervisor.acp(...)` makes one."""
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str] = attrs.field(factory=dict, repr=False)  # there may be keys in it
+    auth: str | None = None
+    mcp_servers: tuple[Mapping[str, Any], ...] = attrs.field(default=(), repr=False)
+    mode: str | None = None
+    options: Mapping[str, str | bool] = attrs.field(factory=dict)
+    handshake_seconds: float = attrs.field(
+        default=HANDSHAKE_SECONDS, validator=number(least=0.0, finite=True)
+    )
+    runs_process: ClassVar[bool] = True
+
+    def make_driver(self, office: Office, workshop: Workshop) -> Any:  # noqa: ANN401 - an AcpDriver
+        """A driver for one session."""
+        from .driver import AcpDriver  # noqa: PLC0415 - it knows us too
+
+        return AcpDriver(self, office, workshop)
+
+    def launch(self, workspace: str | None) -> Launch:
+        """What is to run for a session that works there."""
+        return Launch(self.command, environment_for(self.env), cwd=workspace or os.getcwd())  # noqa: PTH109 - a text
+
+
+def acp(
+    name: str,
+    command: Iterable[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    auth: str | None = None,
+    mcp_servers: Iterable[Mapping[str, Any]] = (),
+    mode: str | None = None,
+    options: Mapping[str, str | bool] | None = None,
+    handshake_seconds: float = HANDSHAKE_SECONDS,
+) -> AcpAgent:
+    """An agent that is a process and speaks ACP, like `acp("gemini", ["gemini", "--acp"])`.
+
+    `env` is added to the few variables that every agent gets. `auth` is the id of the method by
+    which to authenticate if the agent asks for that. `mcp_servers` are offered to it as far as
+    the session's permissions allow, by their names. `mode` and `options` are chosen when a
+    conversation begins, if the agent offers them. Raises `ConfigError`.
+    """
+    return AcpAgent(
+        _text("name", name),
+        words_of(name, command),
+        checked_env(name, env),
+        None if auth is None else _text("auth", auth),
+        _servers(name, mcp_servers),
+        None if mode is None else _text("mode", mode),
+        dict(options or {}),
+        handshake_seconds,
+    )
+
+
+def words_of(name: str, command: object) -> tuple[str, ...]:
+    """The words of a command; raises `ConfigError` if they are none."""
+    if isinstance(command, str) or not isinstance(command, Iterable):
+        raise ConfigError(
+            f"the command of agent {shown(name)} is {shown(command)}",
+            hint='give a list of words: ["gemini", "--acp"]',
+        )
+    words = tuple(command)
+    if not words or not all(isinstance(w, str) and "\0" not in w for w in words) or not words[0]:
+        raise ConfigError(
+            f"the command of agent {shown(name)} is {shown(list(words))}",
+            hint="give the program and its arguments, each as text",
+        )
+    return words
+
+
+def checked_env(name: str, env: object) -> dict[str, str]:
+    """Variables for an agent; raises `ConfigError` if they are none."""
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping) or not all(map(_is_variable, env.items())):
+        raise ConfigError(
+            f"the env of agent {shown(name)} is no mapping of names to texts",
+            hint='give {"NAME": "value"}',
+        )
+    return dict(env)
+
+
+def _is_variable(item: tuple[object, object]) -> bool:
+    key, value = item
+    if not isinstance(key, str) or not isinstance(value, str):
+        return False
+    return bool(key) and "=" not in key and "\0" not in key + value
+
+
+def _servers(name: str, servers: object) -> tuple[Mapping[str, Any], ...]:
+    listed = tuple(servers) if isinstance(servers, Iterable) else (None,)
+    for server in listed:
+        if not isinstance(server, Mapping) or not isinstance(server.get("name"), str):
+            raise ConfigError(
+                f"an MCP server of agent {shown(name)} is {shown(server)}",
+                hint='give {"name": ..., "command": ..., "args": [], "env": []} for each',
+            )
+    return tuple(dict(server) for server in listed)
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{what} is {shown(value)}", hint="give it some text")
+    return value

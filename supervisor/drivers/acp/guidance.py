@@ -1,0 +1,117 @@
+"""Guidance on its way into an agent that takes it in the middle of a turn.
+
+Rule 1: only what is on record as handed over is handed over, in its order, and what waits together
+        goes together.
+Rule 2: what became of it is said for certain or not at all. If the agent gives no answer, nobody
+        knows whether it has read the text, and the session does not send it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import trio
+
+from supervisor.core import events as ev
+from supervisor.core.effects import OfferSteering
+from supervisor.core.ids import InputId, TurnId
+from supervisor.drivers.port import Office
+
+from .connection import CallTimeout, Connection
+from .messages import RpcError
+from .outbox import ConnectionLost
+from .reading import as_mapping
+
+Fate: TypeAlias = Literal["injected", "promptRequired", "startedNewTurn", "unknown"]
+
+ANSWER_SECONDS: Final = 30.0
+
+
+class Guidance:
+    """For one turn."""
+
+    def __init__(
+        self, turn: TurnId, session_id: str, connection: Connection, office: Office
+    ) -> None:
+        self._turn = turn
+        self._session_id = session_id
+        self._connection = connection
+        self._office = office
+        # What waits to be handed over, the first first.
+        self._waiting: list[OfferSteering] = []
+        self._is_at_it = False
+        self._settled = trio.Event()
+        self._settled.set()
+        # Set when the agent was through with the turn and has begun another one with this.
+        self.began: InputId | None = None
+
+    def add(self, offer: OfferSteering) -> bool:
+        """Have it handed over; gives whether somebody has to be sent for that (`hand_over`)."""
+        self._waiting.append(offer)
+        starts = not self._is_at_it
+        self._is_at_it = True
+        self._settled = trio.Event() if starts else self._settled
+        return starts
+
+    def withdraw(self, input_id: InputId) -> None:
+        """Not any more, if it has not been handed over."""
+        self._waiting = [offer for offer in self._waiting if offer.input != input_id]
+
+    async def hand_over(self) -> None:
+        """Hand over what there is, and report what became of it."""
+        try:
+            while self._waiting and self.began is None:
+                batch, self._waiting = self._waiting, []
+                self._report(await self._ask(batch), [offer.input for offer in batch])
+        finally:
+            self._is_at_it = False
+            self._settled.set()
+
+    async def wait_settled(self, seconds: float) -> None:
+        """Wait until the agent has answered for all that it was handed, at most so long."""
+        with trio.move_on_after(seconds):
+            await self._settled.wait()
+
+    async def _ask(self, batch: list[OfferSteering]) -> Fate:
+        params: dict[str, Any] = {
+            "sessionId": self._session_id,
+            "prompt": [{"type": "text", "text": offer.text} for offer in batch],
+            # Asked of those that know it: if the turn is over, leave the next one to us.
+            "idleBehavior": "promptRequired",
+        }
+        try:
+            answer = await self._connection.call(
+                "_session/steering", params, timeout_seconds=ANSWER_SECONDS
+            )
+        except RpcError:
+            return "promptRequired"  # refused, so for certain not taken
+        except (CallTimeout, ConnectionLost):
+            return "unknown"
+        match as_mapping(answer).get("outcome"):
+            case "injected":
+                return "injected"
+            case "promptRequired":
+                return "promptRequired"
+            case "startedNewTurn":
+                return "startedNewTurn"
+        return "unknown"
+
+    def _report(self, fate: Fate, inputs: list[InputId]) -> None:
+        office, turn = self._office, self._turn
+        match fate:
+            case "injected":
+                taken = ev.SteeringTaken(turn=turn, inputs=tuple(inputs), **office.stamp())
+                office.report_surely(taken)
+            case "promptRequired":
+                declined = ev.SteeringDeclined(turn=turn, inputs=tuple(inputs), **office.stamp())
+                office.report_surely(declined)
+            case "startedNewTurn":
+                if inputs[1:]:
+                    rest = ev.SteeringTaken(turn=turn, inputs=tuple(inputs[1:]), **office.stamp())
+                    office.report_surely(rest)
+                self.began = inputs[0]
+                office.report_surely(
+                    ev.SteeringBeganTurn(turn=turn, input=inputs[0], **office.stamp())
+                )
+            case "unknown":
+                pass

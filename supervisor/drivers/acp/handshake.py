@@ -1,0 +1,212 @@
+"""The beginning of a conversation: which version, what can each of us, who are we, which session.
+
+Rule 1: every wait is bounded. What failed is said in one of the failure kinds, and with what to do.
+Rule 2: a conversation that the agent knows already is gone on with if it can; what it replays of it
+        is history. If it cannot, a new one begins, and is told what was said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+
+from supervisor.core import events as ev
+from supervisor.drivers.port import Office
+
+from .agent import AcpAgent
+from .connection import CallTimeout, Connection
+from .host import Host
+from .messages import AUTH_REQUIRED, RpcError, Unsendable
+from .offers import PROTOCOL_VERSION, AgentOffers, initialize_params, session_params
+from .outbox import ConnectionLost
+from .reading import as_mapping, as_name
+
+logger = logging.getLogger("supervisor")
+
+FailureKind: TypeAlias = Literal["handshake", "auth", "transport", "timeout", "protocol"]
+
+AUTH_SECONDS: Final = 300.0
+CLOSE_SECONDS: Final = 5.0
+MAX_NAME_LETTERS: Final = 1000
+
+
+class HandshakeFailed(Exception):
+    """The conversation did not begin."""
+
+    def __init__(self, kind: FailureKind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+@attrs.frozen
+class Conversation:
+    """What was agreed. `is_new`: the agent knows nothing of what was said before."""
+
+    session_id: str
+    is_new: bool
+    takes_steering: bool
+    can_be_continued: bool
+
+
+class Handshake:
+    """With one agent."""
+
+    def __init__(self, agent: AcpAgent, office: Office, connection: Connection, host: Host) -> None:
+        self._agent = agent
+        self._office = office
+        self._connection = connection
+        self.host = host
+        self._session_id: str | None = None
+        host.authenticate = self.authenticate
+
+    async def shake(self) -> Conversation:
+        """Begin, or go on with what was begun; raises `HandshakeFailed`."""
+        offers = await self._initialize()
+        self.host.offers = offers
+        known = self._office.agent_session_id
+        session_id = await self._continue(known, offers) if known is not None else None
+        is_new = session_id is None
+        if session_id is None:
+            session_id = await self._new(offers)
+        self._session_id = session_id
+        if is_new:
+            await self._choose()
+        return Conversation(
+            session_id,
+            is_new=is_new,
+            takes_steering=offers.steers,
+            can_be_continued=offers.loads or offers.resumes,
+        )
+
+    async def close(self) -> None:
+        """Say that the conversation is over, to an agent that wants to know; bounded."""
+        if self._session_id is not None and self.host.offers.closes:
+            params = {"sessionId": self._session_id}
+            with contextlib.suppress(RpcError, CallTimeout, ConnectionLost):
+                await self._connection.call("session/close", params, timeout_seconds=CLOSE_SECONDS)
+
+    async def authenticate(self) -> bool:
+        """Say who we are, by the method that was configured; gives whether that has worked."""
+        method = self._agent.auth
+        if method is None:
+            return False
+        self._report_auth(method)
+        try:
+            await self._connection.call(
+                "authenticate", {"methodId": method}, timeout_seconds=AUTH_SECONDS
+            )
+        except (RpcError, CallTimeout) as error:
+            logger.warning("%s was not authenticated: %s", self._agent.name, type(error).__name__)
+            return False
+        finally:
+            self._report_auth(None)
+        return True
+
+    def _report_auth(self, method: str | None) -> None:
+        self._office.report_surely(ev.AuthenticationAsked(method=method, **self._office.stamp()))
+
+    # Steps --------------------------------------------------------------------------------
+
+    async def _initialize(self) -> AgentOffers:
+        answer = await self._call("initialize", initialize_params(self._office))
+        offers = AgentOffers.parse(answer)
+        if not offers.is_understood:
+            raise HandshakeFailed(
+                "protocol",
+                f"it speaks version {offers.protocol_version} of the protocol, and we only "
+                f"version {PROTOCOL_VERSION}: use a release of the agent that speaks that",
+            )
+        return offers
+
+    async def _continue(self, session_id: str, offers: AgentOffers) -> str | None:
+        """Go on with a conversation that the agent may know; None if it does not."""
+        if offers.resumes:
+            method = "session/resume"
+        elif offers.loads:
+            method = "session/load"
+        else:
+            return None
+        params = {"sessionId": session_id, **self._session_params(offers)}
+        try:
+            with self.host.updates.history():
+                answer = await self._call_known(method, params)
+        except RpcError as error:
+            said = self.host.describe(error)
+            logger.warning("%s does not go on with its session: %s", self._agent.name, said)
+            return None
+        self.host.absorb(answer)
+        return session_id
+
+    async def _new(self, offers: AgentOffers) -> str:
+        answer = await self._call("session/new", self._session_params(offers))
+        session_id = as_name(as_mapping(answer).get("sessionId"), max_letters=MAX_NAME_LETTERS)
+        if session_id is None:
+            raise HandshakeFailed("protocol", "its answer to session/new names no session")
+        self.host.absorb(answer)
+        return session_id
+
+    async def _choose(self) -> None:
+        """Have the mode and the options that were configured, as far as they are offered."""
+        choices: list[tuple[str, Mapping[str, Any]]] = []
+        if self._agent.mode is not None:
+            choices.append(("session/set_mode", {"modeId": self._agent.mode}))
+        for name, value in self._agent.options.items():
+            choices.append(("session/set_config_option", {"configId": name, "value": value}))
+        for method, chosen in choices:
+            try:
+                params = {"sessionId": self._session_id, **chosen}
+                await self._call_known(method, params)
+            except RpcError as error:
+                raise HandshakeFailed(
+                    "handshake", f"it will not have {dict(chosen)}: {self.host.describe(error)}"
+                ) from error
+
+    def _session_params(self, offers: AgentOffers) -> dict[str, Any]:
+        servers = self._agent.mcp_servers
+        return session_params(self._office, offers, cwd=self.host.cwd, mcp_servers=servers)
+
+    # Calls --------------------------------------------------------------------------------
+
+    async def _call(self, method: str, params: Mapping[str, Any]) -> object:
+        try:
+            return await self._call_known(method, params)
+        except RpcError as error:
+            raise HandshakeFailed(
+                "handshake", f"it refuses {method}: {self.host.describe(error)}"
+            ) from error
+
+    async def _call_known(self, method: str, params: Mapping[str, Any]) -> object:
+        """Call it, and if it wants to know who we are first, say so and call again."""
+        try:
+            return await self._call_once(method, params)
+        except RpcError as error:
+            if error.code != AUTH_REQUIRED:
+                raise
+            if not await self.authenticate():
+                raise HandshakeFailed("auth", self._how_to_authenticate()) from error
+        return await self._call_once(method, params)
+
+    async def _call_once(self, method: str, params: Mapping[str, Any]) -> object:
+        seconds = self._agent.handshake_seconds
+        try:
+            return await self._connection.call(method, params, timeout_seconds=seconds)
+        except CallTimeout as error:
+            raise HandshakeFailed("timeout", str(error)) from error
+        except ConnectionLost as error:
+            raise HandshakeFailed("transport", f"in {method}: {error.reason}") from error
+        except Unsendable as error:
+            raise HandshakeFailed("protocol", str(error)) from error
+
+    def _how_to_authenticate(self) -> str:
+        methods = self.host.offers.auth_methods
+        offered = ", ".join(method.id for method in methods) or "none that it names"
+        if self._agent.auth is not None:
+            return f"it was not authenticated by {self._agent.auth!r}; its methods are: {offered}"
+        return (
+            f"it wants to be authenticated; its methods are: {offered}. Log in with the agent's "
+            "own command, or give the method's id as auth=..."
+        )

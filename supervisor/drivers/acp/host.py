@@ -1,0 +1,223 @@
+"""What an agent has of us while it is up: files, terminals, somebody to ask and to talk to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from supervisor.core import events as ev
+from supervisor.core.creation import Message
+from supervisor.core.effects import StartTurn
+from supervisor.core.ids import TurnId
+from supervisor.core.redaction import redacted
+from supervisor.core.session import Failure
+from supervisor.drivers.plain import plain_text
+from supervisor.drivers.port import Office, Workshop
+from supervisor.drivers.process.port import Exit, Process
+
+from .agent import AcpAgent
+from .context import context_blocks
+from .messages import RpcError
+from .news.ending import Did
+from .news.surfaced import Surfaced
+from .news.updates import Updates
+from .offers import AgentOffers, client_capabilities
+from .prompts import prompt_blocks
+from .questions import Questions
+from .services.files import Files
+from .services.grants import Grants
+from .services.permissions import PermissionDesk
+from .services.terminals import Terminals
+from .serving import Handlers, RequestHandler
+
+if TYPE_CHECKING:
+    from .talk import Talk
+
+# Threads for looks at the disk; one agent that waits for a slow one keeps no other waiting.
+_THREADS: Final = 4
+_MAX_ERROR_LETTERS: Final = 2000
+_LAST_LINES: Final = 10
+
+
+class Host:
+    """For one agent process."""
+
+    def __init__(
+        self,
+        agent: AcpAgent,
+        office: Office,
+        workshop: Workshop,
+        nursery: trio.Nursery,
+        process: Process,
+    ) -> None:
+        self._office = office
+        self._process = process
+        launch = agent.launch(office.workspace)
+        self.cwd = launch.cwd or "/"
+        limiter = trio.CapacityLimiter(_THREADS)
+        self._grants = Grants()
+        self.questions = Questions(office)
+        self._files = Files(office, ask=self.questions.ask, grants=self._grants, limiter=limiter)
+        self._terminals = Terminals(
+            office,
+            processes=workshop.processes,
+            nursery=nursery,
+            ask=self.questions.ask,
+            grants=self._grants,
+            limiter=limiter,
+            environment=launch.environment,
+            before_it_runs=office.note_process,
+        )
+        # What was offered stays so for as long as the agent lives; rights are looked at each time.
+        offered = client_capabilities(office)
+        self._reads, self._writes = offered["fs"]["readTextFile"], offered["fs"]["writeTextFile"]
+        self.has_terminals: bool = offered["terminal"]
+        self.updates = Updates(office, reach=self._terminals if self.has_terminals else None)
+        self._permissions = PermissionDesk(
+            office,
+            ask=self.questions.ask,
+            grants=self._grants,
+            known=self.updates.known,
+            limiter=limiter,
+        )
+        self.offers = AgentOffers()
+        # Set when the conversation has begun.
+        self.talk: Talk | None = None
+        self.authenticate: Callable[[], Awaitable[bool]] = _nobody
+        self._shown: Mapping[str, object] = {}
+
+    # Turns --------------------------------------------------------------------------------
+
+    @property
+    def _turn(self) -> TurnId | None:
+        return None if self.talk is None else self.talk.turn
+
+    def begin_turn(self, turn: TurnId) -> None:
+        """What comes from now on is about this turn."""
+        self.updates.begin_turn(turn)
+        self.questions.begin_turn(turn)
+
+    def cancel_turn(self, turn: TurnId) -> None:
+        """The turn is to end: so is what it runs here."""
+        self._terminals.kill_turn(turn)
+
+    def end_turn(self) -> Did:
+        """It is over; gives what was done in it besides saying something."""
+        self.questions.end_turn()
+        self._grants.end_turn()
+        return self.updates.end_turn()
+
+    def prompt_blocks(self, order: StartTurn, before: Sequence[Message]) -> list[Mapping[str, Any]]:
+        """What the agent is sent for an input."""
+        given = prompt_blocks(
+            order.text, order.attachments, offers=self.offers, workspace=self._office.workspace
+        )
+        return [*context_blocks(before), *given]
+
+    # What it may choose from --------------------------------------------------------------
+
+    def absorb(self, answer: object) -> None:
+        """Take in what the answer to `session/new` and the like says about choices."""
+        self.updates.surfaced = self.updates.surfaced.absorb_answer(answer)
+
+    def show_choices(self) -> None:
+        """Put on record what people may choose from, if it is not what was shown last."""
+        choices = _choices(self.updates.surfaced)
+        if choices != self._shown:
+            self._shown = choices
+            surfaced = ev.AgentSurfaced(choices=choices, **self._office.stamp())
+            self._office.report_surely(surfaced)
+
+    # Serving ------------------------------------------------------------------------------
+
+    def handlers(self) -> Handlers:
+        """What is done about the agent's messages."""
+        requests: dict[str, RequestHandler] = {
+            "session/request_permission": self._permissions.request
+        }
+        if self._reads:
+            requests["fs/read_text_file"] = self._files.read
+        if self._writes:
+            requests["fs/write_text_file"] = self._files.write
+        if self.has_terminals:
+            requests["terminal/create"] = self._create_terminal
+            requests["terminal/output"] = self._terminals.output
+            requests["terminal/wait_for_exit"] = self._terminals.wait_for_exit
+            requests["terminal/kill"] = self._terminals.kill
+            requests["terminal/release"] = self._terminals.release
+        return Handlers(requests, {"session/update": self._heed})
+
+    async def _create_terminal(self, params: object) -> object:
+        return await self._terminals.create(params, turn=self._turn)
+
+    async def _heed(self, params: object) -> None:
+        if self.talk is not None:
+            await self.talk.heed(params)
+        elif isinstance(params, dict):
+            await self.updates.take(params.get("update"))
+
+    # Ends ---------------------------------------------------------------------------------
+
+    def end_agent(self) -> None:
+        """It has gone too far."""
+        self._process.kill()
+
+    def describe(self, error: RpcError) -> str:
+        """What the agent says went wrong, as far as it can be shown."""
+        detail = error.data if isinstance(error.data, str) else _detail_in(error.data)
+        said = f"{error.message}: {detail}" if detail and detail != error.message else error.message
+        return redacted(plain_text(f"{said} (code {error.code})"))[:_MAX_ERROR_LETTERS]
+
+    async def last_failure(self, kind: str, why: str | None) -> Failure | None:
+        """Why the process has left, or has to: None if it has done so cleanly, by itself."""
+        exit_: Exit | None = None
+        with trio.move_on_after(self._office.ladder.kill_seconds):
+            exit_ = await self._process.wait()
+        if exit_ is None:
+            self._process.kill()
+            with trio.move_on_after(self._office.ladder.kill_seconds):
+                await self._process.wait()
+            return Failure(kind, self._with_stderr(why or "it does not answer"))
+        if exit_.is_clean and self.talk is not None:
+            return None
+        if self.talk is not None or kind == "transport":
+            kind, why = "process_exit", _shown_exit(exit_)
+        return Failure(kind, self._with_stderr(why or _shown_exit(exit_)))
+
+    def _with_stderr(self, what: str) -> str:
+        lines = self._process.stderr_tail().strip().splitlines()[-_LAST_LINES:]
+        said = "; it said: " + " | ".join(lines) if lines else ""
+        return redacted(plain_text(what + said))[:_MAX_ERROR_LETTERS]
+
+
+def _shown_exit(exit_: Exit) -> str:
+    if not exit_.guarded:
+        return "its guardian was killed, and it was ended for that"
+    if exit_.signal is not None:
+        return f"it was killed by signal {exit_.signal}"
+    return f"it exited with code {exit_.code}"
+
+
+def _detail_in(data: object) -> str | None:
+    if isinstance(data, Mapping):
+        for name in ("details", "detail", "message", "error"):
+            if isinstance(data.get(name), str):
+                return str(data[name])
+    return None
+
+
+def _choices(surfaced: Surfaced) -> dict[str, object]:
+    """What people choose from; how full its context is changes all the time, and is no choice."""
+    choices: dict[str, object] = {
+        "mode": surfaced.mode,
+        "modes": list(surfaced.modes),
+        "config_options": list(surfaced.config_options),
+        "commands": list(surfaced.commands),
+    }
+    return {name: choice for name, choice in choices.items() if choice}
+
+
+async def _nobody() -> bool:
+    return False

@@ -1,0 +1,79 @@
+"""What a turn has cost, worked out of what agents report.
+
+Two things are reported, and neither is what was spent since the last time. `usage_update` has the
+cost of the whole session so far, and how many tokens are in the context. `usage` in the answer to a
+prompt has the tokens of that turn; the protocol's own words contradict each other there, but that
+is what agents do, and what its maintainers mean.
+
+Budgets have to bind while a turn runs, and some agents never send the second. So what the context
+grows by counts until something better is known: each of those tokens was paid for, at least once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from supervisor.core.session import Usage
+from supervisor.drivers.acp.reading import as_mapping, as_number, as_text, as_whole
+
+
+class Meter:
+    """What was reported before, by which a new report is a difference."""
+
+    def __init__(self) -> None:
+        self._cost = 0.0
+        self._currency: str | None = None
+        self._context = 0
+        # Of this turn; what the context has grown by is taken for output.
+        self._tokens = Usage()
+
+    def begin_turn(self) -> None:
+        """Tokens are this turn's from now on; cost and context go on."""
+        self._tokens = Usage()
+
+    def read_update(self, update: Mapping[str, Any]) -> Usage:
+        """What a `usage_update` says was spent since the last one.
+
+        A number that falls is another count, or was an estimate: it is where we go on from.
+        """
+        more = Usage(output_tokens=self._read_context(update), cost=self._read_cost(update))
+        self._tokens += Usage(output_tokens=more.output_tokens)
+        return more
+
+    def read_answer(self, usage: object) -> Usage:
+        """What the tokens of the turn are more than was counted so far."""
+        turn, counted = _tokens(as_mapping(usage)), self._tokens
+        guessed = max(0, counted.output_tokens - turn.output_tokens)  # and was input, then
+        more = Usage(
+            max(0, turn.input_tokens - counted.input_tokens - guessed),
+            max(0, turn.output_tokens - counted.output_tokens),
+        )
+        self._tokens += more
+        return more
+
+    def _read_cost(self, update: Mapping[str, Any]) -> float:
+        cost = as_mapping(update.get("cost"))
+        amount = as_number(cost.get("amount"))
+        if amount is None:
+            return 0.0
+        currency = as_text(cost.get("currency"))
+        before = self._cost if currency == self._currency else 0.0
+        self._cost, self._currency = amount, currency
+        return max(0.0, amount - before)
+
+    def _read_context(self, update: Mapping[str, Any]) -> int:
+        used = as_whole(update.get("used"))
+        if used is None:
+            return 0
+        before, self._context = self._context, used
+        return max(0, used - before)
+
+
+def _tokens(usage: Mapping[str, Any]) -> Usage:
+    given = as_whole(usage.get("inputTokens")) or 0
+    made = as_whole(usage.get("outputTokens")) or 0
+    # Some count thoughts and what was cached inside of these, some beside them; the total tells.
+    beside = max(0, (as_whole(usage.get("totalTokens")) or 0) - given - made)
+    thoughts = min(beside, as_whole(usage.get("thoughtTokens")) or 0)
+    return Usage(given + beside - thoughts, made + thoughts)

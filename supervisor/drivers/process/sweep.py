@@ -1,0 +1,204 @@
+"""Finding what is left of a containment whose guardian is dead, and killing that.
+
+Rule 1: who is found bears the containment's mark, is of the agent's own session, or is a child of
+        one who was found; whoever only looks like that because a pid was used again is not.
+Rule 2: everyone is looked at in a thread; killing goes through `identity`, by handle.
+Rule 3: a marked process has a guardian or should be dead. So what is left behind by anybody's
+        supervisor may be killed by anyone who finds it, if it is his user's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from supervisor.drivers.identity import (
+    WAIT_SECONDS,
+    Leftover,
+    ProcessIdentity,
+    identify,
+    is_alive,
+    kill_leftovers,
+    parse_stat,
+)
+
+from .marker import VARIABLE, Marker, current_namespace, find_marker, parse_marker
+
+_PROC: Final = Path("/proc")
+# Behind the name in /proc/PID/stat.
+_PARENT: Final = 1
+_SESSION: Final = 3
+_MAX_ENVIRON_BYTES: Final = 1 << 20
+_LOOK_AGAIN_SECONDS: Final = 0.01
+
+
+@attrs.frozen
+class Seen:
+    """A living process, as it was seen."""
+
+    identity: ProcessIdentity
+    parent: int
+    session: int
+    is_own: bool  # of our user
+    marker: Marker | None
+
+
+async def kill_marked(
+    marker: Marker,
+    agent: ProcessIdentity,
+    *,
+    within_seconds: float,
+    on_kill: Callable[[ProcessIdentity], None],
+) -> tuple[ProcessIdentity, ...]:
+    """Kill all that is left of a containment; gives who is still alive when the time is over."""
+    left: list[ProcessIdentity] = []
+    limiter = trio.CapacityLimiter(1)
+    with trio.move_on_after(within_seconds):
+        while True:
+            seen = await trio.to_thread.run_sync(look_around, limiter=limiter)
+            left = members(seen, {marker}, [agent])
+            if not left:
+                break
+            for one in left:
+                on_kill(one)
+            await kill_leftovers(left)
+            # Dead, or a moment from it; who was born meanwhile is seen in the next round.
+            await trio.sleep(_LOOK_AGAIN_SECONDS)
+    return tuple(one for one in left if is_alive(one))
+
+
+async def kill_left_behind(
+    noted: Iterable[ProcessIdentity], *, wait_seconds: float = WAIT_SECONDS
+) -> list[Leftover]:
+    """Kill what dead supervisors have left: those noted, and all that can be found around them.
+
+    Gives what became of those noted, in their order, then of the others. A guardian that is at work
+    gets the time to do it; one that is still there after half of it is killed with the rest.
+    """
+    noted = tuple(noted)
+    limiter = trio.CapacityLimiter(1)
+    seen = await trio.to_thread.run_sync(look_around, limiter=limiter)
+    markers = _markers_of(seen, noted) | orphaned(seen)
+    found = await kill_leftovers(noted, wait_seconds=wait_seconds)
+    others: dict[ProcessIdentity, Leftover] = {}
+    began = trio.current_time()
+    while trio.current_time() < began + wait_seconds:
+        seen = await trio.to_thread.run_sync(look_around, limiter=limiter)
+        left = members(seen, markers, noted)
+        guardians = guardians_of(seen, markers)
+        if not left and not guardians:
+            break
+        if trio.current_time() > began + wait_seconds / 2:
+            left += guardians
+        elif guardians:
+            guarded = {one for one in markers if any(map(one.is_guardian, guardians))}
+            left = members(seen, markers - guarded, noted)
+        for leftover in await kill_leftovers(left):
+            others[leftover.identity] = leftover
+        await trio.sleep(_LOOK_AGAIN_SECONDS)
+    return [*found, *others.values()]
+
+
+# Looking ---------------------------------------------------------------------------------
+
+
+def look_around() -> list[Seen]:
+    """Everyone who lives, as far as we may look; nobody where there is no /proc."""
+    us = identify(os.getpid())
+    if us is None:
+        return []
+    found = (_look_at(int(entry.name), us.boot_id) for entry in _entries())
+    return [seen for seen in found if seen is not None]
+
+
+def _entries() -> list[Path]:
+    return [entry for entry in _PROC.iterdir() if entry.name.isdigit()]
+
+
+def _look_at(pid: int, boot_id: str) -> Seen | None:
+    folder = _PROC / str(pid)
+    try:
+        stat = (folder / "stat").read_bytes()
+        is_own = folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return None
+    start_time = parse_stat(stat)
+    if start_time is None:
+        return None
+    fields = stat.rpartition(b")")[2].split()
+    identity = ProcessIdentity(pid, start_time, boot_id)
+    return Seen(identity, int(fields[_PARENT]), int(fields[_SESSION]), is_own, _read_marker(folder))
+
+
+def _read_marker(folder: Path) -> Marker | None:
+    try:
+        with (folder / "environ").open("rb") as environ:
+            return find_marker(environ.read(_MAX_ENVIRON_BYTES))
+    except OSError:
+        return None  # dead meanwhile, or somebody's whom we may not look at
+
+
+# Choosing --------------------------------------------------------------------------------
+
+
+def members(
+    seen: Sequence[Seen], markers: Collection[Marker], agents: Iterable[ProcessIdentity]
+) -> list[ProcessIdentity]:
+    """Who belongs to these containments: by mark, by the agent's session, or by his parent."""
+    # The number of a session is its first process's, and nobody else's while that one lives.
+    sessions = {agent.pid for agent in agents if is_alive(agent)}
+    found = {
+        one.identity.pid: one.identity
+        for one in seen
+        if one.session in sessions or (one.marker is not None and one.marker in markers)
+    }
+    rest = [one for one in seen if one.identity.pid not in found]
+    while children := [one for one in rest if one.parent in found]:
+        rest = [one for one in rest if one.parent not in found]
+        for one in children:
+            # A parent who lives now has lived since he was seen: it is he, and this is his child.
+            if is_alive(found[one.parent]):
+                found[one.identity.pid] = one.identity
+    return [*found.values()]
+
+
+def orphaned(seen: Iterable[Seen]) -> set[Marker]:
+    """The marks of our user's processes whose guardians are dead."""
+    ours = parse_marker(os.environ.get(VARIABLE, ""))
+    namespace = current_namespace()
+    markers = {one.marker for one in seen if one.is_own and one.marker is not None}
+    return {
+        marker
+        for marker in markers - {ours}
+        # Looked at now, after the processes: a guardian is there before those that it guards.
+        if marker.namespace == namespace and not _has_guardian(marker)
+    }
+
+
+def guardians_of(seen: Iterable[Seen], markers: Collection[Marker]) -> list[ProcessIdentity]:
+    """The guardians of these containments that are still there."""
+    by_pid = {marker.guardian_pid: marker for marker in markers}
+    return [
+        one.identity
+        for one in seen
+        if one.identity.pid in by_pid and by_pid[one.identity.pid].is_guardian(one.identity)
+    ]
+
+
+def _has_guardian(marker: Marker) -> bool:
+    guardian = identify(marker.guardian_pid)
+    return guardian is not None and marker.is_guardian(guardian)
+
+
+def _markers_of(seen: Iterable[Seen], noted: Collection[ProcessIdentity]) -> set[Marker]:
+    namespace = current_namespace()
+    return {
+        one.marker
+        for one in seen
+        if one.identity in noted and one.marker is not None and one.marker.namespace == namespace
+    }

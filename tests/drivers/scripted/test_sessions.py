@@ -1,0 +1,230 @@
+"""Sessions that outlive the process, modes and options, and closing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor.drivers.scripted import MemoryShelf
+from supervisor.drivers.scripted.folder import FolderShelf
+from supervisor.drivers.scripted.sessions import Shelf
+from tests.drivers.scripted.client import Client, Json
+
+
+@pytest.fixture(params=["memory", "folder"])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+    return MemoryShelf() if request.param == "memory" else FolderShelf(str(tmp_path / "state"))
+
+
+def reopen(client: Client, method: str, session: str) -> int:
+    client.initialize()
+    return client.request(method, sessionId=session, cwd="/work", mcpServers=[])
+
+
+# Loading -----------------------------------------------------------------------------------------
+
+
+def test_another_process_loads_a_session_and_replays_it_before_it_answers(shelf: Shelf) -> None:
+    first = Client(shelf=shelf)
+    session = first.open()
+    first.prompt(session, "say hello\ntool bash 0\nthink hm")
+    second = Client("--load", shelf=shelf)
+
+    asked = reopen(second, "session/load", session)
+
+    assert second.heard[-1]["id"] == asked
+    user, *rest = second.updates()
+    assert user["sessionUpdate"] == "user_message_chunk"
+    assert user["content"]["text"] == "say hello\ntool bash 0\nthink hm"
+    assert rest == first.updates()
+    assert {said["params"]["sessionId"] for said in second.notifications()} == {session}
+
+
+def test_a_loaded_session_takes_prompts(shelf: Shelf) -> None:
+    session = Client(shelf=shelf).open()
+    client = Client("--load", shelf=shelf)
+    reopen(client, "session/load", session)
+
+    client.result_of(client.prompt(session, "say hello again"))
+
+    assert client.text == "hello again"
+
+
+def test_a_turn_that_its_process_did_not_outlive_left_what_the_user_said(shelf: Shelf) -> None:
+    first = Client(shelf=shelf)
+    session = first.open()
+    first.prompt(session, "say last words\ncrash")
+    second = Client("--load", shelf=shelf)
+
+    reopen(second, "session/load", session)
+
+    assert [update["sessionUpdate"] for update in second.updates()] == ["user_message_chunk"]
+
+
+def test_no_call_of_a_session_has_the_id_of_one_in_an_earlier_process(shelf: Shelf) -> None:
+    first = Client(shelf=shelf)
+    session = first.open()
+    first.prompt(session, "tool a 0\ncrash")
+    second = Client("--resume", shelf=shelf)
+    reopen(second, "session/resume", session)
+    second.prompt(session, "tool b 0")
+
+    (one,), (other,) = first.updates("tool_call"), second.updates("tool_call")
+    assert one["toolCallId"] != other["toolCallId"]
+
+
+def test_resume_replays_nothing(shelf: Shelf) -> None:
+    first = Client(shelf=shelf)
+    session = first.open()
+    first.prompt(session, "say hello\nuse 40")
+    second = Client("--resume", shelf=shelf)
+
+    second.result_of(reopen(second, "session/resume", session))
+    second.prompt(session, "use 2")
+
+    assert [update.get("used") for update in second.updates()] == [42]
+
+
+def test_resume_needs_no_servers(shelf: Shelf) -> None:
+    session = Client(shelf=shelf).open()
+    client = Client("--resume", shelf=shelf)
+    client.initialize()
+
+    client.result_of(client.request("session/resume", sessionId=session, cwd="/work"))
+
+
+def test_an_agent_may_replay_on_resume_too(shelf: Shelf) -> None:
+    first = Client(shelf=shelf)
+    session = first.open()
+    first.prompt(session, "say hello")
+    second = Client("--resume", "--resume-replays", shelf=shelf)
+
+    reopen(second, "session/resume", session)
+
+    assert second.text == "hello"
+
+
+@pytest.mark.parametrize("name", ["scripted-99", "../scripted-1", "scripted-1\n", "", "\x00"])
+def test_a_session_that_was_never_there_is_not_found(shelf: Shelf, name: str) -> None:
+    Client(shelf=shelf).open()
+    client = Client("--load", shelf=shelf)
+
+    assert client.error_of(reopen(client, "session/load", name))[0] == -32002
+
+
+def test_a_busy_session_cannot_be_loaded(shelf: Shelf) -> None:
+    client = Client("--load", shelf=shelf)
+    session = client.open()
+    client.prompt(session, "sleep 1000")
+
+    asked = client.request("session/load", sessionId=session, cwd="/work", mcpServers=[])
+
+    assert client.error_of(asked)[0] == -32600
+
+
+def test_no_two_sessions_have_the_same_name(shelf: Shelf) -> None:
+    one, other = Client(shelf=shelf), Client(shelf=shelf)
+
+    names = [one.open(), other.open(), one.new_session(), other.new_session()]
+
+    assert len(set(names)) == 4
+
+
+def test_only_the_newest_of_a_long_history_is_kept() -> None:
+    shelf = MemoryShelf()
+    first = Client(shelf=shelf)
+    session = first.open()
+    first.prompt(session, "flood 10050")
+    second = Client("--load", shelf=shelf)
+
+    reopen(second, "session/load", session)
+
+    assert len(second.updates()) == 10_000
+
+
+# Closing -----------------------------------------------------------------------------------------
+
+
+def test_closing_a_session_cancels_what_it_does_and_forgets_it() -> None:
+    client = Client("--close")
+    session = client.open()
+    asked = client.prompt(session, "sleep 1000")
+
+    client.result_of(client.request("session/close", sessionId=session))
+
+    assert client.result_of(asked) == {"stopReason": "cancelled"}
+    assert client.error_of(client.prompt(session, "say a"))[0] == -32002
+
+
+# Choices -----------------------------------------------------------------------------------------
+
+
+def opened(client: Client, capabilities: Json | None = None) -> Json:
+    client.initialize(capabilities)
+    return client.result_of(client.request("session/new", cwd="/work", mcpServers=[]))
+
+
+def test_an_agent_without_choices_says_nothing_of_them() -> None:
+    assert list(opened(Client())) == ["sessionId"]
+
+
+def test_a_mode_is_chosen_and_kept(shelf: Shelf) -> None:
+    first = Client("--modes", shelf=shelf)
+    answer = opened(first)
+    session = answer["sessionId"]
+    assert answer["modes"]["currentModeId"] == "code"
+
+    first.result_of(first.request("session/set_mode", sessionId=session, modeId="ask"))
+    first.prompt(session, "choices")
+    second = Client("--modes", "--load", shelf=shelf)
+    loaded = second.result_of(reopen(second, "session/load", session))
+
+    assert first.text == "mode ask, model small, brief False\n"
+    assert loaded["modes"]["currentModeId"] == "ask"
+
+
+def test_there_is_no_other_mode() -> None:
+    client = Client("--modes")
+    session = opened(client)["sessionId"]
+
+    asked = client.request("session/set_mode", sessionId=session, modeId="sleep")
+
+    assert client.error_of(asked)[0] == -32602
+
+
+def test_an_option_is_chosen_and_the_answer_has_them_all() -> None:
+    client = Client("--config-options")
+    answer = opened(client)
+    (option,) = answer["configOptions"]
+    assert (option["id"], option["currentValue"]) == ("model", "small")
+
+    params = {"sessionId": answer["sessionId"], "configId": "model", "value": "large"}
+    changed = client.result_of(client.request("session/set_config_option", **params))
+
+    assert [option["currentValue"] for option in changed["configOptions"]] == ["large"]
+
+
+def test_a_client_that_knows_them_is_offered_options_that_are_yes_or_no() -> None:
+    client = Client("--config-options")
+    answer = opened(client, {"session": {"configOptions": {"boolean": {}}}})
+    assert [option["type"] for option in answer["configOptions"]] == ["select", "boolean"]
+
+    params = {"sessionId": answer["sessionId"], "configId": "brief", "value": True}
+    changed = client.result_of(
+        client.request("session/set_config_option", **params, type="boolean")
+    )
+
+    assert [option["currentValue"] for option in changed["configOptions"]] == ["small", True]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("model", "huge"), ("brief", True), ("brief", "yes"), ("colour", "red")]
+)
+def test_there_is_no_other_option(name: str, value: object) -> None:
+    client = Client("--config-options")
+    session = opened(client)["sessionId"]
+
+    params = {"sessionId": session, "configId": name, "value": value}
+
+    assert client.error_of(client.request("session/set_config_option", **params))[0] == -32602

@@ -1,0 +1,248 @@
+"""Steps that no proper agent would take, each with exactly the harm that it is there to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from supervisor.drivers.scripted import Want
+from tests.drivers.scripted.client import Client
+
+# Its process -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "want"),
+    [
+        ("ignore-term", Want("ignore_term")),
+        ("stop-self", Want("stop")),
+        ("deaf", Want("deafen")),
+        ("close-stdout", Want("close_output")),
+    ],
+)
+def test_what_is_done_to_the_process_is_an_order(
+    client: Client, session: str, step: str, want: Want
+) -> None:
+    client.result_of(client.prompt(session, f"{step}\nsay next"))
+
+    assert client.wants == [want]
+    assert client.text == "next"
+
+
+def test_a_script_waits_until_its_order_is_carried_out(client: Client, session: str) -> None:
+    prompt = json.dumps([{"type": "text", "text": "say before\nstop-self\nsay after"}])
+    line = (
+        '{"jsonrpc":"2.0","id":9,"method":"session/prompt",'
+        f'"params":{{"sessionId":"{session}","prompt":{prompt}}}}}'
+    )
+    client.agent.hear(line.encode())
+    before = b"".join(client.agent.take_output())
+    (want,) = client.agent.take_wants()
+    client.agent.tick(1000.0)
+    assert client.agent.take_output() == []
+
+    client.agent.done(want)
+    after = b"".join(client.agent.take_output())
+
+    assert b'"before"' in before
+    assert b'"after"' in after
+
+
+@pytest.mark.parametrize(("step", "count"), [("fork", 1), ("fork 3", 3)])
+def test_fork_thinks_of_the_children(step: str, count: int) -> None:
+    client = Client(performs={"fork": "11 12"})
+
+    client.prompt(client.open(), f"{step}\nsay next")
+
+    assert client.wants == [Want("fork", count)]
+    assert (client.thoughts, client.text) == ("forked 11 12\n", "next")
+
+
+def test_setsid_thinks_of_the_child() -> None:
+    client = Client(performs={"detach": "13"})
+
+    client.prompt(client.open(), "setsid\nsay next")
+
+    assert (client.thoughts, client.text) == ("detached 13\n", "next")
+
+
+def test_exit_leaves_in_the_middle_of_the_turn(client: Client, session: str) -> None:
+    asked = client.prompt(session, "say bye\nexit 7\nsay never")
+
+    assert client.wants == [Want("exit", 7)]
+    assert (client.text, client.answers_to(asked)) == ("bye", [])
+
+
+def test_the_end_of_the_input_is_the_end_of_the_agent(client: Client, session: str) -> None:
+    client.prompt(session, "hang")
+
+    client.agent.hear_end()
+
+    assert client.agent.take_wants() == [Want("exit", 0)]
+
+
+def test_an_agent_may_not_care_for_the_end_of_its_input(client: Client, session: str) -> None:
+    client.prompt(session, "ignore-eof\nsleep 10\nsay still here")
+
+    client.agent.hear_end()
+    client.wait(10.0)
+
+    assert (client.wants, client.text) == ([], "still here")
+
+
+# Its output ------------------------------------------------------------------------------------
+
+
+def test_spew_writes_bytes_and_no_end_of_line(client: Client, session: str) -> None:
+    asked = client.prompt(session, "spew 100000")
+
+    assert client.unfinished == b""
+    assert client.junk[0].startswith(b"x" * 100_000)
+    assert client.answers_to(asked) == []  # it is on the same line, and so is lost
+
+
+def test_an_empty_raw_line_ends_what_was_spewed(client: Client, session: str) -> None:
+    asked = client.prompt(session, "spew 10\nraw\nsay next")
+
+    assert client.junk == [b"x" * 10]
+    assert client.result_of(asked) == {"stopReason": "end_turn"}
+
+
+def test_spew_waits_for_room(client: Client, session: str) -> None:
+    line = (
+        '{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":'
+        f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"spew 500000000"}}]}}}}'
+    )
+    client.agent.hear(line.encode())
+
+    assert sum(map(len, client.agent.take_output())) == 65_536
+
+
+def test_spew_stderr_goes_to_the_log(client: Client, session: str) -> None:
+    client.prompt(session, "spew-stderr 40000\nsay next")
+
+    assert sum(len(want.text) for want in client.wants) == 40_000
+    assert client.text == "next"
+
+
+@pytest.mark.parametrize("line", ["not JSON", '{"jsonrpc":"2.0","id":99,"result":{}}', "[1,2]"])
+def test_raw_is_a_line_of_whatever(client: Client, session: str, line: str) -> None:
+    client.prompt(session, f"raw {line}\nsay next")
+
+    heard = [json.dumps(said, separators=(",", ":")) for said in client.heard]
+    assert line in [*heard, *(junk.decode() for junk in client.junk)]
+    assert client.text == "next"
+
+
+# The protocol ----------------------------------------------------------------------------------
+
+
+def test_answer_comes_before_the_end_and_the_script_goes_on(client: Client, session: str) -> None:
+    asked = client.prompt(session, "answer\nsay late\nsleep 5\nsay later")
+    assert client.result_of(asked) == {"stopReason": "end_turn"}
+    assert client.text == "late"
+
+    client.wait(5.0)
+
+    assert client.text == "latelater"
+    assert len(client.answers_to(asked)) == 1
+
+
+def test_a_session_whose_prompt_is_answered_takes_another(client: Client, session: str) -> None:
+    client.prompt(session, "answer\nsleep 5\nsay old")
+    asked = client.prompt(session, "say new")
+    client.cancel(session)
+    client.wait(5.0)
+
+    assert client.result_of(asked) == {"stopReason": "end_turn"}
+    assert client.text == "newold"
+
+
+def test_answering_twice_is_two_answers(client: Client, session: str) -> None:
+    asked = client.prompt(session, "answer\nanswer refusal")
+
+    reasons = [answer["result"]["stopReason"] for answer in client.answers_to(asked)]
+    assert reasons == ["end_turn", "refusal"]
+
+
+@pytest.mark.parametrize("result", ["5", '"rubbish"', "null", '{"stopReason": "tired"}'])
+def test_reply_answers_with_anything(client: Client, session: str, result: str) -> None:
+    asked = client.prompt(session, f"reply {result}")
+
+    assert [answer["result"] for answer in client.answers_to(asked)] == [json.loads(result)]
+
+
+def test_error_may_have_any_code(client: Client, session: str) -> None:
+    assert client.error_of(client.prompt(session, "error 400 bad luck")) == (400, "bad luck")
+    assert client.error_of(client.prompt(session, "error -32000")) == (-32000, "")
+
+
+def test_update_may_be_of_any_kind(client: Client, session: str) -> None:
+    client.prompt(session, 'update plan {"entries": []}\nupdate weather\nsay next')
+
+    plan, weather, _ = client.updates()
+    assert plan == {"sessionUpdate": "plan", "entries": []}
+    assert weather == {"sessionUpdate": "weather"}
+
+
+def test_notify_sends_any_notification(client: Client, session: str) -> None:
+    client.prompt(session, 'notify _auth/status {"a": 1}')
+
+    *_, said = client.notifications()
+    assert (said["method"], said["params"]) == ("_auth/status", {"a": 1})
+
+
+def test_call_asks_anything_and_says_what_came_of_it(client: Client, session: str) -> None:
+    client.prompt(session, "call _weather\ncall _time")
+    client.refuse(client.requests()[-1]["id"], -32601, "what?")
+    client.answer(client.requests()[-1]["id"], 5)
+
+    assert client.text == (
+        '_weather: {"error": {"code": -32601, "message": "what?"}}\n_time: {"result": 5}\n'
+    )
+
+
+def test_linger_takes_its_time_to_end_and_has_something_to_say(
+    client: Client, session: str
+) -> None:
+    asked = client.prompt(session, "linger 3\nsay never")
+    client.wait(100.0)
+    client.cancel(session)
+    assert (client.text, client.answers_to(asked)) == ("late\n", [])
+
+    client.wait(3.0)
+
+    assert client.result_of(asked) == {"stopReason": "cancelled"}
+
+
+def test_lingering_ends_when_it_is_cancelled_again(client: Client, session: str) -> None:
+    asked = client.prompt(session, "linger 3")
+    client.cancel(session)
+    client.cancel(session)
+
+    assert client.result_of(asked) == {"stopReason": "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("fork many", "fork 'many' is no number"),
+        ("exit", "exit '' is no number"),
+        ("spew 1.5", "spew '1.5' is no whole number"),
+        ("linger", "linger '' is no number"),
+        ("reply", "reply '' is no JSON"),
+        ("reply {", "reply '{' is no JSON"),
+        ("error x y", "error 'x' is no code"),
+        ("update plan [1]", "update '[1]' is no JSON object"),
+        ("notify _a 5", "notify '5' is no JSON object"),
+    ],
+)
+def test_a_step_that_means_nothing_fails_the_turn(
+    client: Client, session: str, step: str, said: str
+) -> None:
+    code, text = client.error_of(client.prompt(session, step))
+
+    assert code == -32603
+    assert said in text
+    assert "hint:" in text
