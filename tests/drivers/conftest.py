@@ -16,6 +16,7 @@ from supervisor import PythonAgent
 from supervisor.core import events as ev
 from supervisor.drivers.port import Workshop
 from tests.drivers.functions import Function, Run
+from tests.drivers.in_memory import InMemoryProcesses
 from tests.drivers.office import Desk, StandInOffice
 from tests.virtual_time import use_virtual_time
 
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 async def workshop(nursery: trio.Nursery) -> AsyncIterator[Workshop]:
     """Where the agents of the test are at work; it closes with the test."""
-    workshop = Workshop(nursery)
+    workshop = Workshop(nursery, processes=InMemoryProcesses())
     yield workshop
     workshop.closing.set()
 

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from supervisor import PythonAgent, Turn
+from supervisor.drivers.acp.agent import scripted_process
 from supervisor.drivers.builtin import scripted
 from supervisor.drivers.port import AgentKind
 from supervisor.drivers.python import AgentDied
@@ -153,7 +154,15 @@ SCRIPTS: Final[Mapping[Deed, str]] = {
 }
 
 
+# A process is ended by the further steps of the ladder, and its calls are its own affair unless they
+# run in a terminal of ours: see tests/drivers/acp.
+PROCESS_SCRIPTS: Final[Mapping[Deed, str]] = {
+    deed: script for deed, script in SCRIPTS.items() if deed not in ("be deaf", "stay in a tool")
+}
+
+
 KINDS: Final = (
     Kind("python", PythonAgent("obedient", _do_as_told), {deed: deed for deed in DEEDS}),
     Kind("scripted", scripted, SCRIPTS),
+    Kind("acp", scripted_process(), PROCESS_SCRIPTS),
 )

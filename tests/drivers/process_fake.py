@@ -42,8 +42,8 @@ class Play:
 
     `exits` at once after its output, or never by itself. `answers` gives what it puts out for each
     piece that it is sent. `heeds` are the signals, and the end of its input ("close"), that end it;
-    a kill always does, unless it is `unkillable`. With `holds_output` what it has started outlives it
-    and keeps its output open.
+    a kill always does, unless it is `unkillable`. With `holds_output` what it has started outlives
+    it and keeps its output open.
     """
 
     output: tuple[bytes, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -72,6 +73,14 @@ def acp(
         dict(options or {}),
         handshake_seconds,
     )
+
+
+def scripted_process(name: str = "scripted-process", flags: Iterable[str] = ()) -> AcpAgent:
+    """The scripted agent as a real process that speaks ACP; docs/reference/scripted.md has it all.
+
+    It needs no model, and can be told to misbehave.
+    """
+    return acp(name, [sys.executable, "-m", "supervisor.drivers.scripted", *flags])
 
 
 def words_of(name: str, command: object) -> tuple[str, ...]:

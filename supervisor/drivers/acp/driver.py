@@ -53,6 +53,7 @@ class AcpDriver:
         # Who is on record as ours.
         self._identity: ProcessIdentity | None = None
         self._talk: Talk | None = None
+        self._last_turn: TurnId | None = None
         # A turn that was ordered before the agent was up.
         self._order: StartTurn | None = None
         # Why it ends: it was told to, or it left by itself. Set once, whichever comes first.
@@ -69,12 +70,14 @@ class AcpDriver:
         self._workshop.start_soon(self._live, name=f"{self._agent.name} {self._office.session_id}")
 
     def start_turn(self, order: StartTurn) -> None:
+        self._last_turn = order.turn
         if self._talk is None:
             self._order = order
         else:
             self._talk.begin(order)
 
     def adopt_turn(self, order: AdoptTurn) -> None:
+        self._last_turn = order.turn
         if self._talk is not None:
             self._talk.adopt(order)
 
@@ -103,10 +106,10 @@ class AcpDriver:
                 self._process.kill()
 
     def abandon_turn(self, turn: TurnId) -> None:
-        if self._is_gone or self._talk is None or not self._talk.is_at(turn):
-            self._office.report_surely(ev.ZombieEnded(turn=turn, **self._office.stamp()))
-        else:
+        if self._talk is not None and self._talk.is_at(turn):
             self._abandon(turn)
+        elif turn == self._last_turn:  # it was over before that was decided
+            self._office.report_surely(ev.ZombieEnded(turn=turn, **self._office.stamp()))
 
     def cancel_call(self, turn: TurnId, call: CallId) -> None:
         if self._talk is not None and self._talk.is_at(turn):

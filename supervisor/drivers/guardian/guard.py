@@ -157,34 +157,20 @@ class Guardian:
 
     def _kill_descendants(self) -> list[int]:
         """Signal everyone below us, from the top; gives who that is."""
-        below = descendants(os.getpid())
+        us = os.getpid()
+        below = descendants(us)
         signalled: list[int] = []
         for pid, parent in below.items():
             try:
-                if parent == os.getpid():
+                if parent == us:
                     os.kill(pid, signal.SIGKILL)  # nobody but us can wait for it
                 else:
-                    self._kill_further_down(pid, below)
+                    kill_further_down(pid, {us, *below})
                 signalled.append(pid)
             except OSError:
                 pass  # dead meanwhile; or not ours to kill, and then it is left
         self._note(signal.SIGKILL, signalled)
         return list(below)
-
-    @staticmethod
-    def _kill_further_down(pid: int, below: dict[int, int]) -> None:
-        """Through a handle, which holds whoever bears the pid now: looked at again, it is he.
-
-        Where there are no handles it has to wait until it is our child, when its parent is dead.
-        """
-        handle = os.pidfd_open(pid)
-        try:
-            parent = parent_of(pid)
-            if parent not in below and parent != os.getpid():
-                raise ProcessLookupError
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-        finally:
-            os.close(handle)
 
     def _signal_group(self, *numbers: int) -> None:
         if self._agent_is_over:
@@ -203,3 +189,17 @@ class Guardian:
         self._signals_said += len(pids)
         if pids:
             say(f"signal {number:d} {' '.join(map(str, pids))}")
+
+
+def kill_further_down(pid: int, family: set[int]) -> None:
+    """Through a handle, which holds whoever bears the pid now: looked at again, it is he.
+
+    Where there are no handles it has to wait until it is our child, when its parent is dead.
+    """
+    handle = os.pidfd_open(pid)
+    try:
+        if parent_of(pid) not in family:
+            raise ProcessLookupError
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    finally:
+        os.close(handle)

@@ -105,6 +105,7 @@ class ContainedProcess:
         self._marker: Marker = new_marker(lifeline.identity())
         self._identity: ProcessIdentity | None = None
         self._pid: int | None = None
+        self._ran = False
         self._failure: tuple[int, str] | None = None
         self._exit: Exit | None = None
         self._left: tuple[int, ...] = ()
@@ -174,7 +175,7 @@ class ContainedProcess:
         self._lifeline.order("go")
         with trio.move_on_after(seconds):
             await self._has_begun.wait()
-        if self._failure is not None or not self._has_begun.is_set():
+        if not self._ran:
             raise self._why_not()
 
     def _why_not(self) -> LaunchFailed:
@@ -224,6 +225,7 @@ class ContainedProcess:
                 self._pid = int(pid)
                 self._is_there.set()
             case "running", []:
+                self._ran = True
                 self._has_begun.set()
             case "failed", [number, what]:
                 self._failure = (int(number), what)

@@ -135,7 +135,7 @@ FLAGS: Final = (
         lambda text: whole("--protocol", text),
     ),
     Flag("--auth", "METHOD", "opens no session before `authenticate` with this method"),
-    Flag("--steering", "OUTCOME", "takes `_session/steering`, and what comes of it", _outcome),
+    Flag("--steering", "OUTCOME", "takes `_session/steering`, with this outcome", _outcome),
     Flag("--load", None, "can load sessions, and replays their history"),
     Flag("--resume", None, "can resume sessions, and replays nothing"),
     Flag("--resume-replays", None, "replays the history on resume too, as some agents do"),

@@ -202,8 +202,10 @@ class Turn:
             # The client may still have somebody thinking about it.
             self.around.outbox.notify("$/cancel_request", {"requestId": self.wait.request})
         playing = self._playing
-        assert playing is not None
-        self._run(lambda: playing.throw(Cancelled()))
+        if playing is None:
+            self._end_with(self.result("cancelled"))
+        else:
+            self._run(lambda: playing.throw(Cancelled()))
 
     def cancel_request(self) -> None:
         """Somebody no longer wants the answer: say that there will be none, and end."""
@@ -213,10 +215,11 @@ class Turn:
             self.cancel()
 
     def end(self) -> None:
-        """Have it end at once, as if all had been said."""
-        if self._playing is not None:
-            self._playing.close()
-        self._end_with(self.result("end_turn"))
+        """Have it answered as if all had been said, and end."""
+        if self.is_owed:
+            self.answer(self.result("end_turn"))
+        self._is_answered()
+        self.cancel()
 
     def steer(self, text: str) -> None:
         """Have this said as soon as it runs again."""

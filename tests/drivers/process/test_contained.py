@@ -264,7 +264,7 @@ async def test_a_flood_that_nobody_reads_waits_in_the_pipe(processes: ContainedP
 async def test_one_that_closes_its_output_has_said_all_and_lives_on(
     processes: ContainedProcesses,
 ) -> None:
-    async with running(processes, shell("echo bye; exec >&-; cat")) as lines:
+    async with running(processes, shell("echo bye; exec sleep 1000 >&-")) as lines:
         assert await read_all(lines.process) == b"bye\n"
         assert await lines.process.receive() == b""
         assert is_alive(lines.process.identity)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from supervisor.drivers.scripted import MemoryShelf, ScriptedAgent, Want, parse
 from supervisor.drivers.scripted.sessions import Shelf
@@ -32,6 +32,8 @@ class Client:
         )
         self.now = 0.0
         self.heard: list[Json] = []
+        # What both have said, in order.
+        self.talk: list[tuple[Literal["client", "agent"], Json]] = []
         self.junk: list[bytes] = []
         self.unfinished = b""
         self.wants: list[Want] = []
@@ -57,7 +59,9 @@ class Client:
         self.say({"id": request, "error": {"code": code, "message": message}})
 
     def say(self, message: Json) -> None:
-        self.say_line(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        message = {"jsonrpc": "2.0", **message}
+        self.talk.append(("client", message))
+        self.say_line(json.dumps(message).encode())
 
     def say_line(self, line: bytes) -> None:
         self.agent.tick(self.now)
@@ -155,9 +159,12 @@ class Client:
         *lines, self.unfinished = (self.unfinished + b"".join(taken)).split(b"\n")
         for line in lines:
             try:
-                self.heard.append(json.loads(line))
+                said = json.loads(line)
             except ValueError:
                 self.junk.append(line)
+            else:
+                self.heard.append(said)
+                self.talk.append(("agent", said))
         return bool(taken)
 
     def _perform(self) -> bool:
@@ -168,6 +175,13 @@ class Client:
             if not self.is_gone:
                 self.agent.done(want, self._performs.get(want.do, ""))
         return bool(wants)
+
+
+def prompt_line(session: str, script: str, *, number: int = 99) -> bytes:
+    """A prompt as it goes over the wire, for tests that hand it to the agent themselves."""
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": script}]}
+    message = {"id": number, "method": "session/prompt", "params": params}
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
 def _is_update(said: Json) -> bool:

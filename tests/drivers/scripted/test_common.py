@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.drivers.scripted import Want
-from tests.drivers.scripted.client import Client
+from tests.drivers.scripted.client import Client, prompt_line
 
 
 def test_say_is_a_chunk_of_text_before_the_answer(client: Client, session: str) -> None:
@@ -155,10 +155,7 @@ def test_flood_is_that_many_chunks(client: Client, session: str) -> None:
 
 
 def test_a_flood_waits_while_nobody_takes_what_was_put_out(client: Client, session: str) -> None:
-    client.agent.hear(
-        b'{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"sessionId":"%s",'
-        b'"prompt":[{"type":"text","text":"flood 100000000"}]}}' % session.encode()
-    )
+    client.agent.hear(prompt_line(session, "flood 100000000"))
     assert client.agent.next_deadline() is None
 
     taken = b"".join(client.agent.take_output())

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.drivers.scripted import MemoryShelf, Want
 from supervisor.drivers.scripted.flags import PHASES
-from tests.drivers.scripted.client import Client, Json
+from tests.drivers.scripted.client import Client, Json, prompt_line
 
 ALL_ABLE = (
     *("--load", "--resume", "--close", "--modes", "--config-options"),
@@ -157,10 +157,7 @@ def test_text_is_sent_as_it_is_and_half_a_character_as_an_escape(
     client: Client, session: str
 ) -> None:
     client.prompt(session, "say ä€\U0001f642")
-    client.say_line(
-        b'{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"sessionId":"%s",'
-        b'"prompt":[{"type":"text","text":"say \\ud800"}]}}' % session.encode()
-    )
+    client.say_line(prompt_line(session, "say \ud800"))
 
     assert client.text == "ä€\U0001f642\ud800"
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from supervisor.drivers.scripted import Want
-from tests.drivers.scripted.client import Client
+from tests.drivers.scripted.client import Client, prompt_line
 
 # Its process -----------------------------------------------------------------------------------
 
@@ -31,12 +31,7 @@ def test_what_is_done_to_the_process_is_an_order(
 
 
 def test_a_script_waits_until_its_order_is_carried_out(client: Client, session: str) -> None:
-    prompt = json.dumps([{"type": "text", "text": "say before\nstop-self\nsay after"}])
-    line = (
-        '{"jsonrpc":"2.0","id":9,"method":"session/prompt",'
-        f'"params":{{"sessionId":"{session}","prompt":{prompt}}}}}'
-    )
-    client.agent.hear(line.encode())
+    client.agent.hear(prompt_line(session, "say before\nstop-self\nsay after"))
     before = b"".join(client.agent.take_output())
     (want,) = client.agent.take_wants()
     client.agent.tick(1000.0)
@@ -47,6 +42,31 @@ def test_a_script_waits_until_its_order_is_carried_out(client: Client, session: 
 
     assert b'"before"' in before
     assert b'"after"' in after
+
+
+def test_no_script_goes_on_while_an_order_waits() -> None:
+    client = Client("--die-at", "cancel")
+    session = client.open()
+    client.agent.hear(prompt_line(session, "flood 900000000"))
+    client.agent.hear(b'{"jsonrpc":"2.0","method":"session/cancel","params":{}}')
+    client.agent.take_output()
+    client.agent.tick(1.0)
+
+    assert client.agent.take_output() == []
+    assert client.agent.is_leaving
+
+
+def test_a_prompt_that_was_not_begun_can_be_cancelled(client: Client, session: str) -> None:
+    other = client.new_session()
+    client.prompt(session, "sleep 5")
+    heard = len(client.heard)
+    client.agent.hear(prompt_line(session, "say no", number=90))
+    client.agent.hear(prompt_line(other, "say never", number=91))
+    client.cancel(other)
+
+    refused, cancelled = client.heard[heard:]
+    assert (refused["id"], refused["error"]["code"]) == (90, -32600)
+    assert (cancelled["id"], cancelled["result"]) == (91, {"stopReason": "cancelled"})
 
 
 @pytest.mark.parametrize(("step", "count"), [("fork", 1), ("fork 3", 3)])
@@ -110,11 +130,7 @@ def test_an_empty_raw_line_ends_what_was_spewed(client: Client, session: str) ->
 
 
 def test_spew_waits_for_room(client: Client, session: str) -> None:
-    line = (
-        '{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":'
-        f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"spew 500000000"}}]}}}}'
-    )
-    client.agent.hear(line.encode())
+    client.agent.hear(prompt_line(session, "spew 500000000"))
 
     assert sum(map(len, client.agent.take_output())) == 65_536
 

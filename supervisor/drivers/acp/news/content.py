@@ -168,5 +168,6 @@ class _Bounded:
             if self._left <= 0:
                 made["..."] = f"(cut: {len(fields)} fields in all)"
                 break
-            made[self.of(name)] = self.of(field)
+            shown = self.of(name)  # first, or what is large would leave nothing for its name
+            made[shown] = self.of(field)
         return made

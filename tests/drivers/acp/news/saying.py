@@ -21,12 +21,12 @@ def thought(said: str) -> Update:
     return {**text(said), "sessionUpdate": "agent_thought_chunk"}
 
 
-def call(name: str = "c1", **fields: object) -> Update:
-    return {"sessionUpdate": "tool_call", "toolCallId": name, **fields}
+def call(call_id: str = "c1", **fields: object) -> Update:
+    return {"sessionUpdate": "tool_call", "toolCallId": call_id, **fields}
 
 
-def progress(name: str = "c1", **fields: object) -> Update:
-    return {**call(name, **fields), "sessionUpdate": "tool_call_update"}
+def progress(call_id: str = "c1", **fields: object) -> Update:
+    return {**call(call_id, **fields), "sessionUpdate": "tool_call_update"}
 
 
 def spent(**fields: object) -> Update:

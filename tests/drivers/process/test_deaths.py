@@ -1,0 +1,210 @@
+"""A guardian that was killed, a supervisor that was killed, and both. Real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from supervisor.drivers.identity import ProcessIdentity, is_alive
+from supervisor.drivers.process.contained import ContainedProcesses, Signalled
+from supervisor.drivers.process.port import Exit, LaunchFailed
+from tests.drivers.process.programs import (
+    ALL_KINDS,
+    FORK_ALL_KINDS,
+    alive,
+    bearing,
+    guardian_of,
+    known,
+    python,
+    running,
+    shell,
+)
+
+# The guardian -----------------------------------------------------------------------------
+
+
+async def test_an_agent_whose_guardian_is_killed_goes_with_all_that_it_has_started(
+    processes: ContainedProcesses, signals: list[Signalled]
+) -> None:
+    async with (
+        running(processes, python(FORK_ALL_KINDS)) as lines,
+        running(processes, shell("cat")) as other,
+    ):
+        everyone = await lines.pids(ALL_KINDS)
+        os.kill(guardian_of(lines.process.identity), signal.SIGKILL)
+
+        assert await lines.process.wait() == Exit(None, guarded=False)
+        assert await lines.process.wait_gone(10.0) == ()
+        assert alive(everyone) == []
+        assert await lines.process.receive() == b""
+        assert is_alive(other.process.identity)
+        assert {sent.pid for sent in signals} <= {one.pid for one in everyone}
+
+
+async def test_who_has_hidden_his_mark_is_found_by_his_parent_or_his_session(
+    processes: ContainedProcesses,
+) -> None:
+    hide = "os.execve(sys.executable, ['python', '-I', '-S', '-c', 'import os\\nos.write(1, b\"up\\\\n\"); os.read(0, 1)'], {})"
+    launch = python(f"say(child(lambda: {hide}), child(lambda: (os.setsid(), {hide}))); sleep()")
+    async with running(processes, launch) as lines:
+        hidden = await lines.pids(2)
+        assert [await lines.next(), await lines.next()] == ["up", "up"]
+        os.kill(guardian_of(lines.process.identity), signal.SIGKILL)
+
+        assert await lines.process.wait_gone(10.0) == ()
+        assert alive(hidden) == []
+
+
+async def test_an_agent_whose_guardian_dies_before_it_runs_never_runs(
+    processes: ContainedProcesses, tmp_path: Path
+) -> None:
+    seen: list[ProcessIdentity] = []
+
+    async def kill_guardian(identity: ProcessIdentity) -> None:
+        seen.append(identity)
+        os.kill(guardian_of(identity), signal.SIGKILL)
+        await trio.lowlevel.checkpoint()
+
+    with pytest.raises(LaunchFailed, match="guardian has died"):
+        async with running(processes, shell(f"touch {tmp_path}/deed"), kill_guardian):
+            raise AssertionError("it runs")
+
+    assert alive(seen) == []
+    assert not (tmp_path / "deed").exists()
+
+
+async def test_a_guardian_that_does_not_come_up_in_time_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "supervisor.drivers.process.lifeline._PROGRAM"
+    monkeypatch.setattr(module, "import signal; signal.pause()")
+    processes = ContainedProcesses(start_seconds=0.05, kill_seconds=0.05)
+
+    with pytest.raises(LaunchFailed, match="not ready in 0.05 s"):
+        async with running(processes, shell("cat")):
+            raise AssertionError("it runs")
+
+
+async def test_a_guardian_that_breaks_is_heard_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = "import sys; sys.path.append(sys.argv.pop(1)); import guardian; del sys.argv[1:]; guardian.main()"
+    monkeypatch.setattr("supervisor.drivers.process.lifeline._PROGRAM", program)
+
+    with pytest.raises(LaunchFailed, match="guardian has died"):
+        async with running(ContainedProcesses(), shell("cat")):
+            raise AssertionError("it runs")
+
+    assert "broken ValueError" in caplog.text
+
+
+# The supervisor ---------------------------------------------------------------------------
+
+# A supervisor with one agent, which shows what that says, and the agent itself; then it waits.
+SUPERVISOR = """
+import os, sys, trio
+from supervisor.drivers.process.contained import ContainedProcesses
+from tests.drivers.process.programs import FORK_ALL_KINDS, python
+
+async def before(identity):
+    {before}
+
+async def main():
+    launch = python({program}, {{"NAME": {name!r}}})
+    async with ContainedProcesses().open(launch, before_it_runs=before) as process:
+        {during}
+        while piece := await process.receive():
+            os.write(1, piece)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def supervisor(
+    name: str, *, program: str = "FORK_ALL_KINDS", before: str = "pass", during: str = "pass"
+) -> Iterator[subprocess.Popen[str]]:
+    """Another supervisor, with an agent that bears that name."""
+    text = SUPERVISOR.format(before=before, during=during, program=program, name=name)
+    with subprocess.Popen(
+        [sys.executable, "-c", text], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_pids(process: subprocess.Popen[str], count: int) -> list[ProcessIdentity]:
+    assert process.stdout is not None
+    return [known(int(process.stdout.readline())) for _ in range(count)]
+
+
+def wait_dead(everyone: list[ProcessIdentity], *, seconds: float) -> float:
+    """How long it took; fails when the time is over."""
+    began = time.monotonic()
+    while alive(everyone):
+        assert time.monotonic() < began + seconds, f"alive: {alive(everyone)}"
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+def test_nothing_is_alive_soon_after_the_supervisor_was_killed() -> None:
+    with supervisor("of_one_killed") as process:
+        everyone = read_pids(process, ALL_KINDS)
+        everyone.append(known(guardian_of(everyone[0])))
+        process.kill()
+
+        wait_dead(everyone, seconds=2.0)
+
+    assert bearing("of_one_killed") == []
+
+
+def test_a_fork_of_the_supervisor_does_not_keep_its_agents_alive() -> None:
+    # It holds copies of all pipes, the lifeline too.
+    fork = "pid = os.fork(); pid or os.read(os.pipe()[0], 1); os.write(1, f'{pid}\\n'.encode())"
+    with supervisor("of_one_forked", during=fork) as process:
+        (copy,) = read_pids(process, 1)
+        everyone = read_pids(process, ALL_KINDS)
+        process.kill()
+        try:
+            wait_dead(everyone, seconds=2.0)
+            assert is_alive(copy)
+        finally:
+            os.kill(copy.pid, signal.SIGKILL)
+
+
+def test_an_agent_whose_supervisor_is_killed_before_it_runs_never_runs(tmp_path: Path) -> None:
+    before = "print(identity.pid, flush=True); await trio.sleep_forever()"
+    touch = repr(f"open({str(tmp_path / 'deed')!r}, 'w')")
+    with supervisor("of_one_early", program=touch, before=before) as process:
+        everyone = read_pids(process, 1)
+        process.kill()
+
+        wait_dead(everyone, seconds=2.0)
+
+    assert not (tmp_path / "deed").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+async def test_a_guardian_does_not_listen_to_strangers(
+    processes: ContainedProcesses, number: signal.Signals
+) -> None:
+    async with running(processes, shell("cat")) as lines:
+        os.kill(guardian_of(lines.process.identity), number)
+        await lines.process.send(b"still there\n")
+
+        assert await lines.next() == "still there"
+        lines.process.terminate()
+        assert await lines.process.wait() == Exit(None, signal=signal.SIGTERM)

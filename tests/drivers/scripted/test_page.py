@@ -1,0 +1,78 @@
+"""The page of the scripted process lists what there is, in the words of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from supervisor.drivers.scripted import ScriptedAgent
+from supervisor.drivers.scripted.flags import FLAGS, PERMISSION_KINDS, PHASES, STEERING_OUTCOMES
+from supervisor.drivers.scripted.steps import common, errands, unruly
+from supervisor.drivers.scripted.steps.language import LANGUAGE
+from supervisor.drivers.scripted.turn import Step
+from supervisor.drivers.scripted.wants import Deed
+
+PAGE = (Path(__file__).parents[3] / "docs/reference/scripted.md").read_text()
+
+
+def rows(heading: str, head: str) -> list[list[str]]:
+    """The cells of the table with that head, under that heading, without the backquotes."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    table = section.partition(f"\n| {head} |")[2].partition("\n\n")[0]
+    lines = table.splitlines()[2:]
+    cells = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+    return [[first.strip("`"), *rest] for first, *rest in cells]
+
+
+def of_code(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("heading", "steps"),
+    [
+        ("Steps of every scripted agent", common.STEPS),
+        ("Steps that need a client", errands.STEPS),
+        ("Steps that no proper agent would take", unruly.STEPS),
+    ],
+)
+def test_the_page_lists_the_steps_with_what_they_do(
+    heading: str, steps: Mapping[str, Step]
+) -> None:
+    assert rows(heading, "step") == [
+        [usage, of_code(step.__doc__ or "")] for usage, step in steps.items()
+    ]
+
+
+def test_no_step_has_the_name_of_another() -> None:
+    words = [usage.partition(" ")[0] for usage in LANGUAGE]
+
+    assert len(set(words)) == len(common.STEPS) + len(errands.STEPS) + len(unruly.STEPS)
+
+
+def test_the_page_lists_the_flags_with_what_they_do() -> None:
+    assert rows("Flags", "flag") == [
+        [f"{flag.name} {flag.value or ''}".strip(), flag.does] for flag in FLAGS
+    ]
+
+
+@pytest.mark.parametrize("words", [PHASES, STEERING_OUTCOMES, PERMISSION_KINDS])
+def test_the_page_lists_the_values_that_flags_take(words: tuple[str, ...]) -> None:
+    quoted = [f"`{word}`" for word in words]
+
+    assert f"one of {', '.join(quoted[:-1])} or {quoted[-1]}" in of_code(PAGE) or (
+        f"one or more of {', '.join(quoted[:-1])} and {quoted[-1]}" in of_code(PAGE)
+    )
+
+
+def test_the_page_lists_the_orders() -> None:
+    assert [cells[0] for cells in rows("Without a process", "order")] == list(get_args(Deed))
+
+
+def test_the_page_lists_all_that_can_be_done_with_an_agent() -> None:
+    public = [name for name in vars(ScriptedAgent) if not name.startswith("_")]
+
+    assert [name for name in public if f"`agent.{name}" not in PAGE] == []
