@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .core.records import Record
     from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
     from .core.step import InterruptReport, Receipt
+    from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.port import ChildRequest, News
     from .drivers.python import PythonAgent, agent
     from .drivers.turn import Call, Turn
@@ -138,6 +139,7 @@ _HOMES: Final = {
         "WhenBusy",
     ),
     "core.step": ("InterruptReport", "Receipt"),
+    "drivers.acp.agent": ("AcpAgent", "acp", "scripted_process"),
     "drivers.port": ("ChildRequest", "News"),
     "drivers.python": ("PythonAgent", "agent"),
     "drivers.turn": ("Call", "Turn"),
@@ -167,6 +169,7 @@ _HOMES: Final = {
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AcpAgent",
     "AgentStartFailed",
     "AgentUnknown",
     "Badge",
@@ -257,9 +260,11 @@ __all__ = [
     "Watcher",
     "WhenBusy",
     "Why",
+    "acp",
     "agent",
     "open",
     "restore",
+    "scripted_process",
 ]
 
 
