@@ -112,6 +112,10 @@ class Office(Protocol):
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         """Count what goes into a report as output too; raises `OutputTooLarge`."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `wait_for_room` would return at once."""
+
     async def wait_for_room(self) -> None:
         """Wait until the store has caught up with the output."""
 

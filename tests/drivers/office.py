@@ -191,6 +191,10 @@ class StandInOffice:
             body for written, kind, body in self.output if (written, kind) == (turn, "agent_text")
         )
 
+    @property
+    def has_room(self) -> bool:
+        return not self._is_behind
+
     async def wait_for_room(self) -> None:
         while self._is_behind:
             await self._changed.park()

@@ -9,6 +9,7 @@ Rule 3: nobody waits on a connection that is lost, and nobody is answered twice.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, TypeAlias, assert_never
@@ -24,6 +25,18 @@ from .messages import Answer, Id, Notification, Refusal, Request, RpcError
 from .outbox import ConnectionLost, Outbox, Send
 from .peer import MAX_OPEN_REQUESTS, CallId, CancelAsked, Event, Fault, FaultKind, Peer, Statistics
 from .serving import Handlers, Serving
+
+__all__ = [
+    "CallTimeout",
+    "Connection",
+    "ConnectionLost",
+    "Handlers",
+    "IfGivenUp",
+    "Receive",
+    "RpcError",
+    "Send",
+    "Statistics",
+]
 
 Receive: TypeAlias = Callable[[], Awaitable[bytes]]
 # What to do when nobody waits for a call any more: let it be answered for nothing, or say so.
@@ -76,6 +89,9 @@ class Connection:
         self._outbox = Outbox()
         # Exactly the open calls of the peer.
         self._calls: dict[CallId, _Call] = {}
+        # Set when whoever waited for the last answer has taken it.
+        self._answered = trio.Event()
+        self._answered.set()
         self._serving = Serving(self._peer, self._reply, name=name)
         self._lost: str | None = None
         # The log gets one line for each kind of fault; how many there were, the statistics say.
@@ -170,24 +186,30 @@ class Connection:
                 self._peer.feed(data)
             else:
                 self._peer.finish()
-            handled = 0
-            while (event := self._peer.next_event()) is not None:
-                await self._handle(event, handlers, nursery)
-                handled += 1
-                if handled % MESSAGES_A_TURN == 0:
-                    await trio.lowlevel.checkpoint()
-                await self._outbox.wait_room()
+            await self._handle_all(handlers, nursery)
             if not data:
                 return "the agent has closed its output"
+
+    async def _handle_all(self, handlers: Handlers, nursery: trio.Nursery) -> None:
+        for number in itertools.count(1):
+            if not self._answered.is_set():
+                await self._answered.wait()
+            event = self._peer.next_event()
+            if event is None:
+                return
+            await self._handle(event, handlers, nursery)
+            if number % MESSAGES_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            await self._outbox.wait_room()
 
     async def _handle(self, event: Event, handlers: Handlers, nursery: trio.Nursery) -> None:
         match event:
             case Notification():
                 await self._serving.heed(event, handlers)
             case Answer(call_id, result):
-                await self._end_call(call_id, outcome.Value(result))
+                self._end_call(call_id, outcome.Value(result))
             case Refusal(call_id, code, message, data):
-                await self._end_call(call_id, outcome.Error(RpcError(code, message, data)))
+                self._end_call(call_id, outcome.Error(RpcError(code, message, data)))
             case Request():
                 await self._serving.begin(event, handlers, nursery)
             case CancelAsked(request_id):
@@ -197,11 +219,11 @@ class Connection:
             case _:
                 assert_never(event)
 
-    async def _end_call(self, call_id: Id, result: outcome.Outcome[Any]) -> None:
+    def _end_call(self, call_id: Id, result: outcome.Outcome[Any]) -> None:
         assert isinstance(call_id, int), "our own ids are numbers"
         call = self._calls.pop(CallId(call_id))
+        self._answered = call.taken
         trio.lowlevel.reschedule(call.task, result)
-        await call.taken.wait()
 
     def _note(self, fault: Fault) -> None:
         if fault.kind not in self._logged:

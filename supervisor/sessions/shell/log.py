@@ -312,9 +312,14 @@ class Log:
         """Whether the agent waits for the store to catch up."""
         return self._wait_for_room is not None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the store has caught up, or nothing of ours is on the way to it."""
+        return self._backlog <= MAX_BACKLOG_BYTES or not (self._unpublished or self._held)
+
     async def wait_for_room(self) -> None:
         """Wait until the store has caught up."""
-        while self._backlog > MAX_BACKLOG_BYTES and (self._unpublished or self._held):
+        while not self.has_room:
             if self._wait_for_room is None:
                 self._wait_for_room = trio.Event()
             await self._wait_for_room.wait()

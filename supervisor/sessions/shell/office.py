@@ -172,6 +172,10 @@ class Office:
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         self._actor.log.charge(turn, body)
 
+    @property
+    def has_room(self) -> bool:
+        return self._actor.log.has_room
+
     async def wait_for_room(self) -> None:
         await self._actor.log.wait_for_room()
 

@@ -124,7 +124,8 @@ class Updates:
             await take(self, turn, given)
         elif kind not in KINDS and kind != _ECHO:
             self._note_oddity(turn, f"an update of kind {as_name(kind) or 'unknown'}", given)
-        await self._office.wait_for_room()
+        if not self._office.has_room:
+            await self._office.wait_for_room()
 
     # One for each kind --------------------------------------------------------------------
 
