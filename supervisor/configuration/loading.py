@@ -16,7 +16,7 @@ import attrs
 from supervisor.config import Settings
 from supervisor.core.errors import AgentUnknown, ConfigError, shown
 
-from .agents.assembling import PROGRAM, assemble
+from .agents.assembling import assemble
 from .agents.reading import AGENTS
 from .agents.table import AgentTable
 from .daemon import EXAMPLE, DaemonSettings, daemon_settings
@@ -114,12 +114,20 @@ class _Gathered:
     files: list[str] = attrs.field(factory=list)
 
     def add(self, layer: Layer) -> None:
-        """Put a layer upon those that are there."""
-        begun = {path[1] for path in layer.values if path[0] == "agents" and path[2] in PROGRAM}
-        for path in [path for path in self.values if path[0] == "agents" and path[1] in begun]:
-            del self.values[path]
+        """Put a layer upon those that are there, value by value."""
         self.values.update(layer.values)
         self.problems.extend(layer.problems)
+
+    def add_file(self, layer: Layer) -> None:
+        """Put a file upon those that are there; whoever describes an agent describes it all.
+
+        For a file from somewhere could else have an agent of yours run something of its own, with
+        the keys that you gave to it: by another command, or by a variable that leads to one.
+        """
+        anew = {path[1] for path in layer.values if path[0] == "agents"}
+        for path in [path for path in self.values if path[0] == "agents" and path[1] in anew]:
+            del self.values[path]
+        self.add(layer)
 
 
 def _gather(
@@ -168,7 +176,7 @@ def _add_file(gathered: _Gathered, file: Path, home: Path, *, must_be_there: boo
     if file.suffix == ".json":
         tables.pop(ORIGINS, None)  # it says of the values where they came from, once
     source = Source(kind="file", name=name, folder=file.parent, home=home, lines=read.lines)
-    gathered.add(walk(SCHEMA, tables, source))
+    gathered.add_file(walk(SCHEMA, tables, source))
 
 
 def _of_file(name: str, wrong: Wrong) -> Problem:

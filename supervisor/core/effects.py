@@ -65,6 +65,11 @@ class CancelCall:
 
 
 @attrs.frozen
+class EndBackground:
+    """End what the agent has running besides its turn."""
+
+
+@attrs.frozen
 class OfferSteering:
     """Give the text to the turn: at once where it can take it, else at its next boundary.
 
@@ -123,6 +128,7 @@ Effect: TypeAlias = (
     | CancelTurn
     | AbandonTurn
     | CancelCall
+    | EndBackground
     | OfferSteering
     | WithdrawSteering
     | AnswerRequest

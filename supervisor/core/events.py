@@ -86,10 +86,14 @@ class SteeringSubmitted(Asked):
 
 @attrs.frozen(kw_only=True)
 class InterruptRequested(Asked):
-    """`turn` or `call` name the target; neither means whatever runs now."""
+    """`turn` or `call` name the target; neither means whatever runs now.
+
+    `whole`: and all else that the session's agent has running, turn or no turn.
+    """
 
     turn: TurnId | None = None
     call: CallId | None = None
+    whole: bool = False
     reason: str | None = None
     replacement: InputId | None = None
     replace_with: str | None = None

@@ -256,6 +256,9 @@ class Driver(Protocol):
     def cancel_call(self, turn: TurnId, call: CallId) -> None:
         """Cancel one tool call: CallEnded."""
 
+    def end_background(self) -> None:
+        """End what the agent has running besides its turn, as far as that is ours to end."""
+
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         """Hand the decision to whoever asked."""
 

@@ -127,6 +127,9 @@ class PythonDriver:
         if run is not None:
             run.turn.cancel_call(call)
 
+    def end_background(self) -> None:
+        """It has nothing that we know of: what a turn starts ends with it."""
+
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._run is not None:
             self._run.turn.answer(request, decision)

@@ -1,12 +1,14 @@
 """Turns of an agent in a process of its own, over our peer and over the SDK's.
 
-One and the same agent, written with the official SDK, says each word of its prompt back. Measured
-is the client: a turn is `session/prompt`, the updates that come of it and the answer, one turn
-after the other. Both count the updates and do nothing else with them. What each gets differs: ours
-is plain data in the order in which it came, the SDK's is a model, in a task of its own.
+One and the same agent, written with the official SDK, says each word of its prompt back. A turn is
+`session/prompt`, the updates that come of it and the answer, one turn after the other. Both clients
+count the updates and do nothing else with them. What each gets differs: ours gets plain data in the
+order in which it came, the SDK's a model, in a task of its own.
 
 - a turn of one word: mostly the way there and back, and the agent's own work;
-- a turn of 200 words: the agent writes as fast as it can, and mostly reading is measured.
+- a turn of 200 words: the agent writes as fast as it can, and mostly reading is measured;
+- for both, what the client itself has used of a core, which the agent and the machine's other
+  work do not blur.
 
 Starting the agent, `initialize` and `session/new` are not counted.
 """
@@ -22,19 +24,36 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from attrs import frozen
 
 from supervisor.drivers.acp.connection import Connection
 from supervisor.drivers.acp.serving import Handlers
-from tests.bench._row import Row, Sample, at_least, unless_installed
+from tests.bench._row import Row, Sample, at_least, at_most, unless_installed
 
 AGENT = Path(__file__).parents[1] / "drivers" / "acp" / "echo_agent.py"
 COMMAND = (sys.executable, "-P", str(AGENT))
 CWD = str(AGENT.parent)
-UNIT = "turns/s"
 SHORT, SHORT_TURNS = 1, 400
 LONG, LONG_TURNS = 200, 10
+US = 1e6
 
 Prompt = Callable[[], Awaitable[object]]
+
+
+@frozen
+class Timing:
+    """What one turn has taken, of the clock and of the client's core."""
+
+    wall_seconds: float
+    cpu_seconds: float
+
+
+def turns_per_second(timing: Timing) -> float:
+    return 1 / timing.wall_seconds
+
+
+def cpu_us_per_turn(timing: Timing) -> float:
+    return timing.cpu_seconds * US
 
 
 class Counter:
@@ -53,24 +72,22 @@ class Counter:
         """The SDK's clients are told; this one has nothing to say."""
 
 
-async def turns_per_second(prompt: Prompt, counter: Counter, *, words: int, turns: int) -> float:
+async def timing_of(prompt: Prompt, counter: Counter, *, turns: int) -> Timing:
     for _ in range(max(2, turns // 10)):
         await prompt()  # warm-up, not counted
     counter.updates = 0
-    begun = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(turns):
         await prompt()
-    seconds = time.perf_counter() - begun
-    while counter.updates < words * turns:
-        await asyncio.sleep(0)  # only the SDK may still be at it, and it is not counted
-    return turns / seconds
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return Timing(wall / turns, cpu / turns)
 
 
 def text_of(words: int) -> str:
     return " ".join(["word"] * words)
 
 
-def ours(words: int, turns: int) -> Sample:
+def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
     async def main() -> float:
         counter = Counter()
         process = await trio.lowlevel.open_process(
@@ -94,18 +111,16 @@ def ours(words: int, turns: int) -> Sample:
                 "sessionId": session["sessionId"],
                 "prompt": [{"type": "text", "text": text_of(words)}],
             }
-            rate = await turns_per_second(
-                lambda: call("session/prompt", params), counter, words=words, turns=turns
-            )
+            timing = await timing_of(lambda: call("session/prompt", params), counter, turns=turns)
             assert counter.updates == words * turns
             await process.stdin.aclose()
         await process.wait()
-        return rate
+        return figure(timing)
 
     return lambda: trio.run(main)
 
 
-def the_sdk(words: int, turns: int) -> Sample:
+def the_sdk(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
     async def main() -> float:
         import acp
 
@@ -113,30 +128,39 @@ def the_sdk(words: int, turns: int) -> Sample:
         async with acp.spawn_agent_process(counter, *COMMAND) as (agent, _process):
             await agent.initialize(protocol_version=1)
             session = await agent.new_session(cwd=CWD, mcp_servers=[])
-            blocks = [acp.text_block(text_of(words))]
-            return await turns_per_second(
+            blocks: list[Any] = [acp.text_block(text_of(words))]
+            timing = await timing_of(
                 lambda: agent.prompt(session_id=session.session_id, prompt=blocks),
                 counter,
-                words=words,
                 turns=turns,
             )
+        return figure(timing)
 
     return lambda: asyncio.run(main())
 
 
-def row(name: str, words: int, turns: int) -> Row:
-    return Row(
-        name=name,
-        against="the SDK's own client",
-        ours=ours(words, turns),
-        peer=the_sdk(words, turns),
-        unit=UNIT,
-        reach=at_least(0.9),
-        obstacle=unless_installed("acp"),
+def rows(what: str, words: int, turns: int) -> tuple[Row, Row]:
+    against, obstacle = "the SDK's own client", unless_installed("acp")
+    return (
+        Row(
+            name=f"turns of an SDK agent, {what}",
+            against=against,
+            ours=ours(words, turns, turns_per_second),
+            peer=the_sdk(words, turns, turns_per_second),
+            unit="turns/s",
+            reach=at_least(0.9),
+            obstacle=obstacle,
+        ),
+        Row(
+            name=f"CPU of the client for a turn, {what}",
+            against=against,
+            ours=ours(words, turns, cpu_us_per_turn),
+            peer=the_sdk(words, turns, cpu_us_per_turn),
+            unit="us",
+            reach=at_most(1),
+            obstacle=obstacle,
+        ),
     )
 
 
-ROWS = (
-    row("turn of an SDK agent, one word", SHORT, SHORT_TURNS),
-    row("turn of an SDK agent, 200 words", LONG, LONG_TURNS),
-)
+ROWS = (*rows("one word", SHORT, SHORT_TURNS), *rows("200 words", LONG, LONG_TURNS))

@@ -141,27 +141,36 @@ def test_mcp_servers_are_commands_or_addresses(home: Home) -> None:
     assert agent.missing({}) == ("TICKETS",)
 
 
-def test_a_later_file_can_change_one_value_of_an_agent(home: Home) -> None:
+def test_flags_can_change_one_value_of_an_agent(home: Home) -> None:
     home.write("user", 'agents.coder = { command = "coder", env = { A = "1", B = "2" } }')
-    home.write("project", 'agents.coder.env.B = "3"')
 
-    agent = home.load().agent("coder")
+    agent = home.load(flags={"agents.coder.env.B": "3"}).agent("coder")
 
     assert (agent.command, agent.env) == (("coder",), {"A": "1", "B": "3"})
 
 
-@pytest.mark.parametrize("program", ['command = "evil"', 'preset = "codex"', 'function = "a:b"'])
-def test_another_program_gets_nothing_of_what_was_meant_for_the_first(
-    home: Home, program: str
+@pytest.mark.parametrize(
+    "table", ['command = "evil"', 'preset = "codex"', 'command = "coder"\nenv.PATH = "/evil"']
+)
+def test_a_later_file_describes_an_agent_anew_and_gets_nothing_of_what_was_meant_for_the_first(
+    home: Home, table: str
 ) -> None:
     home.write("user", 'agents.coder = { command = "coder", env.KEY = "$KEY", auth = "me" }')
-    home.write("project", f"[agents.coder]\n{program}")
+    home.write("project", f"[agents.coder]\n{table}")
 
     configuration = home.load()
 
-    assert configuration.agent("coder").env == {}
+    assert "KEY" not in configuration.agent("coder").env
     assert configuration.agent("coder").auth is None
     assert "agents.coder.env.KEY" not in configuration.origins
+
+
+def test_a_later_file_cannot_slip_something_into_an_agent_of_an_earlier_one(home: Home) -> None:
+    home.write("user", 'agents.coder = { command = "coder", env.KEY = "$KEY" }')
+
+    problem = home.problem('agents.coder.env.PATH = "/evil"')
+
+    assert (problem.path, problem.problem) == ("agents.coder", "has no command")
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,14 @@ def test_a_variable_of_ours_that_is_none_is_refused(home: Home) -> None:
     assert refusal.value.hint == "did you mean UNDERSTUDY_QUEUE_CAP?"
 
 
-def test_whatever_this_program_has_in_the_environment_is_no_mistake() -> None:
+def test_whatever_this_program_has_in_the_environment_is_no_mistake(home: Home) -> None:
     said = {
         name for file in SOURCES for name in re.findall(r'"(UNDERSTUDY_[A-Z_]+)"', file.read_text())
     }
 
     assert said - {"UNDERSTUDY_"} <= OTHERS
-    assert check(environ=dict.fromkeys(OTHERS - {"UNDERSTUDY_CONFIG"}, "x")) == []
+    others = dict.fromkeys(OTHERS - {"UNDERSTUDY_CONFIG"}, "x")
+    assert check(cwd=home.project, environ={**home.environ, **others}) == []
 
 
 def test_a_flag_that_was_not_given_says_nothing(home: Home) -> None:

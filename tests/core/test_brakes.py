@@ -84,6 +84,7 @@ HARMLESS = {
     do.AdoptTurn,  # it runs, whatever anybody says
     do.AbandonTurn,
     do.CancelCall,
+    do.EndBackground,
     do.StopDependents,
     do.SetTimer,
     do.SetRequestTimer,

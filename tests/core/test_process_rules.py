@@ -1,7 +1,7 @@
 """What sessions make of agents that are processes: names, guidance handed over, who we are."""
 
 from supervisor.core import events as ev
-from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
+from supervisor.core.effects import AdoptTurn, EndBackground, OfferSteering, StartTurn
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.info import badge_of, waiting_for
 from supervisor.core.liveness import look_at
@@ -153,6 +153,34 @@ def test_whoever_failed_to_start_no_longer_waits() -> None:
     play.tell(ev.AgentStartFailed, failure=Failure("auth", "nobody logged in"))
 
     assert (badge_of(play.session), play.session.remembered) == ("failed", None)
+
+
+# What runs besides a turn ---------------------------------------------------------------------
+
+
+def test_an_interrupt_of_the_session_ends_what_else_its_agent_runs() -> None:
+    play = busy()
+
+    play.tell(ev.InterruptRequested, whole=True)
+
+    assert EndBackground() in play.last.effects
+
+
+def test_that_needs_no_turn() -> None:
+    play = idle()
+
+    play.tell(ev.InterruptRequested, whole=True)
+
+    assert play.last.effects == (EndBackground(),)
+    assert play.session.phase is Phase.IDLE
+
+
+def test_an_interrupt_of_a_turn_leaves_it_alone() -> None:
+    play = busy()
+
+    play.tell(ev.InterruptRequested)
+
+    assert EndBackground() not in play.last.effects
 
 
 # Death ------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from supervisor.drivers.process.port import (
     InputStuck,
     Launch,
     LaunchFailed,
+    Process,
 )
 
 FIRST_PID = 1000
@@ -49,7 +50,7 @@ class Play:
     output: tuple[bytes, ...] = ()
     exits: Exit | None = None
     answers: Callable[[bytes], bytes] | None = None
-    heeds: frozenset[str] = frozenset({"close", "terminate"})
+    heeds: frozenset[str] = frozenset({"close", "interrupt", "terminate"})
     reads: bool = True
     unkillable: bool = False
     holds_output: bool = False
@@ -120,6 +121,11 @@ class FakeProcess:
             if "close" in self.play.heeds and self.play.answers is not None:
                 self.leave(Exit(0))  # one that reads sees the end of it
 
+    def interrupt(self) -> None:
+        self.signals.append("interrupt")
+        if "interrupt" in self.play.heeds:
+            self.leave(Exit(None, signal.SIGINT))
+
     def terminate(self) -> None:
         self.signals.append("terminate")
         if "terminate" in self.play.heeds:
@@ -168,13 +174,11 @@ class FakeProcesses:
 
     def open(
         self, launch: Launch, *, before_it_runs: BeforeItRuns
-    ) -> AbstractAsyncContextManager[FakeProcess]:
+    ) -> AbstractAsyncContextManager[Process]:
         return self._open(launch, before_it_runs)
 
     @asynccontextmanager
-    async def _open(
-        self, launch: Launch, before_it_runs: BeforeItRuns
-    ) -> AsyncIterator[FakeProcess]:
+    async def _open(self, launch: Launch, before_it_runs: BeforeItRuns) -> AsyncIterator[Process]:
         play = self._plans.popleft() if self._plans else Play()
         self.launches.append(launch)
         await trio.sleep(play.launch_seconds)

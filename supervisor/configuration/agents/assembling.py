@@ -25,10 +25,6 @@ from supervisor.core.permissions import Permissions
 from .presets import preset
 from .table import AgentTable, Driver, McpServer
 
-# What an agent is. Whoever names one of these, in a later layer, begins the agent anew: what an
-# earlier one gave to another program, secrets perhaps, is not given to this one.
-PROGRAM: Final = frozenset({"preset", "command", "function"})
-
 # What each driver takes; all of them take what is for their sessions.
 OPTIONS: Final[Mapping[Driver, frozenset[str]]] = {
     "acp": frozenset(

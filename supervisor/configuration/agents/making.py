@@ -75,8 +75,8 @@ def _server(table: AgentTable, server: McpServer, environ: Mapping[str, str]) ->
     return {"name": server.name, "command": program, "args": args, "env": env}
 
 
-def _command(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
-    raise NotImplementedError
+def _command(table: AgentTable, _: Mapping[str, str]) -> AgentKind:
+    raise ConfigError(f"{table.name} is a command", hint="that driver is not there yet")
 
 
 def _python(table: AgentTable, _: Mapping[str, str]) -> AgentKind:

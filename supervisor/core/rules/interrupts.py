@@ -12,6 +12,7 @@ from supervisor.core.effects import (
     AbandonTurn,
     CancelCall,
     CancelTurn,
+    EndBackground,
     SetTimer,
     WithdrawSteering,
 )
@@ -36,6 +37,7 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
     elif not _replacement_refused(draft, event):
         _accept_replacement(draft, event)
         begin_interrupt(draft, reason=event.reason)
+        _end_background(draft, event)
         draft.accept(UnderWay(turn.id))
 
 
@@ -61,10 +63,16 @@ def _has_call(turn: Turn, call_id: CallId | None) -> bool:
 
 def miss(draft: Draft, event: InterruptRequested) -> None:
     """Nothing of that name is running."""
+    _end_background(draft, event)
     named = event.turn is not None or event.call is not None
     scope = "tool_call" if event.call is not None else "turn"
     another_runs = draft.session.turn is not None and event.turn is not None
     draft.accept(InterruptReport(scope, already_over=int(named), stale=int(another_runs)))
+
+
+def _end_background(draft: Draft, event: InterruptRequested) -> None:
+    if event.whole and draft.session.agent is not None:
+        draft.do(EndBackground())
 
 
 def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:

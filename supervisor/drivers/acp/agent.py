@@ -80,7 +80,8 @@ def scripted_process(name: str = "scripted-process", flags: Iterable[str] = ()) 
 
     It needs no model, and can be told to misbehave.
     """
-    return acp(name, [sys.executable, "-m", "supervisor.drivers.scripted", *flags])
+    # -P: a folder called supervisor in the workspace is not ours.
+    return acp(name, [sys.executable, "-P", "-m", "supervisor.drivers.scripted", *flags])
 
 
 def words_of(name: str, command: object) -> tuple[str, ...]:

@@ -115,6 +115,10 @@ class AcpDriver:
         if self._talk is not None and self._talk.is_at(turn):
             self._talk.cancel_call(call)
 
+    def end_background(self) -> None:
+        if self._talk is not None:
+            self._talk.host.end_background()
+
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._talk is not None:
             self._talk.host.questions.answer(request, decision)

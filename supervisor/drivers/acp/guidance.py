@@ -77,7 +77,7 @@ class Guidance:
             "sessionId": self._session_id,
             "prompt": [{"type": "text", "text": offer.text} for offer in batch],
             # Asked of those that know it: if the turn is over, leave the next one to us.
-            "idleBehavior": "promptRequired",
+            "_meta": {"steering": {"idleBehavior": "promptRequired"}},
         }
         try:
             answer = await self._connection.call(

@@ -103,6 +103,10 @@ class Host:
         """The turn is to end: so is what it runs here."""
         self._terminals.kill_turn(turn)
 
+    def end_background(self) -> None:
+        """End what runs here, whichever turn began it."""
+        self._terminals.kill_all()
+
     def end_turn(self) -> Did:
         """It is over; gives what was done in it besides saying something."""
         self.questions.end_turn()

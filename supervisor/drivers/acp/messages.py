@@ -88,10 +88,17 @@ class Refusal:
 
 @attrs.frozen
 class Junk:
-    """A line that is no message; the excerpt is short, printable, and has no known secret in it."""
+    """A line that is of no use, and why; its beginning is all that is left of it."""
 
     reason: str
-    excerpt: str
+    beginning: bytes = _payload(converter=lambda line: line[:KEPT_BYTES])
+
+    @property
+    def excerpt(self) -> str:
+        """Some of it for a log: short, printable, and with no known secret in it."""
+        # Covered first and cut then, so that no secret is cut to where it is not known any more.
+        text = redacted(self.beginning.decode(errors="replace"))
+        return ascii(text[:EXCERPT_LETTERS])[1:-1][:EXCERPT_LETTERS]
 
 
 Message: TypeAlias = Request | Notification | Answer | Refusal
@@ -123,7 +130,7 @@ def parse(line: bytes) -> Message | Junk:
     try:
         return _message(_object(line))
     except _NoMessage as why:
-        return junk(str(why), line)
+        return Junk(str(why), line)
 
 
 class _NoMessage(Exception):
@@ -163,11 +170,13 @@ def _message(raw: Raw) -> Message:
 def _outcome(request_id: Any, raw: Raw) -> Answer | Refusal:  # noqa: ANN401 - an Id, or nothing
     if request_id is _NOTHING:
         raise _NoMessage("it has neither a method nor an id")
+    # A line of somebody's log may well have an id and an error, which a call must not end with.
+    # Some leave out what is null; then it is the version that makes an answer of it.
+    has_version = "jsonrpc" in raw
     error = raw.get("error")
-    if error is not None:
+    if error is not None and (has_version or type(error) is dict):
         return _refusal(request_id, error, raw)
-    # Some leave out what is null. Then only the version tells an answer from somebody's log.
-    if "result" not in raw and "jsonrpc" not in raw:
+    if "result" not in raw and not has_version:
         raise _NoMessage("it has neither a method nor a result")
     return Answer(request_id, raw.get("result"), raw)
 
@@ -189,19 +198,14 @@ def _refusal(request_id: Id, error: object, raw: Raw) -> Refusal:
 ID_TYPES: Final = frozenset({int, str, type(None)})
 
 
-def junk(reason: str, line: bytes) -> Junk:
-    """What is to be said of a line that is of no use."""
-    text = redacted(line[:KEPT_BYTES].decode(errors="replace"))
-    shown = ascii(text[:EXCERPT_LETTERS])[1:-1]
-    return Junk(reason, shown[:EXCERPT_LETTERS])
-
-
 def _mended(line: bytes) -> bytes:
     """The line with a mark for each half of a character; raises if that is not what is wrong.
 
     Agents in JavaScript cut text between the halves of a character, and write each half as an
     escape; others cut it between bytes. Python's own reader lets the halves pass.
     """
+    if not line.startswith((b"{", b"\xef\xbb\xbf")):
+        raise ValueError("it is no object")  # but somebody's log, of which there may be a lot
     value = json.loads(line.decode("utf-8-sig", errors="replace"))
     return plain_text(json.dumps(value, ensure_ascii=False)).encode()
 

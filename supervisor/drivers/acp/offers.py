@@ -75,10 +75,15 @@ def session_params(
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
-    server = {**given, "name": str(given.get("name", ""))}
-    if "url" in server:
-        return {"type": "http", **server, "headers": _pairs(server.get("headers"))}
-    return {**server, "args": list(server.get("args") or ()), "env": _pairs(server.get("env"))}
+    """One server, with the fields that the protocol has for it and no others."""
+    name = str(given.get("name", ""))
+    if "url" in given:
+        kind = given.get("type", "http")
+        headers = _pairs(given.get("headers"))
+        return {"type": kind, "name": name, "url": str(given["url"]), "headers": headers}
+    args = [str(word) for word in given.get("args") or ()]
+    command = str(given.get("command", ""))
+    return {"name": name, "command": command, "args": args, "env": _pairs(given.get("env"))}
 
 
 def _pairs(given: object) -> list[Any]:

@@ -26,7 +26,6 @@ from .messages import (
     Request,
     RpcError,
     encode,
-    junk,
     parse,
 )
 
@@ -130,7 +129,7 @@ class Peer:
 
     def _look_at(self, line: Line) -> Event | None:
         if isinstance(line, TooLong):
-            return self._fault("too_long", junk("it is longer than a line may be", line.beginning))
+            return self._fault("too_long", Junk("it is longer than a line may be", line.beginning))
         message = parse(line)
         match message:
             case Notification():
@@ -146,12 +145,12 @@ class Peer:
         if request.id in self._requests:
             problem = "a request of this id is still open"
             reply = encode(Refusal(request.id, INVALID_REQUEST, problem))
-            return self._fault("repeated_request", junk(problem, line), reply)
+            return self._fault("repeated_request", Junk(problem, line), reply)
         open_bytes = sum(self._requests.values())
         if len(self._requests) >= self._max_open_requests or open_bytes >= MAX_OPEN_BYTES:
             problem = f"{len(self._requests)} requests are open; wait for an answer, then ask"
             reply = encode(Refusal(request.id, TOO_MANY_REQUESTS, problem))
-            return self._fault("too_many_requests", junk(problem, line), reply)
+            return self._fault("too_many_requests", Junk(problem, line), reply)
         self._requests[request.id] = len(line)
         return request
 
@@ -163,7 +162,7 @@ class Peer:
             del self._given_up[CallId(outcome.id)]
             self._late_answers += 1
             return None
-        return self._fault("unknown_answer", junk("it answers a call that is not open", line))
+        return self._fault("unknown_answer", Junk("it answers a call that is not open", line))
 
     def _cancelled(self, notification: Notification) -> CancelAsked | None:
         params = notification.params

@@ -159,15 +159,16 @@ class Guardian:
         """Signal everyone below us, from the top; gives who that is."""
         us = os.getpid()
         below = descendants(us)
+        family = {us, *below}
         signalled: list[int] = []
         for pid, parent in below.items():
             try:
                 if parent == us:
                     os.kill(pid, signal.SIGKILL)  # nobody but us can wait for it
                 else:
-                    kill_further_down(pid, {us, *below})
+                    kill_further_down(pid, family)
                 signalled.append(pid)
-            except OSError:
+            except (OSError, AttributeError):
                 pass  # dead meanwhile; or not ours to kill, and then it is left
         self._note(signal.SIGKILL, signalled)
         return list(below)
@@ -194,7 +195,7 @@ class Guardian:
 def kill_further_down(pid: int, family: set[int]) -> None:
     """Through a handle, which holds whoever bears the pid now: looked at again, it is he.
 
-    Where there are no handles it has to wait until it is our child, when its parent is dead.
+    Where there are none it has to wait until it is our child, because its parent is dead.
     """
     handle = os.pidfd_open(pid)
     try:

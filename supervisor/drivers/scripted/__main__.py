@@ -121,7 +121,7 @@ class _Process:
             case "exit":
                 self._leave(want.number)
             case "fork":
-                return " ".join(str(_fork()) for _ in range(want.number))
+                return " ".join(map(str, _fork_many(want.number)))
             case "detach":
                 return _detach()
             case "ignore_term":
@@ -160,6 +160,17 @@ class _Process:
 def _log(text: bytes) -> None:
     while text:
         text = text[os.write(STDERR, text) :]
+
+
+def _fork_many(count: int) -> list[int]:
+    """As many children as the machine lets us have."""
+    pids: list[int] = []
+    try:
+        while len(pids) < count:
+            pids.append(_fork())
+    except OSError as error:
+        _log(f"scripted: no more than {len(pids)} children: {error}\n".encode())
+    return pids
 
 
 def _fork() -> int:

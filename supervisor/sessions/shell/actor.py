@@ -26,6 +26,7 @@ from supervisor.core.session import Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
+from supervisor.drivers.port import Driver
 from supervisor.sessions.bell import LOOK
 from supervisor.sessions.refusals import not_found
 from supervisor.store.port import Kept, Write
@@ -77,6 +78,10 @@ class _Rest:
 
 REST: Final = _Rest()
 REST_AFTER_SECONDS: Final = 1.0
+
+
+def _end_background(driver: Driver) -> None:
+    driver.end_background()
 
 
 class SessionActor(Actor):
@@ -430,6 +435,8 @@ class SessionActor(Actor):
                 self._staff.tell(lambda driver: driver.abandon_turn(turn))
             case do.CancelCall(turn, call):
                 self._staff.tell(lambda driver: driver.cancel_call(turn, call))
+            case do.EndBackground():
+                self._staff.tell(_end_background)
             case do.AnswerRequest(request, decision):
                 self.seat.progressed()
                 self._alarms.clear(request)

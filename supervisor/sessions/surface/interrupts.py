@@ -66,6 +66,7 @@ async def interrupt(
     event = ev.InterruptRequested(
         turn=TurnId(exact(scope.id)) if isinstance(scope, TurnScope) else None,
         call=CallId(exact(scope.id)) if isinstance(scope, ToolCall) else None,
+        whole=scope in ("session", "tree"),
         reason=reason,
         replacement=replacement,
         replacement_expires_at=expires_at,

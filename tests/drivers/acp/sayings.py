@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from supervisor.drivers.acp.messages import (
@@ -44,3 +47,9 @@ garbage = (
     st.sampled_from([b"Starting up...", b'{"jsonrpc":"2.0","id":', b"[]", b"\xff\xfe", b"{}", b"7"])
     | st.binary(max_size=30).map(lambda line: line.replace(b"\n", b""))
 ).filter(_is_junk)
+
+
+def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+    """The data in pieces, cut at those places, whatever numbers they are; some may be empty."""
+    bounds = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[first:last] for first, last in itertools.pairwise(bounds)]

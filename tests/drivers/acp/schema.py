@@ -188,7 +188,5 @@ def _raise(value: object, handler: Any, fallback: object = None) -> object:  # n
 
 
 @functools.cache
-def _adapter(model: object) -> TypeAdapter[Any]:
+def _adapter(model: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a model, or several
     return TypeAdapter(model)
-
-

@@ -34,9 +34,9 @@ FROM_CLIENT: dict[str, Any] = {
         "clientInfo": {"name": "understudy", "version": "0.1"},
     },
     "authenticate": {"methodId": "api-key"},
-    "session/new": {"cwd": "/tmp", "mcpServers": []},
-    "session/load": {"cwd": "/tmp", "mcpServers": [], "sessionId": "s1"},
-    "session/resume": {"cwd": "/tmp", "sessionId": "s1"},
+    "session/new": {"cwd": "/home/ada", "mcpServers": []},
+    "session/load": {"cwd": "/home/ada", "mcpServers": [], "sessionId": "s1"},
+    "session/resume": {"cwd": "/home/ada", "sessionId": "s1"},
     "session/close": {"sessionId": "s1"},
     "session/prompt": {"sessionId": "s1", "prompt": [TEXT]},
     "session/set_mode": {"sessionId": "s1", "modeId": "plan"},
@@ -48,7 +48,7 @@ FROM_AGENT: dict[str, Any] = {
         "toolCall": CALL,
         "options": [{"optionId": "o1", "name": "Yes", "kind": "allow_once"}],
     },
-    "fs/read_text_file": {"sessionId": "s1", "path": "/tmp/x", "line": 1},
+    "fs/read_text_file": {"sessionId": "s1", "path": "/home/ada/x", "line": 1},
     "terminal/create": {"sessionId": "s1", "command": "ls", "args": ["-l"]},
 }
 RESULTS: dict[str, Any] = {
@@ -111,6 +111,7 @@ def test_the_peers_own_words_are_valid() -> None:
 
 
 PROMPT = FROM_CLIENT["session/prompt"]
+READ = FROM_AGENT["fs/read_text_file"]
 
 
 @pytest.mark.parametrize(
@@ -121,15 +122,15 @@ PROMPT = FROM_CLIENT["session/prompt"]
         (wire(Request(1, "session/prompt", {"sessionId": 5, "prompt": []})), "client"),
         (wire(Request(1, "session/prompt", {"sessionId": "s1"})), "client"),
         (wire(Request(1, "session/prompt")), "client"),
-        (wire(Request(1, "session/prompt", {"sessionId": "s", "prompt": [{"type": "t"}]})), "client"),
+        (wire(Request(1, "session/prompt", {"sessionId": "s", "prompt": [{}]})), "client"),
         (wire(Request(1, "initialize", {"protocolVersion": "1"})), "client"),
-        (wire(Request(1, "session/new", {"cwd": "/tmp"})), "client"),
-        (wire(Request(1, "session/new", {"cwd": "/tmp", "mcpServers": [5]})), "client"),
+        (wire(Request(1, "session/new", {"cwd": "/home/ada"})), "client"),
+        (wire(Request(1, "session/new", {"cwd": "/home/ada", "mcpServers": [5]})), "client"),
         (wire(Request(1, "session/prompt", PROMPT)), "agent"),
         (wire(Request(1, "session/invented", {})), "client"),
         (wire(Request(1, "session/cancel", {"sessionId": "s1"})), "client"),
         (wire(Notification("session/prompt", PROMPT)), "client"),
-        (wire(Request(1, "fs/read_text_file", {"sessionId": "s", "path": "p", "line": "1"})), "agent"),
+        (wire(Request(1, "fs/read_text_file", {**READ, "line": "1"})), "agent"),
         (wire(Answer(1, {"contents": "text"})), "client"),
         (wire(Answer(1, None)), "client"),
         ({"jsonrpc": "2.0", "id": 1, "error": {"code": "x", "message": "no"}}, "client"),

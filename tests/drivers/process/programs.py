@@ -153,6 +153,11 @@ def guardian_of(identity: ProcessIdentity) -> int:
     return int(stat.rpartition(b")")[2].split()[1])
 
 
+def exists(pid: int) -> bool:
+    """Also as a zombie."""
+    return Path(f"/proc/{pid}").exists()
+
+
 def bearing(word: str) -> list[int]:
     """Who has that word in his environment."""
     return [

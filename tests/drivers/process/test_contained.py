@@ -41,9 +41,12 @@ async def test_a_process_has_the_environment_it_was_given_and_a_mark_and_nothing
 async def test_a_process_has_its_three_streams_open_and_nothing_else(
     processes: ContainedProcesses,
 ) -> None:
-    with Path("/dev/null").open() as ours:
-        os.set_inheritable(ours.fileno(), True)  # noqa: FBT003 - its only argument
+    ours = os.dup(0)
+    os.set_inheritable(ours, True)  # noqa: FBT003 - its only argument
+    try:
         said = await output_of(processes, python("say(*sorted(os.listdir('/proc/self/fd')))"))
+    finally:
+        os.close(ours)
 
     # The last one is the folder that it reads.
     assert said.split() == ["0", "1", "2", "3"]
@@ -318,11 +321,11 @@ async def test_much_is_sent_at_the_pace_of_the_reader(processes: ContainedProces
 
 
 async def test_what_two_send_at_once_is_not_mixed(processes: ContainedProcesses) -> None:
-    async with running(processes, shell("sleep 0.05; cat")) as lines:
-        async with trio.open_nursery() as nursery:
-            for letter in (b"a", b"b", b"c"):
-                nursery.start_soon(lines.process.send, letter * 200_000 + b"\n")
-            said = [await lines.next() for _ in range(3)]
+    async with running(processes, shell("cat")) as lines, trio.open_nursery() as nursery:
+        for letter in (b"a", b"b", b"c"):
+            nursery.start_soon(lines.process.send, letter * 200_000 + b"\n")
+        await trio.testing.wait_all_tasks_blocked()
+        said = [await lines.next() for _ in range(3)]
 
     assert {text[0] * 200_000 for text in said} == set(said)
 

@@ -1,4 +1,4 @@
-"""Agents that will not go, and what becomes of everything that they have started. Real processes."""
+"""Agents that will not go, and what becomes of all that they have started. Real processes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.drivers.process.programs import (
     RUN_AWAY,
     alive,
     bearing,
+    exists,
     guardian_of,
     known,
     python,
@@ -138,7 +139,7 @@ async def test_who_dies_below_an_agent_does_not_stay_a_zombie(
     async with running(processes, launch) as lines:
         pid = int(await lines.next())
 
-        while os.path.exists(f"/proc/{pid}"):  # noqa: PTH110, ASYNC110 - nobody tells us
+        while exists(pid):  # noqa: ASYNC110 - nobody tells us
             await trio.sleep(0.001)
 
 

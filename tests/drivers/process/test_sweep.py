@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from supervisor.drivers.guardian.guard import kill_further_down
-from supervisor.drivers.identity import Leftover, ProcessIdentity, is_alive
+from supervisor.drivers.identity import Leftover, ProcessIdentity, identify, is_alive
 from supervisor.drivers.process.marker import (
     VARIABLE,
     Marker,
@@ -64,7 +64,7 @@ def test_a_mark_is_found_among_all_that_is_in_an_environment() -> None:
     environ = b"\0".join([b"A=1", b"\xff", f"{VARIABLE}={MARKER}".encode(), b"X=", b""])
 
     assert find_marker(environ) == MARKER
-    assert find_marker(b"NOT_" + environ[5:]) is None
+    assert find_marker(b"NOT_" + environ.split(b"\0")[2]) is None
 
 
 # Choosing ---------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_a_mark_is_orphaned_when_its_guardian_is_dead() -> None:
 def test_a_mark_of_another_user_of_a_container_or_of_our_own_is_not_orphaned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ours = attrs.evolve(MARKER, token="ours")
+    ours = attrs.evolve(MARKER, guardian_pid=4_000_002)
     monkeypatch.setenv(VARIABLE, str(ours))
     others = attrs.evolve(seen(2, marker=MARKER), is_own=False)
     inside = attrs.evolve(MARKER, namespace="1")
@@ -129,7 +129,10 @@ def test_looking_around_finds_ourselves_as_we_are() -> None:
 def left_behind() -> Iterator[tuple[ProcessIdentity, list[ProcessIdentity]]]:
     """An agent that has lost guardian and supervisor, and what it has started: all sessions."""
     marker = new_marker(ProcessIdentity(4_000_001, 1, ""))
-    program = f"{PREAMBLE}\nsay(child(os.setsid)); say(child(lambda: (escape(), say(os.getpid())))); sleep()"
+    program = (
+        f"{PREAMBLE}\n"
+        "say(child(os.setsid)); say(child(lambda: (escape(), say(os.getpid())))); sleep()"
+    )
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", program],
         env={VARIABLE: str(marker)},
@@ -138,9 +141,11 @@ def left_behind() -> Iterator[tuple[ProcessIdentity, list[ProcessIdentity]]]:
     ) as process:
         assert process.stdout is not None
         lines = [int(process.stdout.readline()) for _ in range(3)]
-        agent = known(process.pid)
-        yield agent, [known(pid) for pid in lines if os.path.exists(f"/proc/{pid}")]  # noqa: PTH110
-        process.kill()
+        try:
+            agent = known(process.pid)
+            yield agent, [one for one in map(identify, lines) if one is not None]
+        finally:
+            process.kill()
 
 
 Left = tuple[ProcessIdentity, list[ProcessIdentity]]

@@ -175,6 +175,18 @@ def test_a_session_whose_prompt_is_answered_takes_another(client: Client, sessio
     assert client.text == "newold"
 
 
+def test_a_script_that_was_answered_leaves_the_session_to_the_next(
+    client: Client, session: str
+) -> None:
+    client.prompt(session, "answer\nsleep 5")
+    asked = client.prompt(session, "sleep 100")
+    client.wait(5.0)
+
+    assert client.error_of(client.prompt(session, "say me"))[0] == -32600
+    client.cancel(session)
+    assert client.result_of(asked) == {"stopReason": "cancelled"}
+
+
 def test_answering_twice_is_two_answers(client: Client, session: str) -> None:
     asked = client.prompt(session, "answer\nanswer refusal")
 
@@ -244,6 +256,7 @@ def test_lingering_ends_when_it_is_cancelled_again(client: Client, session: str)
     ("step", "said"),
     [
         ("fork many", "fork 'many' is no number"),
+        ("fork 1001", "fork 1001 is too many"),
         ("exit", "exit '' is no number"),
         ("spew 1.5", "spew '1.5' is no whole number"),
         ("linger", "linger '' is no number"),

@@ -12,6 +12,8 @@ from supervisor.drivers.scripted.wants import Want
 from supervisor.drivers.scripted.wire import Refusal
 
 PIECE_BYTES: Final = 16_384
+# A slip of the pen in a script is not to be the end of the machine.
+MAX_CHILDREN: Final = 1000
 
 
 # Its process --------------------------------------------------------------------------------
@@ -19,7 +21,10 @@ PIECE_BYTES: Final = 16_384
 
 def fork(turn: Turn, count: str) -> Waiting[None]:
     """Starts children that only sleep, one if no number is given, and thinks of their pids."""
-    pids = yield from turn.order(Want("fork", whole("fork", count or "1")))
+    children = whole("fork", count or "1")
+    if children > MAX_CHILDREN:
+        raise ConfigError(f"fork {children} is too many", hint=f"at most {MAX_CHILDREN} at once")
+    pids = yield from turn.order(Want("fork", children))
     turn.think(f"forked {pids}\n")
 
 

@@ -21,11 +21,11 @@ def thought(said: str) -> Update:
     return {**text(said), "sessionUpdate": "agent_thought_chunk"}
 
 
-def call(call_id: str = "c1", **fields: object) -> Update:
+def call(call_id: str = "c1", /, **fields: object) -> Update:
     return {"sessionUpdate": "tool_call", "toolCallId": call_id, **fields}
 
 
-def progress(call_id: str = "c1", **fields: object) -> Update:
+def progress(call_id: str = "c1", /, **fields: object) -> Update:
     return {**call(call_id, **fields), "sessionUpdate": "tool_call_update"}
 
 

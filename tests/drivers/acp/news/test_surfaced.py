@@ -49,7 +49,8 @@ def test_a_title_that_is_left_out_stays_and_one_that_is_null_goes() -> None:
 def test_an_answer_without_a_word_about_it_changes_nothing() -> None:
     surfaced = Surfaced().absorb_answer({"modes": MODES})
 
-    for answer in (None, {}, {"modes": None, "configOptions": None}, {"modes": "x"}, []):
+    answers: list[object] = [None, {}, {"modes": None, "configOptions": None}, {"modes": "x"}, []]
+    for answer in answers:
         assert surfaced.absorb_answer(answer) == surfaced
 
 
@@ -66,6 +67,7 @@ def test_what_is_too_much_to_be_shown_is_cut() -> None:
 def test_a_mode_that_is_no_name_is_not_taken() -> None:
     surfaced = Surfaced(mode="ask")
 
-    for odd in (None, 3, "", "x" * 10_000, {}):
+    odd_ones: list[object] = [None, 3, "", "x" * 10_000, {}]
+    for odd in odd_ones:
         update = {"sessionUpdate": "current_mode_update", "currentModeId": odd}
         assert surfaced.absorb(update) == surfaced
