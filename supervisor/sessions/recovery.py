@@ -24,8 +24,9 @@ from supervisor.core.recovery import Plan, Telling, plan
 from supervisor.core.said import said_in
 from supervisor.core.session import Phase, Session
 from supervisor.core.table import decide
-from supervisor.drivers.identity import ProcessIdentity, kill_leftovers
-from supervisor.store.port import Process, Write
+from supervisor.drivers.identity import ProcessIdentity
+from supervisor.drivers.process.sweep import kill_left_behind
+from supervisor.store.port import Write
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 from .bell import Heard
@@ -106,12 +107,13 @@ async def _end_leftovers(house: House) -> None:
         ProcessIdentity(one.pid, one.start_time, one.boot_id): one
         for one in await house.store.processes()
     }
-    for leftover in await kill_leftovers(list(noted)):
-        process: Process = noted[leftover.identity]
-        logger.warning(
-            "process %s of session %s: %s", process.pid, process.session_id, leftover.fate
-        )
-        if leftover.fate != "unkillable":
+    if not noted:
+        return
+    for leftover in await kill_left_behind(list(noted)):
+        process = noted.get(leftover.identity)
+        whose = "what an agent had started" if process is None else f"session {process.session_id}"
+        logger.warning("process %s of %s: %s", leftover.identity.pid, whose, leftover.fate)
+        if process is not None and leftover.fate != "unkillable":
             await house.writer.ask(ForgetProcess(process), timeout_seconds=math.inf)
 
 

@@ -1,15 +1,16 @@
 """Agent processes without processes: scripted agents in memory, on whatever clock the test has.
 
 They speak the same protocol over the same port as real ones. What only a kernel can do is played:
-a fork is a number, SIGSTOP a silence. `signals` says who was sent what.
+a fork is a number, SIGSTOP a silence, a pipe is full when much is in it. `signals` says who was
+sent what, and `wire` what was said, by whom.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Literal, Protocol, TypeAlias
 
 import trio
 
@@ -18,6 +19,7 @@ from supervisor.drivers.process.port import (
     BeforeItRuns,
     Exit,
     InputClosed,
+    InputStuck,
     Launch,
     LaunchFailed,
 )
@@ -26,15 +28,45 @@ from supervisor.drivers.scripted import MemoryShelf, ScriptedAgent, Want, parse
 # No process of this machine has it, so whoever signals it for real hits nobody.
 FIRST_PID: Final = 2**22 + 1
 MODULE: Final = "supervisor.drivers.scripted"
+# As much as a pipe holds, how long we wait for one that is full, and for one that is to die.
+PIPE_BYTES: Final = 65_536
+INPUT_SECONDS: Final = 30.0
+KILL_SECONDS: Final = 2.0
+
+Side: TypeAlias = Literal["client", "agent"]
+
+
+class Agent(Protocol):
+    """What a process is, without the process; see `ScriptedAgent`, which is one."""
+
+    @property
+    def overlaps(self) -> int: ...
+    def tick(self, now: float) -> None: ...
+    def hear(self, line: bytes) -> None: ...
+    def hear_end(self) -> None: ...
+    def done(self, want: Want, said: str = "") -> None: ...
+    def take_output(self) -> list[bytes]: ...
+    def take_wants(self) -> list[Want]: ...
+    def next_deadline(self) -> float | None: ...
 
 
 class InMemoryProcesses:
-    """See `process.port.Processes`."""
+    """See `process.port.Processes`.
 
-    def __init__(self) -> None:
+    `make_agent` may make other agents than the command says. With `are_immortal` not even a kill
+    ends one: only `die` does.
+    """
+
+    def __init__(
+        self, make_agent: Callable[[Launch], Agent] | None = None, *, are_immortal: bool = False
+    ) -> None:
         self.shelf = MemoryShelf()
         self.all: list[InMemoryProcess] = []
         self.signals: list[tuple[int, str]] = []
+        # How many there were at once, at most.
+        self.most_alive = 0
+        self._make_agent = make_agent or self._scripted
+        self._are_immortal = are_immortal
 
     @property
     def alive(self) -> list[InMemoryProcess]:
@@ -45,18 +77,21 @@ class InMemoryProcesses:
         """How many prompts have reached an agent that was busy."""
         return sum(process.agent.overlaps for process in self.all)
 
+    def is_alive(self, identity: ProcessIdentity) -> bool:
+        """Instead of a look into /proc."""
+        return any(process.identity == identity for process in self.alive)
+
     @asynccontextmanager
     async def open(
         self, launch: Launch, *, before_it_runs: BeforeItRuns
     ) -> AsyncIterator[InMemoryProcess]:
         await trio.lowlevel.checkpoint()
-        if MODULE not in launch.command:
-            raise LaunchFailed(f"there is no program {launch.command[0]}")
-        flags = parse(launch.command[launch.command.index(MODULE) + 1 :])
-        agent = ScriptedAgent(flags, shelf=self.shelf, environment=launch.environment)
+        agent = self._make_agent(launch)
         process = InMemoryProcess(FIRST_PID + len(self.all), agent, self.signals)
+        process.is_immortal = self._are_immortal
         await before_it_runs(process.identity)
         self.all.append(process)
+        self.most_alive = max(self.most_alive, len(self.alive))
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(process.run)
@@ -64,18 +99,28 @@ class InMemoryProcesses:
                 yield process
             except BaseException as error:  # noqa: BLE001 - raised again, bare
                 failure = error
-            process.kill()
+            await process.end()
+            nursery.cancel_scope.cancel(reason="the block is left")
         if failure is not None:
             raise failure
+
+    def _scripted(self, launch: Launch) -> ScriptedAgent:
+        if MODULE not in launch.command:
+            raise LaunchFailed(f"there is no program {launch.command[0]}")
+        flags = parse(launch.command[launch.command.index(MODULE) + 1 :])
+        return ScriptedAgent(flags, shelf=self.shelf, environment=launch.environment)
 
 
 class InMemoryProcess:
     """See `process.port.Process`."""
 
-    def __init__(self, pid: int, agent: ScriptedAgent, signals: list[tuple[int, str]]) -> None:
+    def __init__(self, pid: int, agent: Agent, signals: list[tuple[int, str]]) -> None:
         self.identity = ProcessIdentity(pid, 1, "memory")
         self.agent = agent
         self.gone = trio.Event()
+        self.is_immortal = False
+        # Every line, in the order in which it was written.
+        self.wire: list[tuple[Side, bytes]] = []
         self._signals = signals
         self._exit: Exit | None = None
         self._input = bytearray()
@@ -89,10 +134,21 @@ class InMemoryProcess:
 
     async def send(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
-        if self._input_ended or self._exit is not None:
-            raise InputClosed
-        self._input += data
-        self._rouse()
+        with trio.move_on_after(INPUT_SECONDS):
+            while len(self._input) >= PIPE_BYTES and not self._is_input_closed:
+                await self._changed.wait()
+            if self._is_input_closed:
+                raise InputClosed
+            self._input += data
+            self.wire += [("client", line) for line in data.splitlines()]
+            self.rouse()
+            return
+        self.close_input()
+        raise InputStuck
+
+    @property
+    def _is_input_closed(self) -> bool:
+        return self._input_ended or self._exit is not None
 
     async def receive(self) -> bytes:
         await trio.lowlevel.checkpoint()
@@ -101,24 +157,32 @@ class InMemoryProcess:
                 return b""
             await self._changed.wait()
         data, self._output = bytes(self._output), bytearray()
+        self.rouse()
         return data
 
     def close_input(self) -> None:
         if not self._input_ended:
             self._input_ended = True
-            self._rouse()
+            self.rouse()
+
+    def interrupt(self) -> None:
+        if self._exit is None:
+            self._signals.append((self.identity.pid, "interrupt"))
+            self._is_stopped = False
+            self._leave(Exit(None, 2))
 
     def terminate(self) -> None:
         if self._exit is None:
             self._signals.append((self.identity.pid, "terminate"))
             self._is_stopped = False
-            if not self._ignores_term:
+            if not self._ignores_term and not self.is_immortal:
                 self._leave(Exit(None, 15))
 
     def kill(self) -> None:
         if self._exit is None:
             self._signals.append((self.identity.pid, "kill"))
-            self._leave(Exit(None, 9))
+            if not self.is_immortal:
+                self._leave(Exit(None, 9))
 
     async def wait(self) -> Exit:
         await self.gone.wait()
@@ -134,6 +198,16 @@ class InMemoryProcess:
     def stderr_tail(self) -> str:
         return self._errors
 
+    # For the test -------------------------------------------------------------------------
+
+    def die(self) -> None:
+        """At last."""
+        self._leave(Exit(None, 9))
+
+    def rouse(self) -> None:
+        """Something is different: whoever waits for that looks again."""
+        self._changed.set()
+
     # The agent ----------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -148,35 +222,49 @@ class InMemoryProcess:
                 with trio.move_on_at(math.inf if deadline is None else deadline):
                     await self._changed.wait()
 
+    async def end(self) -> None:
+        """Kill it, and wait for that as long as the real ones do."""
+        self.kill()
+        with trio.move_on_after(KILL_SECONDS, shield=True):
+            await self.gone.wait()
+
     def _step(self) -> None:
         agent = self.agent
         agent.tick(trio.current_time())
-        while not self._reads_no_more and b"\n" in self._input:
-            line, _, rest = self._input.partition(b"\n")
-            self._input = bytearray(rest)
-            agent.hear(bytes(line))
-        if self._input_ended and not self._reads_no_more:
-            self._reads_no_more = True
-            agent.hear_end()
-        self._write()
-        while self._exit is None and not self._is_stopped and (wants := agent.take_wants()):
+        self._read()
+        while self._write() and not self._is_stopped and (wants := agent.take_wants()):
             for want in wants:
                 said = self._perform(want)
                 if self._exit is not None:
                     return
                 agent.done(want, said)
-            self._write()
 
-    def _write(self) -> None:
-        said = b"".join(self.agent.take_output())
+    def _read(self) -> None:
+        was_full = len(self._input) >= PIPE_BYTES
+        while not self._reads_no_more and b"\n" in self._input:
+            line, _, rest = self._input.partition(b"\n")
+            self._input = bytearray(rest)
+            self.agent.hear(bytes(line))
+        if was_full and len(self._input) < PIPE_BYTES:
+            self.rouse()
+        if self._input_ended and not self._reads_no_more:
+            self._reads_no_more = True
+            self.agent.hear_end()
+
+    def _write(self) -> bool:
+        """Whether all that it says is written; if not, it goes on when somebody has read."""
+        if len(self._output) >= PIPE_BYTES:
+            return False
+        said = self.agent.take_output()
         if said and not self._output_ended:
-            self._output += said
-            self._rouse()
+            self.wire += [("agent", line) for line in said]
+            self._output += b"".join(said)
+            self.rouse()
+        return True
 
     def _perform(self, want: Want) -> str:
         match want.do:
             case "exit":
-                self._write()
                 self._leave(Exit(want.number))
             case "stop":
                 self._is_stopped = True
@@ -186,15 +274,12 @@ class InMemoryProcess:
                 self._reads_no_more = True
             case "close_output":
                 self._output_ended = True
-                self._rouse()
+                self.rouse()
             case "log":
                 self._errors += want.text
         return ""
 
     def _leave(self, how: Exit) -> None:
-        self._exit = how
+        self._exit = self._exit or how
         self.gone.set()
-        self._rouse()
-
-    def _rouse(self) -> None:
-        self._changed.set()
+        self.rouse()

@@ -82,7 +82,8 @@ def _as_block(given: Mapping[str, Any], workspace: str | None) -> dict[str, Any]
         address = uri or _address(path or name or "", workspace)
         return _text(text) if is_plain else _resource({"uri": address, "text": text})
     if uri is not None or path is not None:
-        return _link(uri or _address(path or "", workspace), name, given)
+        shown = name or PurePosixPath(path or uri or "").name
+        return _link(uri or _address(path or "", workspace), shown, given)
     return None
 
 
@@ -104,9 +105,8 @@ def _media(data: str, mime: str, uri: str | None) -> dict[str, Any]:
     return {"type": "resource", "resource": resource}
 
 
-def _link(uri: str, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "resource_link", "uri": uri}
-    block["name"] = name or PurePosixPath(uri).name or uri
+def _link(uri: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "resource_link", "uri": uri, "name": name or uri}
     mime = as_name(given.get("mimeType", given.get("mime_type")))
     if mime is not None:
         block["mimeType"] = mime

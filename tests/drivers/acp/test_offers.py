@@ -19,24 +19,32 @@ from supervisor.drivers.acp.offers import (
 from tests.drivers.acp.schema import assert_valid
 from tests.drivers.office import StandInOffice
 
+ANYTHING = Permissions()
+HTTP_TOO = AgentOffers(mcp_http=True)
 HTTP = {"name": "docs", "url": "https://mcp.example/", "headers": {"X-Key": "k"}}
 SSE = {"type": "sse", "name": "old", "url": "https://mcp.example/sse"}
 STDIO = {"name": "files", "command": "/bin/mcp", "args": ["-v"], "env": {"A": "b"}}
 
 
-def offered(workspace: str | None = "/w", **permissions: Any) -> tuple[bool, bool, bool]:
+def offered(
+    permissions: Permissions = ANYTHING, workspace: str | None = "/w"
+) -> tuple[bool, bool, bool]:
     """Whether reading, writing and terminals are offered."""
-    office = StandInOffice(workspace=workspace, permissions=Permissions(**permissions))
+    office = StandInOffice(workspace=workspace, permissions=permissions)
     can = client_capabilities(office)
     return can["fs"]["readTextFile"], can["fs"]["writeTextFile"], can["terminal"]
 
 
-def servers(*given_: dict[str, Any], office: StandInOffice | None = None, **offers: bool) -> Any:
-    params = session_params(
-        office or StandInOffice(), AgentOffers(**offers), cwd="/w", mcp_servers=given_
-    )
+def servers(
+    *given_: dict[str, Any],
+    permissions: Permissions = ANYTHING,
+    offers: AgentOffers = HTTP_TOO,
+) -> list[dict[str, Any]]:
+    office = StandInOffice(permissions=permissions)
+    params = session_params(office, offers, cwd="/w", mcp_servers=given_)
     assert_valid({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": params}, "client")
-    return params["mcpServers"]
+    found: list[dict[str, Any]] = params["mcpServers"]
+    return found
 
 
 # Ours -------------------------------------------------------------------------------------
@@ -47,20 +55,21 @@ def test_with_a_workspace_files_and_terminals_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    "permissions", [{"mode": "deny_all"}, {"tools": []}, {"workspace_paths": []}]
+    "permissions",
+    [Permissions(mode="deny_all"), Permissions(tools=[]), Permissions(workspace_paths=[])],
 )
-def test_without_a_right_nothing_is_offered(permissions: dict[str, Any]) -> None:
-    assert offered(**permissions) == (False, False, False)
+def test_without_a_right_nothing_is_offered(permissions: Permissions) -> None:
+    assert offered(permissions) == (False, False, False)
 
 
 def test_without_a_workspace_nothing_is_offered() -> None:
-    assert offered(None) == (False, False, False)
+    assert offered(workspace=None) == (False, False, False)
 
 
 def test_what_is_on_the_list_of_tools_is_offered() -> None:
-    assert offered(tools=["read"]) == (True, False, False)
-    assert offered(tools=["edit"]) == (False, True, False)
-    assert offered(tools=["execute", "bash"]) == (False, False, True)
+    assert offered(Permissions(tools=["read"])) == (True, False, False)
+    assert offered(Permissions(tools=["edit"])) == (False, True, False)
+    assert offered(Permissions(tools=["execute", "bash"])) == (False, False, True)
 
 
 def test_the_first_message_is_one_of_the_protocol() -> None:
@@ -71,7 +80,7 @@ def test_the_first_message_is_one_of_the_protocol() -> None:
 
 
 def test_servers_are_put_in_the_form_of_the_protocol() -> None:
-    assert servers(STDIO, HTTP, mcp_http=True) == [
+    assert servers(STDIO, HTTP) == [
         {
             "name": "files",
             "command": "/bin/mcp",
@@ -100,18 +109,18 @@ def test_servers_in_the_form_of_the_protocol_stay_as_they_are() -> None:
 
 
 def test_an_agent_gets_only_servers_that_it_can_reach() -> None:
-    def names(**offers: bool) -> list[str]:
-        return [server["name"] for server in servers(STDIO, HTTP, SSE, **offers)]
+    def names(offers: AgentOffers) -> list[str]:
+        return [server["name"] for server in servers(STDIO, HTTP, SSE, offers=offers)]
 
-    assert names() == ["files"]
-    assert names(mcp_http=True) == ["files", "docs"]
-    assert names(mcp_sse=True) == ["files", "old"]
+    assert names(AgentOffers()) == ["files"]
+    assert names(AgentOffers(mcp_http=True)) == ["files", "docs"]
+    assert names(AgentOffers(mcp_sse=True)) == ["files", "old"]
 
 
 def test_a_session_gets_only_servers_that_it_has_a_right_to() -> None:
-    office = StandInOffice(permissions=Permissions(mcp_servers=["docs"]))
+    rights = Permissions(mcp_servers=["docs"])
 
-    assert [one["name"] for one in servers(STDIO, HTTP, office=office, mcp_http=True)] == ["docs"]
+    assert [server["name"] for server in servers(STDIO, HTTP, permissions=rights)] == ["docs"]
 
 
 # Theirs -----------------------------------------------------------------------------------

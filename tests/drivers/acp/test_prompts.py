@@ -17,7 +17,7 @@ ALL = AgentOffers(images=True, audio=True, embedded_context=True)
 
 def block(
     attachment: dict[str, Any], offers: AgentOffers = ALL, workspace: str | None = "/w"
-) -> Any:
+) -> dict[str, Any]:
     """The block that an attachment becomes."""
     text, made = prompt_blocks("hi", [attachment], offers=offers, workspace=workspace)
     assert text == {"type": "text", "text": "hi"}
@@ -43,7 +43,7 @@ def test_a_text_is_one_block() -> None:
     [
         (
             {"path": "src/a b.py"},
-            {"type": "resource_link", "uri": "file:///w/src/a%20b.py", "name": "a%20b.py"},
+            {"type": "resource_link", "uri": "file:///w/src/a%20b.py", "name": "a b.py"},
         ),
         (
             {"path": "/x/a.py", "name": "the file", "mime_type": "text/x-python", "size": 5},

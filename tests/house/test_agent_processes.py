@@ -1,0 +1,159 @@
+"""Agents that are real processes, in a whole supervisor: nothing of them outlives it.
+
+These are real processes, killed for real; what is waited for are facts, within the two seconds that
+are promised.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+import supervisor
+from supervisor import Session, Supervisor
+from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
+
+PROMISED_SECONDS = 2.0
+PATIENCE_SECONDS = 30.0
+
+PROGRAM = """
+import sys
+import trio
+import supervisor
+
+async def main():
+    agent = supervisor.scripted_process()
+    async with supervisor.open(sys.argv[1], agents=[agent]) as sup:
+        session = await sup.create("scripted-process")
+        print((await session.info()).pid, flush=True)
+        await session.send("ignore-term\\nfork 5\\nsetsid\\nsay away\\nsleep 600")
+        async with session.watch() as feed:
+            async for item in feed:
+                if isinstance(item, supervisor.Record) and item.kind == "thought":
+                    print(item.body["text"], flush=True)
+                if isinstance(item, supervisor.Record) and item.kind == "agent_text":
+                    print("ready", flush=True)
+
+trio.run(main)
+"""
+
+
+class House:
+    """A supervisor in a process of its own, with one agent that has started others."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(store)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        said = ""
+        for line in self.process.stdout:
+            if line == "ready\n":
+                break
+            said += line
+        pids = [int(number) for number in re.findall(r"\d+", said)]
+        self.agent = _identity(pids[0])
+        self.descendants = [_identity(pid) for pid in pids[1:]]
+
+    @property
+    def all(self) -> list[ProcessIdentity]:
+        return [self.agent, *self.descendants]
+
+    def guardian(self) -> int:
+        """The parent of the agent."""
+        stat = Path(f"/proc/{self.agent.pid}/stat").read_text()
+        return int(stat.rpartition(")")[2].split()[1])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def _identity(pid: int) -> ProcessIdentity:
+    found = identify(pid)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path / "state.db")
+    try:
+        yield house
+    finally:
+        house.kill()
+        assert house.process.stdout is not None
+        house.process.stdout.close()
+        for identity in house.all:
+            if is_alive(identity):
+                os.kill(identity.pid, signal.SIGKILL)
+
+
+def until(fact: Callable[[], bool], seconds: float) -> bool:
+    """Whether it is so within that time."""
+    deadline = time.monotonic() + seconds
+    while not fact():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_nothing_of_an_agent_outlives_a_supervisor_that_is_killed(house: House) -> None:
+    assert len(house.descendants) == 6
+    assert all(map(is_alive, house.all))
+
+    house.kill()
+
+    assert until(lambda: not any(map(is_alive, house.all)), PROMISED_SECONDS)
+
+
+def test_the_next_supervisor_goes_on_with_the_session(house: House) -> None:
+    house.kill()
+
+    async def go_on(sup: Supervisor, session: Session) -> None:
+        records = [record for turn in await session.history() for record in turn.records]
+        assert [r.body["outcome"] for r in records if r.kind == "turn_ended"] == ["lost"]
+        result = await session.prompt("say back again")
+        assert (result.outcome, result.text) == ("completed", "back again")
+
+    _reopen(house, go_on)
+
+
+def test_what_a_dead_guardian_left_is_killed_by_the_next_supervisor(house: House) -> None:
+    os.kill(house.process.pid, signal.SIGSTOP)  # so that it cannot see to it itself
+    os.kill(house.guardian(), signal.SIGKILL)
+    house.kill()
+    assert all(map(is_alive, house.all))
+
+    async def look(sup: Supervisor, session: Session) -> None:
+        assert not any(map(is_alive, house.all))
+
+    _reopen(house, look)
+
+
+def test_a_dead_guardian_is_a_crash_of_the_agent_and_nothing_is_left(house: House) -> None:
+    os.kill(house.guardian(), signal.SIGKILL)
+
+    assert until(lambda: not any(map(is_alive, house.all)), PATIENCE_SECONDS)
+
+
+def _reopen(house: House, then: Callable[[Supervisor, Session], object]) -> None:
+    async def main() -> None:
+        with trio.fail_after(PATIENCE_SECONDS):
+            agent = supervisor.scripted_process()
+            async with supervisor.open(house.store, agents=[agent]) as sup:
+                (info,) = (await sup.list()).items
+                await then(sup, sup.session(info.id))  # type: ignore[misc]  # both are async
+
+    trio.run(main)
