@@ -22,7 +22,7 @@ from supervisor.drivers.acp.agent import AcpAgent, scripted_process
 from supervisor.drivers.port import Workshop
 from supervisor.drivers.scripted import Want
 from tests.drivers.acp.schema import assert_valid
-from tests.drivers.in_memory import Agent, InMemoryProcess, InMemoryProcesses
+from tests.drivers.in_memory import InMemoryProcess, InMemoryProcesses
 from tests.drivers.office import Desk, StandInOffice
 
 Json: TypeAlias = dict[str, Any]
@@ -143,7 +143,8 @@ class Puppet:
     def __init__(
         self, offers: Mapping[str, Any] | None = None, manual: tuple[str, ...] = ()
     ) -> None:
-        self.process: InMemoryProcess | None = None
+        # Has its process look what it wants.
+        self.rouse: Callable[[], object] = lambda: None
         self._manual = manual
         self._results: dict[str, Json] = {
             "initialize": {"protocolVersion": 1, **(offers or {})},
@@ -190,11 +191,11 @@ class Puppet:
 
     def says(self, message: Json) -> None:
         self._output.append(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self._rouse()
+        self.rouse()
 
     def leaves(self, code: int) -> None:
         self._wants.append(Want("exit", code))
-        self._rouse()
+        self.rouse()
 
     # For the process ----------------------------------------------------------------------
 
@@ -224,10 +225,6 @@ class Puppet:
     def next_deadline(self) -> float | None:
         return None
 
-    def _rouse(self) -> None:
-        if self.process is not None:
-            self.process.rouse()
-
     def _answers(self, message: Json, request: int) -> bool:
         return "method" not in message and message.get("id") == request
 
@@ -242,8 +239,7 @@ async def open_puppet(
 ) -> AsyncIterator[tuple[AcpDesk, Puppet]]:
     """A desk whose agent is a puppet."""
     puppet = Puppet(offers, manual)
-    processes = PuppetProcesses(lambda _: puppet)
+    processes = InMemoryProcesses(lambda _: puppet)
+    puppet.rouse = lambda: [process.rouse() for process in processes.all]
     async with open_desk(agent=agent, office=office, processes=processes) as desk:
         yield desk, puppet
-
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import pytest
 import trio
@@ -14,6 +13,7 @@ from supervisor.drivers.acp.services.grants import Grants
 from supervisor.drivers.acp.services.terminals import Terminals
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.port import BeforeItRuns
 from tests.drivers.acp.services.people import Person, refusal
 from tests.drivers.office import StandInOffice
 
@@ -47,7 +47,7 @@ async def terminals(
     )
 
 
-def _note(seen: list[ProcessIdentity]) -> Callable[..., object]:
+def _note(seen: list[ProcessIdentity]) -> BeforeItRuns:
     async def note(identity: ProcessIdentity) -> None:
         await trio.lowlevel.checkpoint()
         seen.append(identity)
