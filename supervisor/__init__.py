@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
     from .core.step import InterruptReport, Receipt
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
+    from .drivers.confined import Confined
     from .drivers.port import ChildRequest, News
     from .drivers.python import PythonAgent, agent
     from .drivers.turn import Call, Turn
@@ -140,6 +141,7 @@ _HOMES: Final = {
     ),
     "core.step": ("InterruptReport", "Receipt"),
     "drivers.acp.agent": ("AcpAgent", "acp", "scripted_process"),
+    "drivers.confined": ("Confined",),
     "drivers.port": ("ChildRequest", "News"),
     "drivers.python": ("PythonAgent", "agent"),
     "drivers.turn": ("Call", "Turn"),
@@ -181,6 +183,7 @@ __all__ = [
     "ChildRequest",
     "CleanupReport",
     "ConfigError",
+    "Confined",
     "Decision",
     "Delta",
     "Deny",

@@ -107,6 +107,19 @@ def within(parent: Permissions, asked: Permissions) -> Permissions:
     return Permissions(**granted, mode=_share_of_mode(parent.mode or DEFAULT_MODE, asked.mode))
 
 
+def narrowed(had: Permissions, cap: Permissions) -> Permissions:
+    """As much of the one as the other has too."""
+    rights = {right: _both(getattr(had, right), getattr(cap, right)) for right in RIGHTS}
+    modes = [mode for mode in (had.mode, cap.mode) if mode is not None]
+    return Permissions(**rights, mode=min(modes, key=MODES.index, default=None))
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
 def _share(
     right: str, had: frozenset[str] | None, asked: frozenset[str] | None
 ) -> frozenset[str] | None:

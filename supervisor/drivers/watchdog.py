@@ -18,6 +18,7 @@ from typing import Final
 
 import trio
 
+from .confined import Confined
 from .port import AgentKind
 from .python import PythonAgent
 
@@ -69,7 +70,8 @@ class _Watchdog:
     ) -> None:
         self._names: dict[CodeType, str] = {}
         for agent in agents:
-            code = _code_of(agent.function) if isinstance(agent, PythonAgent) else None
+            kind = agent.agent if isinstance(agent, Confined) else agent
+            code = _code_of(kind.function) if isinstance(kind, PythonAgent) else None
             if code is not None:
                 self._names[code] = agent.name
         self._look_every_seconds = look_every_seconds

@@ -16,6 +16,7 @@ from supervisor.config import Settings
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Terms
+from supervisor.drivers.confined import FREE, Confined, Free
 from supervisor.drivers.port import AgentKind, Child, Stamp, Turn, Workshop
 from supervisor.drivers.watchdog import time_is_real
 from supervisor.store.health import Health, StoreState
@@ -93,6 +94,11 @@ class House:
         self.long_work = trio.CapacityLimiter(2)
         # One object for all sessions that leave the settings as they are.
         self._usual_terms = _terms(settings)
+
+    def confinement(self, agent: str) -> Confined | Free:
+        """What sessions of that agent get if nobody asks for anything else."""
+        kind = self.agents.get(agent)
+        return kind if isinstance(kind, Confined) else FREE
 
     def terms_of(self, settings: Settings) -> Terms:
         """What a session made under these settings goes by."""

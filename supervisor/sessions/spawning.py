@@ -135,6 +135,7 @@ class Spawning:
             on_end=order.on_end,
             limits=plan.limits,
             permissions=plan.permissions,
+            most=house.confinement(plan.agent).permissions,
             workspace=plan.workspace,
             expires_at=expires_at,
         )

@@ -10,7 +10,7 @@ import attrs
 from supervisor.core.errors import SpawnRefused
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits
-from supervisor.core.permissions import Permissions, within
+from supervisor.core.permissions import Permissions, narrowed, within
 from supervisor.core.session import Lifetime, OnEnd, Session
 
 from .ledger import Ledger
@@ -38,6 +38,8 @@ class Wish:
     on_end: OnEnd = "tell"
     limits: Limits | None = None
     permissions: Permissions = Permissions()
+    # What its agent is confined to, whatever its parent has.
+    most: Permissions = Permissions()
     workspace: str | None = None
     expires_at: float | None = None
 
@@ -71,7 +73,7 @@ def admit(
         if above.limits is not None:
             _refuse_if_full(above)
     _refuse_if_spent(parent, now)
-    permissions = within(parent.permissions, wish.permissions)
+    permissions = narrowed(within(parent.permissions, wish.permissions), wish.most)
     workspace = _workspace_within(parent, wish.workspace)
     _refuse_if_expired(wish.expires_at, at)
     refuse_if_too_many(ledger, caps, wish.agent)

@@ -217,7 +217,9 @@ class AcpDriver:
         async with trio.open_nursery() as nursery:
             connection = Connection(process.send, process.receive, name=self._agent.name)
             host = Host(self._agent, self._office, self._workshop, nursery, process)
-            handshake = Handshake(self._agent, self._office, connection, host)
+            handshake = Handshake(
+                self._agent, self._office, connection, host, give_way=starting.aclose
+            )
             nursery.start_soon(self._serve, connection, host)
             nursery.start_soon(self._watch, process)
             try:

@@ -3,13 +3,14 @@
 Rule 1: every wait is bounded. What failed is said in one of the failure kinds, and with what to do.
 Rule 2: a conversation that the agent knows already is gone on with if it can; what it replays of it
         is history. If it cannot, a new one begins, and is told what was said.
+Rule 3: an agent is not asked for what it does not offer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
@@ -27,11 +28,15 @@ from .reading import as_mapping, as_name
 
 logger = logging.getLogger("supervisor")
 
-FailureKind: TypeAlias = Literal["handshake", "auth", "transport", "timeout", "protocol"]
+FailureKind: TypeAlias = Literal[
+    "handshake", "auth", "load_session", "transport", "timeout", "protocol"
+]
 
 AUTH_SECONDS: Final = 300.0
 CLOSE_SECONDS: Final = 5.0
 MAX_NAME_LETTERS: Final = 1000
+# What to do about an agent that dies of its own past.
+_BEGIN_WITHOUT: Final = "clear() the session to begin without what the agent has kept of it"
 
 
 class HandshakeFailed(Exception):
@@ -53,12 +58,21 @@ class Conversation:
 
 
 class Handshake:
-    """With one agent."""
+    """With one agent; `give_way` lets others start when it has to wait for a person."""
 
-    def __init__(self, agent: AcpAgent, office: Office, connection: Connection, host: Host) -> None:
+    def __init__(
+        self,
+        agent: AcpAgent,
+        office: Office,
+        connection: Connection,
+        host: Host,
+        *,
+        give_way: Callable[[], Awaitable[object]],
+    ) -> None:
         self._agent = agent
         self._office = office
         self._connection = connection
+        self._give_way = give_way
         self.host = host
         self._session_id: str | None = None
         host.authenticate = self.authenticate
@@ -90,12 +104,16 @@ class Handshake:
                 await self._connection.call("session/close", params, timeout_seconds=CLOSE_SECONDS)
 
     async def authenticate(self) -> bool:
-        """Say who we are, by the method that was configured; gives whether that has worked."""
+        """Say who we are, by the method that was configured; gives whether that has worked.
+
+        Raises `ConnectionLost`.
+        """
         method = self._agent.auth
         if method is None:
             return False
         self._report_auth(method)
         try:
+            await self._give_way()
             await self._connection.call(
                 "authenticate", {"methodId": method}, timeout_seconds=AUTH_SECONDS
             )
@@ -136,10 +154,17 @@ class Handshake:
                 answer = await self._call_known(method, params)
         except RpcError as error:
             said = self.host.describe(error)
-            logger.warning("%s does not go on with its session: %s", self._agent.name, said)
-            return None
-        self.host.absorb(answer)
-        return session_id
+        except HandshakeFailed as error:
+            if error.kind == "transport":
+                raise HandshakeFailed("load_session", f"{error}; {_BEGIN_WITHOUT}") from error
+            if error.kind != "timeout":
+                raise
+            said = str(error)
+        else:
+            self.host.absorb(answer)
+            return session_id
+        logger.warning("%s does not go on with its session: %s", self._agent.name, said)
+        return None
 
     async def _new(self, offers: AgentOffers) -> str:
         answer = await self._call("session/new", self._session_params(offers))
@@ -150,20 +175,35 @@ class Handshake:
         return session_id
 
     async def _choose(self) -> None:
-        """Have the mode and the options that were configured, as far as they are offered."""
-        choices: list[tuple[str, Mapping[str, Any]]] = []
-        if self._agent.mode is not None:
-            choices.append(("session/set_mode", {"modeId": self._agent.mode}))
+        """Have the mode and the options that were configured."""
+        surfaced = self.host.updates.surfaced
+        mode = self._agent.mode
+        if mode is not None:
+            self._refuse_unless_offered("mode", mode, surfaced.modes)
+            await self._call_for("session/set_mode", {"modeId": mode})
+            self.host.note_mode(mode)
         for name, value in self._agent.options.items():
-            choices.append(("session/set_config_option", {"configId": name, "value": value}))
-        for method, chosen in choices:
-            try:
-                params = {"sessionId": self._session_id, **chosen}
-                await self._call_known(method, params)
-            except RpcError as error:
-                raise HandshakeFailed(
-                    "handshake", f"it will not have {dict(chosen)}: {self.host.describe(error)}"
-                ) from error
+            self._refuse_unless_offered("option", name, surfaced.config_options)
+            chosen: dict[str, Any] = {"configId": name, "value": value}
+            if isinstance(value, bool):
+                chosen["type"] = "boolean"
+            self.host.absorb(await self._call_for("session/set_config_option", chosen))
+
+    def _refuse_unless_offered(
+        self, what: str, wanted: str, offered: Iterable[Mapping[str, Any]]
+    ) -> None:
+        names = [str(one.get("id")) for one in offered]
+        if wanted not in names:
+            listed = ", ".join(names) or "none"
+            raise HandshakeFailed("handshake", f"it offers no {what} {wanted!r}; it has: {listed}")
+
+    async def _call_for(self, method: str, chosen: Mapping[str, Any]) -> object:
+        try:
+            return await self._call_known(method, {"sessionId": self._session_id, **chosen})
+        except RpcError as error:
+            raise HandshakeFailed(
+                "handshake", f"it will not have {dict(chosen)}: {self.host.describe(error)}"
+            ) from error
 
     def _session_params(self, offers: AgentOffers) -> dict[str, Any]:
         servers = self._agent.mcp_servers
@@ -181,14 +221,21 @@ class Handshake:
 
     async def _call_known(self, method: str, params: Mapping[str, Any]) -> object:
         """Call it, and if it wants to know who we are first, say so and call again."""
+        for is_last in (False, True):
+            try:
+                return await self._call_once(method, params)
+            except RpcError as error:
+                if error.code != AUTH_REQUIRED:
+                    raise
+                if is_last or not await self._is_authenticated():
+                    raise HandshakeFailed("auth", self.host.how_to_authenticate()) from error
+        raise AssertionError("the last try returns or raises")
+
+    async def _is_authenticated(self) -> bool:
         try:
-            return await self._call_once(method, params)
-        except RpcError as error:
-            if error.code != AUTH_REQUIRED:
-                raise
-            if not await self.authenticate():
-                raise HandshakeFailed("auth", self._how_to_authenticate()) from error
-        return await self._call_once(method, params)
+            return await self.authenticate()
+        except ConnectionLost as error:
+            raise HandshakeFailed("transport", f"in authenticate: {error.reason}") from error
 
     async def _call_once(self, method: str, params: Mapping[str, Any]) -> object:
         seconds = self._agent.handshake_seconds
@@ -200,13 +247,3 @@ class Handshake:
             raise HandshakeFailed("transport", f"in {method}: {error.reason}") from error
         except Unsendable as error:
             raise HandshakeFailed("protocol", str(error)) from error
-
-    def _how_to_authenticate(self) -> str:
-        methods = self.host.offers.auth_methods
-        offered = ", ".join(method.id for method in methods) or "none that it names"
-        if self._agent.auth is not None:
-            return f"it was not authenticated by {self._agent.auth!r}; its methods are: {offered}"
-        return (
-            f"it wants to be authenticated; its methods are: {offered}. Log in with the agent's "
-            "own command, or give the method's id as auth=..."
-        )

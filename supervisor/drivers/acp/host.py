@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import trio
 
 from supervisor.core import events as ev
@@ -54,6 +55,7 @@ class Host:
     ) -> None:
         self._office = office
         self._process = process
+        self._auth = agent.auth
         launch = agent.launch(office.workspace)
         self.cwd = launch.cwd or "/"
         limiter = trio.CapacityLimiter(_THREADS)
@@ -134,6 +136,10 @@ class Host:
             surfaced = ev.AgentSurfaced(choices=choices, **self._office.stamp())
             self._office.report_surely(surfaced)
 
+    def note_mode(self, mode: str) -> None:
+        """It is in that mode now, whether it says so itself or not."""
+        self.updates.surfaced = attrs.evolve(self.updates.surfaced, mode=mode)
+
     # Serving ------------------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
@@ -173,6 +179,16 @@ class Host:
         detail = error.data if isinstance(error.data, str) else _detail_in(error.data)
         said = f"{error.message}: {detail}" if detail and detail != error.message else error.message
         return redacted(plain_text(f"{said} (code {error.code})"))[:_MAX_ERROR_LETTERS]
+
+    def how_to_authenticate(self) -> str:
+        """What to do about an agent that wants to know who we are."""
+        offered = ", ".join(one.id for one in self.offers.auth_methods) or "none that it names"
+        if self._auth is not None:
+            return f"it was not authenticated by {self._auth!r}; its methods are: {offered}"
+        return (
+            f"it wants to be authenticated; its methods are: {offered}. Log in with the agent's "
+            "own command, or give the method's id as auth=..."
+        )
 
     async def last_failure(self, kind: str, why: str | None) -> Failure | None:
         """Why the process has left, or has to: None if it has done so cleanly, by itself."""

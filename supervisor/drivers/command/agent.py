@@ -58,9 +58,7 @@ class CommandAgent:
         self, workspace: str | None, *, prompt: str, session_id: str | None, fresh: str
     ) -> Launch:
         """What is to run; `fresh` names a conversation that has no name."""
-        words = fill_in(
-            self.command_for(session_id), prompt=prompt, session_id=session_id or fresh
-        )
+        words = fill_in(self.command_for(session_id), prompt=prompt, session_id=session_id or fresh)
         return Launch(words, environment_for(self.env), cwd=workspace or os.getcwd())  # noqa: PTH109 - a text
 
     def new_output(self) -> Output:
@@ -105,13 +103,14 @@ def command(
         )
     if not isinstance(name, str) or not name.strip():
         raise ConfigError(f"the name of an agent is {shown(name)}", hint="give it some text")
-    again: object = () if resume_command is None else resume_command
     return CommandAgent(
         name=name,
         command=words_of(name, command),
         env=checked_env(name, env),
-        resume_command=() if again == () else words_of(name, again),
+        resume_command=words_of(name, resume_command) if resume_command else (),
         output=output,
         text=parse_place("text", text or "text") if output == "json_lines" else None,
-        session_id_at=None if session_id_at is None else parse_place("session_id_at", session_id_at),
+        session_id_at=None
+        if session_id_at is None
+        else parse_place("session_id_at", session_id_at),
     )

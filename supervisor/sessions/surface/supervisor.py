@@ -369,9 +369,12 @@ class Supervisor:
         await leave(self._house, patience_seconds=self._house.settings.exit_seconds)
 
     def _plan(self, agent: str, **options: Any) -> Plan:  # noqa: ANN401 - see make_plan
+        usual = self._house.confinement(agent)
+        if options.get("permissions") is None:
+            options["permissions"] = usual.permissions
+        if options.get("workspace") is None:
+            options["workspace"] = usual.workspace
         plan = make_plan(self._house, agent, **options)
-        return (
-            plan
-            if plan.limits is not None
-            else attrs.evolve(plan, limits=self._house.settings.limits)
-        )
+        if plan.limits is None:
+            plan = attrs.evolve(plan, limits=usual.limits or self._house.settings.limits)
+        return plan
