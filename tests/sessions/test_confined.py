@@ -58,7 +58,7 @@ async def test_nor_more_than_its_parent_has(sup: Supervisor) -> None:
 
     child = await parent.spawn("careful", "hello")
 
-    assert (await child.info()).permissions.tools == {"grep"}
+    assert (await child.info()).permissions.tools == frozenset({"grep"})
 
 
 async def test_it_works_as_the_agent_does(sup: Supervisor) -> None:

@@ -1,7 +1,7 @@
 """Where in a line of JSON something stands.
 
 A place is names with dots between them: `message.text`. A list on the way stands for each of its
-items. Behind a name, or instead of the first, `[key=value]` keeps only objects that have that value:
+items. Behind a name, or instead of the first, `[key=value]` keeps only objects with that value:
 `[type=assistant].message.content[type=text].text`.
 """
 

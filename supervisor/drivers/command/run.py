@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import signal
 import uuid
+from contextlib import AsyncExitStack
 from typing import Final
 
 import trio
@@ -34,6 +35,7 @@ from supervisor.drivers.process.port import (
 from supervisor.drivers.python import shown_error
 
 from .agent import CommandAgent
+from .words import SESSION_ID, has
 
 logger = logging.getLogger("supervisor")
 
@@ -97,7 +99,7 @@ class Run:
             self._workshop.zombies[self.turn] = whose
 
     def let_go(self, *, within_seconds: float) -> None:
-        """Nobody waits for its end any more: have it end by itself if it is quick, and report none."""
+        """Nobody waits for its end any more: have it end, gently if it is quick, and report none."""
         self._is_let_go = True
         if self._process is not None:
             self._process.terminate()
@@ -141,7 +143,8 @@ class Run:
         workshop, office, order = self._workshop, self._office, self._order
         if not workshop.slots.available_tokens:
             workshop.make_room()
-        async with workshop.slots:
+        async with workshop.slots, AsyncExitStack() as starting:
+            await starting.enter_async_context(workshop.starting)
             known = office.agent_session_id
             fresh = str(uuid.uuid5(_NAMES, office.new_id("conversation")))
             launch = self._agent.launch(
@@ -152,6 +155,7 @@ class Run:
                 office.write(self.turn, "warning", {"text": problem})
             async with workshop.processes.open(launch, before_it_runs=self._note) as process:
                 self._process = process
+                await starting.aclose()
                 by_word = self._agent.takes_prompt_as_word(known)
                 how = await self._converse(process, b"" if by_word else _encoded(order.text))
             if self._may_go_on(how):
@@ -227,12 +231,10 @@ class Run:
         return how.is_clean and self._problem is None
 
     def _name_conversation(self, known: str | None, fresh: str) -> None:
-        if not self._agent.keeps_conversations:
-            return
-        if self._agent.session_id_at is not None:
-            name = self._output.session_id
-        else:
-            name = known or fresh
+        """A name that it was given counts only if it was given one."""
+        name = self._output.session_id or known
+        if name is None and has(self._agent.command, SESSION_ID):
+            name = fresh
         if name is not None and name != known:
             self._office.report_surely(
                 ev.AgentSessionNamed(session_id=name, **self._office.stamp())
