@@ -464,7 +464,7 @@ def _progress_resumed(session: Session, _: Body, __: Fact) -> Changes:
 def _agent_restarting(session: Session, body: Body, _: Fact) -> Changes:
     return {
         "phase": Phase.RESTARTING,
-        "agent": None,
+        **_no_agent(session),
         "last_failure": Failure(**body["failure"]),
         "restarts": session.restarts + 1,
         "recent_restarts": tuple(body["recent"]),

@@ -7,8 +7,7 @@ order in which it came, the SDK's a model, in a task of its own.
 
 - a turn of one word: mostly the way there and back, and the agent's own work;
 - a turn of 200 words: the agent writes as fast as it can, and mostly reading is measured;
-- for both, what the client itself has used of a core, which the agent and the machine's other
-  work do not blur.
+- for both and for information, what the client itself has used of a core.
 
 Starting the agent, `initialize` and `session/new` are not counted.
 """
@@ -28,7 +27,7 @@ from attrs import frozen
 
 from supervisor.drivers.acp.connection import Connection
 from supervisor.drivers.acp.serving import Handlers
-from tests.bench._row import Row, Sample, at_least, at_most, unless_installed
+from tests.bench._row import Row, Sample, at_least, unless_installed
 
 AGENT = Path(__file__).parents[1] / "drivers" / "acp" / "echo_agent.py"
 COMMAND = (sys.executable, "-P", str(AGENT))
@@ -157,7 +156,6 @@ def rows(what: str, words: int, turns: int) -> tuple[Row, Row]:
             ours=ours(words, turns, cpu_us_per_turn),
             peer=the_sdk(words, turns, cpu_us_per_turn),
             unit="us",
-            reach=at_most(1),
             obstacle=obstacle,
         ),
     )

@@ -25,6 +25,8 @@ def test_an_agent_of_each_kind(home: Home) -> None:
         [agents.writer]
         driver = "command"
         command = 'writer "one word"'
+        resume_command = ["writer", "{session_id}"]
+        text = "message[kind=text].text"
 
         [agents.reader]
         function = "library.readers:slow"
@@ -37,6 +39,10 @@ def test_an_agent_of_each_kind(home: Home) -> None:
     assert (coder.auth, coder.mode, coder.handshake_seconds) == ("api-key", "plan", 5.0)
     assert coder.options == {"model": "large", "verbose": True}
     assert (writer.driver, writer.command) == ("command", ("writer", "one word"))
+    assert (writer.resume_command, writer.text) == (
+        ("writer", "{session_id}"),
+        "message[kind=text].text",
+    )
     assert (reader.driver, reader.function) == ("python", "library.readers:slow")
 
 
@@ -199,6 +205,13 @@ def test_a_later_file_cannot_slip_something_into_an_agent_of_an_earlier_one(home
         ('command = "x"\npermissions.tools = [""]', "agents.a.permissions.tools", "leave it"),
         ('command = "x"\npermissions.mode = "all"', "agents.a.permissions.mode", "approve_all"),
         ('command = "x"\nlimits.max_depth = -1', "agents.a.limits.max_depth", "at least 0"),
+        ('driver = "command"\ncommand = "x"\noutput = "xml"', "agents.a.output", "json_lines"),
+        ('driver = "command"\ncommand = "x"\ntext = "a..b"', "agents.a.text", "names with dots"),
+        (
+            'driver = "command"\ncommand = "x"\noutput = "text"\ntext = "a"',
+            "agents.a.text",
+            "json_lines",
+        ),
         ('command = "x"\nhandshake_seconds = nan', "agents.a.handshake_seconds", "a number"),
         ('command = "x"\nhandshake_seconds = true', "agents.a.handshake_seconds", "a number"),
         ('command = "x"\noptions.effort = 5', "agents.a.options.effort", "in quotes"),

@@ -1,16 +1,21 @@
 """Agents are made of their tables; what they want of our environment is looked up at the start."""
 
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
+import attrs
 import pytest
 
 import supervisor
 from supervisor.configuration import make_agents
+from supervisor.configuration.agents import table
 from supervisor.core.errors import ConfigError
 from supervisor.drivers.acp.agent import HANDSHAKE_SECONDS, AcpAgent, acp
+from supervisor.drivers.command.agent import OutputForm, command
+from supervisor.drivers.confined import Confined
 from supervisor.drivers.process.port import LaunchFailed
 from supervisor.drivers.python import PythonAgent
 from tests.configuration.home import Home
@@ -74,6 +79,46 @@ def test_an_agent_of_acp_is_as_the_constructor_makes_it(home: Home) -> None:
     ] == servers
 
 
+def test_an_agent_that_is_a_command_is_as_the_constructor_makes_it(home: Home) -> None:
+    (made,) = make(
+        home,
+        """
+        [agents.helper]
+        driver = "command"
+        command = ["helper", "{prompt}"]
+        env.A = "$B"
+        resume_command = "helper --again {session_id}"
+        text = "[type=answer].text"
+        session_id_at = "id"
+        """,
+        B="2",
+    )
+
+    meant = command(
+        "helper",
+        ["helper", "{prompt}"],
+        resume_command=["helper", "--again", "{session_id}"],
+        text="[type=answer].text",
+        session_id_at="id",
+    )
+    assert attrs.evolve(made, env={}) == meant
+    assert dict(made.env) == {"A": "2"}
+
+
+def test_the_forms_of_output_are_those_of_the_driver() -> None:
+    assert get_args(table.OutputForm) == get_args(OutputForm)
+
+
+def test_what_a_table_says_of_sessions_confines_its_agent(home: Home) -> None:
+    text = 'agents.a = { command = "a", workspace = "/srv", permissions.tools = ["read"] }'
+
+    (made,) = make(home, text)
+
+    assert isinstance(made, Confined)
+    assert (made.name, made.workspace, made.limits) == ("a", "/srv", None)
+    assert made.permissions == supervisor.Permissions(tools=["read"])
+
+
 def test_what_an_agent_starts_with_is_what_the_environment_has_then(home: Home) -> None:
     environ: dict[str, str] = {}
     home.write("project", 'agents.coder = { command = "coder", env = { KEY = "$REAL" } }')
@@ -95,6 +140,44 @@ def test_an_agent_without_what_its_servers_need_does_not_start(home: Home) -> No
 
     with pytest.raises(LaunchFailed, match="GONE"):
         made.launch(None)
+
+
+COMMAND_PRESETS = {
+    "claude-print": [
+        {"type": "system", "subtype": "init", "session_id": "c-1"},
+        {"type": "assistant", "session_id": "c-1", "message": {"content": [
+            {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "an answer"},
+        ]}},
+        {"type": "user", "message": {"content": [{"type": "tool_result", "content": "x"}]}},
+        {"type": "result", "subtype": "success", "result": "an answer", "session_id": "c-1"},
+    ],
+    "codex-exec": [
+        {"type": "thread.started", "thread_id": "c-1"},
+        {"type": "turn.started"},
+        {"type": "item.started", "item": {"id": "1", "type": "command_execution"}},
+        {"type": "item.completed", "item": {"id": "0", "type": "reasoning", "text": "hm"}},
+        {"type": "item.completed", "item": {"id": "2", "type": "agent_message",
+                                            "text": "an answer"}},
+        {"type": "turn.completed", "usage": {"input_tokens": 1}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMAND_PRESETS)
+def test_a_preset_that_is_a_command_understands_its_output_and_goes_on_where_it_was(
+    home: Home, name: str
+) -> None:
+    (made,) = make(home, f'agents.a.preset = "{name}"')
+    output = made.new_output()
+
+    said = output.feed(
+        b"".join(json.dumps(line).encode() + b"\n" for line in COMMAND_PRESETS[name])
+    )
+
+    assert said == ["an answer"]
+    assert output.session_id == "c-1"
+    assert "c-1" in made.launch(None, prompt="x", session_id="c-1", fresh="f").command
+    assert "f" not in made.launch(None, prompt="x", session_id=None, fresh="f").command
 
 
 @pytest.mark.parametrize("name", ["librarian", "decorated"])
@@ -145,8 +228,7 @@ async def test_a_configured_agent_does_its_work(home: Home, library: ModuleType)
     agents = make_agents(configuration, environ={})
 
     async with supervisor.open(agents=agents, settings=configuration.settings) as sup:
-        defaults = configuration.agent("clerk").session_defaults()
-        session = await sup.create("clerk", **defaults)
+        session = await sup.create("clerk")
         result = await session.prompt("Emma")
 
         assert result.text == "Emma is lent out"

@@ -212,7 +212,8 @@ class InMemoryProcess:
 
     async def run(self) -> None:
         while self._exit is None:
-            self._changed = trio.Event()
+            if self._changed.is_set():
+                self._changed = trio.Event()
             if self._is_stopped:
                 await self._changed.wait()
                 continue

@@ -69,9 +69,12 @@ def _read(kind: type[T], value: object, reading: Reading) -> T:
 
 
 class Reading:
-    """One value being read, and the faults found so far."""
+    """One value being read, and the faults found so far; `root` is what every path begins with."""
 
-    def __init__(self, *, extra: Literal["refuse", "ignore"] = "refuse") -> None:
+    def __init__(
+        self, *, root: str = "$", extra: Literal["refuse", "ignore"] = "refuse"
+    ) -> None:
+        self._root = root
         self._extra = extra
         self._path: list[str | int] = []
         self._faults: list[Fault] = []
@@ -84,11 +87,17 @@ class Reading:
     def fault(self, detail: str, hint: str, *, code: str = ConfigError.code) -> None:
         """Say what is wrong with the value in hand."""
         if len(self._faults) < MAX_FAULTS:
-            self._faults.append(Fault(_written(self._path), detail, hint, code))
+            self._faults.append(Fault(_written(self._root, self._path), detail, hint, code))
 
-    def refused(self, error: SupervisorError) -> None:
-        """Say that the value in hand is refused."""
-        self.fault(error.args[0], error.hint, code=error.code)
+    def fault_at(self, place: str, detail: str, hint: str, *, code: str = ConfigError.code) -> None:
+        """Say what is wrong with what is at a place inside the value in hand."""
+        self._path.append(place)
+        self.fault(detail, hint, code=code)
+        self._path.pop()
+
+    def refused_at(self, place: str, error: SupervisorError) -> None:
+        """Say that what is at a place inside the value in hand is refused."""
+        self.fault_at(place, error.args[0], error.hint, code=error.code)
 
     def at(self, place: str | int, kind: Any, value: object) -> Any:  # noqa: ANN401 - a `kind`
         """What is at a place inside the value in hand."""
@@ -141,10 +150,11 @@ class Reading:
     def _object(self, shape: Fields, value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
         before = len(self._faults)
         made = self.fields(shape.fields, shape.needed, value)
-        if len(self._faults) > before or shape.partial:
-            return made
+        if len(self._faults) > before:
+            return None
         try:
-            return shape.kind(**made)
+            whole = shape.kind(**made)
+            return made if shape.partial else whole
         except SupervisorError as error:
             self._blame(shape.kind, made, error)
             return None
@@ -158,13 +168,9 @@ class Reading:
             if name in known:
                 made[name] = self.at(name, known[name], item)
             elif self._extra == "refuse":
-                self._path.append(name)
-                self.fault("is not known here", _guess(name, known))
-                self._path.pop()
+                self.fault_at(name, "is not known here", _guess(name, known))
         for name in sorted(needed - value.keys()):
-            self._path.append(name)
-            self.fault("is missing", "give it")
-            self._path.pop()
+            self.fault_at(name, "is missing", "give it")
         return made
 
     def _blame(self, kind: Any, made: Mapping[str, Any], error: SupervisorError) -> None:  # noqa: ANN401
@@ -174,13 +180,11 @@ class Reading:
             try:
                 kind(**{name: value})
             except SupervisorError as own:
-                self._path.append(name)
-                self.refused(own)
-                self._path.pop()
+                self.refused_at(name, own)
             except TypeError:  # it cannot be made of one alone
                 break
         if len(self._faults) == before:
-            self.refused(error)
+            self.fault(error.args[0], error.hint, code=error.code)
 
 
 def _called(value: object) -> str:
@@ -195,13 +199,13 @@ def _guess(name: str, known: Mapping[str, Any]) -> str:
     return f"known are: {', '.join(known)}" if known else "leave it out"
 
 
-def _written(path: list[str | int]) -> str:
+def _written(root: str, path: list[str | int]) -> str:
     """A path as people write it: `$.limits.max_depth`, `$.tags[2]`."""
-    return "$" + "".join(
-        f"[{place}]"
-        if isinstance(place, int)
-        else f".{place}"
-        if place.isidentifier() and len(place) <= _MAX_GUESSED_LETTERS
-        else f"[{shown(place)}]"
-        for place in path
-    )
+    return root + "".join(_step(place) for place in path)
+
+
+def _step(place: str | int) -> str:
+    if isinstance(place, int):
+        return f"[{place}]"
+    is_plain = place.isascii() and place.isidentifier() and len(place) <= _MAX_GUESSED_LETTERS
+    return f".{place}" if is_plain else f"[{shown(place)}]"

@@ -91,6 +91,13 @@ def _problems(name: str, driver: str, values: Mapping[KeyPath, Value]) -> Iterat
         hint = f"give it a {needed}"
         hint += "" if driver == "python" else ', or a preset such as "claude"'
         yield Problem(dotted(("agents", name)), f"has no {needed}", hint, any_origin)
+    if ("output",) in values and values["output",].value == "text":
+        for key in ("text", "session_id_at"):
+            if (key,) in values:
+                where = dotted(("agents", name, key))
+                hint = 'leave it out, or say output = "json_lines"'
+                problem = "is a place, and plain text has none"
+                yield Problem(where, problem, hint, values[key,].origin)
     for server in sorted({at[1] for at in values if at[0] == "mcp_servers"}):
         has = {at[2] for at in values if at[:2] == ("mcp_servers", server)}
         if len(has & {"command", "url"}) != 1:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> list[AgentKind]:
     """The configured agents, as `supervisor.open(agents=...)` takes them.
 
-    Variables that they want from `environ` are looked up each time one starts: whoever has none
+    What a table says of sessions confines those of its agent: see `supervisor.Confined`. Variables that they want from `environ` are looked up each time one starts: whoever has none
     does not start, and the others do. Raises one `ConfigError` for all functions that are not to
     be had.
     """
     made, problems = list[Any](), list[Problem]()
     for table in configuration.agents:
         try:
-            made.append(_MAKERS[table.driver](table, environ))
+            made.append(_make(table, environ))
         except ConfigError as error:
             path = f"agents.{table.name}"
             key = "function" if table.driver == "python" else "command"
@@ -42,22 +42,29 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
     return made
 
 
-def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
-    from supervisor.drivers.acp.agent import HANDSHAKE_SECONDS, AcpAgent  # noqa: PLC0415 - late
+def _make(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+    from supervisor.drivers.confined import Confined  # noqa: PLC0415 - late
 
-    # Not by `acp(...)`, which would look the variables up now, to see what they are.
-    return AcpAgent(
-        name=table.name,
-        command=table.command,
-        env=_LookedUp(table, table.env, environ),
+    agent = _MAKERS[table.driver](table, environ)
+    confines = table.session_defaults()
+    return Confined(agent, **confines) if confines else agent
+
+
+def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+    from supervisor.drivers.acp.agent import HANDSHAKE_SECONDS, acp  # noqa: PLC0415 - late
+
+    wait = table.handshake_seconds
+    made = acp(
+        table.name,
+        table.command,
         auth=table.auth,
-        mcp_servers=tuple(_server(table, server, environ) for server in table.mcp_servers),
+        mcp_servers=[_server(table, server, environ) for server in table.mcp_servers],
         mode=table.mode,
-        options=dict(table.options),
-        handshake_seconds=HANDSHAKE_SECONDS
-        if table.handshake_seconds is None
-        else table.handshake_seconds,
+        options=table.options,
+        handshake_seconds=HANDSHAKE_SECONDS if wait is None else wait,
     )
+    # Not given above, where the variables would be looked up at once.
+    return attrs.evolve(made, env=_LookedUp(table, table.env, environ))
 
 
 def _server(table: AgentTable, server: McpServer, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -75,8 +82,18 @@ def _server(table: AgentTable, server: McpServer, environ: Mapping[str, str]) ->
     return {"name": server.name, "command": program, "args": args, "env": env}
 
 
-def _command(table: AgentTable, _: Mapping[str, str]) -> AgentKind:
-    raise ConfigError(f"{table.name} is a command", hint="that driver is not there yet")
+def _command(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+    from supervisor.drivers.command.agent import command  # noqa: PLC0415 - late
+
+    made = command(
+        table.name,
+        table.command,
+        resume_command=table.resume_command,
+        output=table.output,
+        text=table.text,
+        session_id_at=table.session_id_at,
+    )
+    return attrs.evolve(made, env=_LookedUp(table, table.env, environ))
 
 
 def _python(table: AgentTable, _: Mapping[str, str]) -> AgentKind:

@@ -68,11 +68,29 @@ _KNOWN: Final[Mapping[str, _Known]] = MappingProxyType(
             ("claude -p --output-format stream-json --verbose",),
             "npm install -g @anthropic-ai/claude-code",
             "command",
+            {
+                "resume_command": (
+                    *("claude", "-p", "--output-format", "stream-json", "--verbose"),
+                    *("--resume", "{session_id}"),
+                ),
+                "output": "json_lines",
+                "text": "[type=assistant].message.content[type=text].text",
+                "session_id_at": "session_id",
+            },
         ),
         "codex-exec": _Known(
             ("codex exec --json --skip-git-repo-check -",),
             "npm install -g @openai/codex",
             "command",
+            {
+                "resume_command": (
+                    *("codex", "exec", "--json", "--skip-git-repo-check"),
+                    *("resume", "{session_id}", "-"),
+                ),
+                "output": "json_lines",
+                "text": "[type=item.completed].item[type=agent_message].text",
+                "session_id_at": "thread_id",
+            },
         ),
     }
 )

@@ -12,13 +12,13 @@ from supervisor.configuration.fields import table_of
 from supervisor.configuration.places import expanded
 from supervisor.configuration.schema import Leaf, Names, Reader, Table
 from supervisor.configuration.sources import Source, Wrong
-from supervisor.core.errors import shown
+from supervisor.core.errors import ConfigError, shown
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.redaction import COVER
 
 from .presets import NAMES as PRESETS
-from .table import Driver, FromEnvironment, Secret, Transport
+from .table import Driver, FromEnvironment, OutputForm, Secret, Transport
 
 # Agents that are always there (a test compares): their names are taken.
 BUILT_IN: Final = ("echo", "scripted")
@@ -87,6 +87,16 @@ def function(value: object, _: Source) -> str:
     if not isinstance(value, str) or not _FUNCTION.fullmatch(value):
         raise Wrong(f"is {shown(value)}", hint='write "package.module:function"')
     return value
+
+
+def place(value: object, source: Source) -> str:
+    """Where in a line of JSON something stands."""
+    from supervisor.drivers.command.places import parse_place  # noqa: PLC0415 - late
+
+    try:
+        return parse_place("it", text(value, source)).text
+    except ConfigError as error:
+        raise Wrong(str(error.args[0]).removeprefix("it "), hint=error.hint) from None
 
 
 def secret(value: object, _: Source) -> Secret:

@@ -13,6 +13,8 @@ from supervisor.core.permissions import Permissions
 
 Driver: TypeAlias = Literal["acp", "command", "python"]
 Transport: TypeAlias = Literal["http", "sse"]
+# As `supervisor.command` has them (a test compares).
+OutputForm: TypeAlias = Literal["text", "json_lines"]
 
 
 @attrs.frozen
@@ -56,7 +58,7 @@ class McpServer:
 class AgentTable:
     """One `[agents.NAME]`; what its driver has no use for is empty.
 
-    `permissions`, `limits` and `workspace` are for sessions that are created without their own.
+    `permissions`, `limits` and `workspace` are those of its sessions, unless others are asked for.
     """
 
     name: str
@@ -75,7 +77,7 @@ class AgentTable:
     )
     handshake_seconds: float | None = None
     resume_command: tuple[str, ...] = ()
-    output: str | None = None
+    output: OutputForm | None = None
     text: str | None = None
     session_id_at: str | None = None
     permissions: Permissions | None = None
@@ -83,7 +85,7 @@ class AgentTable:
     workspace: str | None = None
 
     def session_defaults(self) -> dict[str, Any]:
-        """What `create` gets for a session of this agent, unless the caller says otherwise."""
+        """What it says of its sessions, by the names that `create` has for it."""
         defaults = {name: getattr(self, name) for name in ("permissions", "limits", "workspace")}
         return {name: value for name, value in defaults.items() if value is not None}
 

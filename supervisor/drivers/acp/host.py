@@ -16,6 +16,7 @@ from supervisor.core.redaction import redacted
 from supervisor.core.session import Failure
 from supervisor.drivers.plain import plain_text
 from supervisor.drivers.port import Office, Workshop
+from supervisor.drivers.process.environment import environment_for
 from supervisor.drivers.process.port import Exit, Process
 
 from .agent import AcpAgent
@@ -69,7 +70,7 @@ class Host:
             ask=self.questions.ask,
             grants=self._grants,
             limiter=limiter,
-            environment=launch.environment,
+            environment=environment_for({}),  # what the agent was trusted with is its own
             before_it_runs=office.note_process,
         )
         # What was offered stays so for as long as the agent lives; rights are looked at each time.

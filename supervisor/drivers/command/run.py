@@ -99,7 +99,7 @@ class Run:
             self._workshop.zombies[self.turn] = whose
 
     def let_go(self, *, within_seconds: float) -> None:
-        """Nobody waits for its end any more: have it end, gently if it is quick, and report none."""
+        """Nobody waits for its end any more: have it end, gently if that is quick."""
         self._is_let_go = True
         if self._process is not None:
             self._process.terminate()
@@ -175,14 +175,14 @@ class Run:
     async def _give(self, process: Process, prompt: bytes) -> None:
         """The prompt, and that there is no more; a command that does not want it may end so."""
         try:
-            await process.send(prompt)
+            if prompt:
+                await process.send(prompt)
         except InputClosed:
             return
         except InputStuck:
             self._fail("it has not read its prompt")
             process.kill()
-        else:
-            process.close_input()
+        process.close_input()
 
     async def _read(self, process: Process) -> None:
         """All that it writes; what is too much kills it."""

@@ -1,0 +1,1 @@
+"""Commands that change what sessions do; they talk to the daemon."""

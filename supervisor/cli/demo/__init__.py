@@ -1,0 +1,1 @@
+"""`understudy demo`: all that it does, in a few seconds, and the proof."""

@@ -1,0 +1,1 @@
+"""What all commands stand on: options, targets, exit codes, and how work is run."""

@@ -1,0 +1,1 @@
+"""Commands about the house itself: agents, configuration, health, the daemon."""

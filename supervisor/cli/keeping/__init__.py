@@ -1,0 +1,1 @@
+"""Commands about what is kept: export, import, repair, backups, cleaning up."""

@@ -1,0 +1,1 @@
+"""Commands that talk with an agent in this very process: `run` and `chat`."""

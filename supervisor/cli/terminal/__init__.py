@@ -1,0 +1,1 @@
+"""What people and programs get to see: safe text, columns, times, JSON."""

@@ -1,0 +1,81 @@
+"""The mode and the options that an agent was configured to begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from supervisor.core import events as ev
+from supervisor.drivers.acp.agent import acp, scripted_process
+from tests.drivers.acp.driver_desk import open_desk
+
+
+def choosing(*flags: str, **choices: Any) -> Any:  # noqa: ANN401 - an agent
+    return acp("scripted", scripted_process(flags=flags).command, **choices)
+
+
+async def failure_of(*flags: str, **choices: Any) -> str:  # noqa: ANN401 - as above
+    async with open_desk(agent=choosing(*flags, **choices)) as desk:
+        desk.driver.start()
+        failed = await desk.office.heard(ev.AgentStartFailed)
+    assert failed.failure.kind == "handshake"
+    return failed.failure.detail
+
+
+async def test_a_conversation_begins_with_what_was_chosen() -> None:
+    agent = choosing(
+        "--modes", "--config-options", mode="ask", options={"model": "large", "brief": True}
+    )
+    async with open_desk(agent=agent) as desk:
+        await desk.come_up()
+        ended = await desk.run("choices")
+
+    assert "ask" in ended.text
+    assert "large" in ended.text
+    assert "true" in ended.text.lower()
+
+
+async def test_what_was_chosen_is_what_is_shown() -> None:
+    agent = choosing("--modes", "--config-options", mode="ask", options={"model": "large"})
+    async with open_desk(agent=agent) as desk:
+        desk.driver.start()
+        choices = (await desk.office.heard(ev.AgentSurfaced)).choices
+
+    options: Any = choices["config_options"]
+    assert choices["mode"] == "ask"
+    assert [one["currentValue"] for one in options if one["id"] == "model"] == ["large"]
+
+
+async def test_a_mode_that_it_does_not_offer_is_not_asked_for_and_it_does_not_come_up() -> None:
+    assert "no mode 'plan'; it has: code, ask" in await failure_of("--modes", mode="plan")
+    assert "no mode 'plan'; it has: none" in await failure_of(mode="plan")
+
+
+async def test_an_option_that_it_does_not_offer_is_not_asked_for_either() -> None:
+    said = await failure_of("--config-options", options={"speed": "fast"})
+
+    assert "no option 'speed'; it has: model, brief" in said
+
+
+async def test_a_value_that_it_will_not_have_is_quoted() -> None:
+    said = await failure_of("--config-options", options={"model": "huge"})
+
+    assert "'huge'" in said
+    assert "no such value" in said
+
+
+@pytest.mark.parametrize("phase", ["mode", "config"])
+async def test_one_that_refuses_what_it_offers_does_not_come_up(phase: str) -> None:
+    flags = ("--modes", "--config-options", "--fail-at", phase)
+
+    assert "will not have" in await failure_of(*flags, mode="ask", options={"model": "large"})
+
+
+async def test_a_conversation_that_goes_on_keeps_the_mode_that_it_had() -> None:
+    agent = choosing("--modes", "--load", mode="ask")
+    async with open_desk(agent=agent) as desk:
+        desk.office.agent_session_id = desk.processes.shelf.new_name()
+        await desk.come_up()
+
+        assert desk.heard("session/set_mode") == []
