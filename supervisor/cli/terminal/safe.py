@@ -82,21 +82,30 @@ class SafeStream:
 
     def feed(self, piece: str) -> str:
         """What can be shown of it now."""
-        if not self._held and _UNSAFE.search(piece) is None:
-            return piece
-        return "".join(map(self._take, piece))
+        shown: list[str] = []
+        at = 0
+        while at < len(piece):
+            if self._state == "text":  # then nothing matters until the next one that is unsafe
+                found = _UNSAFE.search(piece, at)
+                end = len(piece) if found is None else found.start()
+                shown.append(piece[at:end])
+                at = end
+            if at < len(piece):
+                shown.append(self._take(piece[at]))
+                at += 1
+        return "".join(shown)
 
     def finish(self) -> str:
         """What was held back for an end that did not come."""
-        return self._give_up()
+        return self._give_up() + self._give_up()
 
     def _take(self, letter: str) -> str:
         if self._state == "text":
             return self._begin(letter)
         goes_on = self._next_state(letter)
         if goes_on is None:
-            # No sequence after all: what was held is text, and this one begins anew.
-            return self._give_up() + self._begin(letter)
+            # No sequence after all: what was held is text, and this is looked at anew.
+            return self._give_up() + self._take(letter)
         self._state = goes_on
         self._held = "" if goes_on == "text" else self._held + letter
         return self._give_up() if len(self._held) > LONGEST else ""

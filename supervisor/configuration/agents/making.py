@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> list[AgentKind]:
     """The configured agents, as `supervisor.open(agents=...)` takes them.
 
-    What a table says of sessions confines those of its agent: see `supervisor.Confined`. Variables that they want from `environ` are looked up each time one starts: whoever has none
-    does not start, and the others do. Raises one `ConfigError` for all functions that are not to
-    be had.
+    What a table says of sessions confines those of its agent: see `supervisor.Confined`. Variables
+    that agents want from `environ` are looked up each time one starts: whoever lacks one does not
+    start, and the others do. Raises one `ConfigError` for all functions that are not to be had.
     """
     made, problems = list[Any](), list[Problem]()
     for table in configuration.agents:
