@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
     from .core.step import InterruptReport, Receipt
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
+    from .drivers.command.agent import CommandAgent, command
     from .drivers.confined import Confined
     from .drivers.port import ChildRequest, News
     from .drivers.python import PythonAgent, agent
@@ -141,6 +142,7 @@ _HOMES: Final = {
     ),
     "core.step": ("InterruptReport", "Receipt"),
     "drivers.acp.agent": ("AcpAgent", "acp", "scripted_process"),
+    "drivers.command.agent": ("CommandAgent", "command"),
     "drivers.confined": ("Confined",),
     "drivers.port": ("ChildRequest", "News"),
     "drivers.python": ("PythonAgent", "agent"),
@@ -182,6 +184,7 @@ __all__ = [
     "Child",
     "ChildRequest",
     "CleanupReport",
+    "CommandAgent",
     "ConfigError",
     "Confined",
     "Decision",
@@ -265,6 +268,7 @@ __all__ = [
     "Why",
     "acp",
     "agent",
+    "command",
     "open",
     "restore",
     "scripted_process",

@@ -182,7 +182,7 @@ def test_a_later_file_cannot_slip_something_into_an_agent_of_an_earlier_one(home
 @pytest.mark.parametrize(
     ("table", "path", "hint"),
     [
-        ('command = "x"\noutput = "json"', "agents.a.output", "driver acp has auth, command"),
+        ('command = "x"\noutput = "text"', "agents.a.output", "driver acp has auth, command"),
         ('driver = "command"\ncommand = "x"\nauth = "b"', "agents.a.auth", "resume_command"),
         ('function = "a:b"\nenv.A = "b"', "agents.a.env.A", "driver python has function"),
         ('driver = "command"', "agents.a", "give it a command, or a preset"),

@@ -235,13 +235,16 @@ async def test_a_configured_agent_does_its_work(home: Home, library: ModuleType)
         assert (await session.info()).workspace == str(home.project)
 
 
-async def test_a_configured_program_does_its_work_in_a_real_process(home: Home) -> None:
+async def test_configured_programs_do_their_work_in_real_processes(home: Home) -> None:
     home.write(
         "project",
         f"""
         [agents.actor]
         command = ["{sys.executable}", "-m", "supervisor.drivers.scripted"]
         env.PYTHONPATH = "$HERE"
+        [agents.copy]
+        driver = "command"
+        command = "cat"
         [agents.poor]
         command = "{sys.executable}"
         env.KEY = "$GONE"
@@ -252,8 +255,9 @@ async def test_a_configured_program_does_its_work_in_a_real_process(home: Home) 
     agents = make_agents(configuration, environ={"HERE": here})
 
     async with supervisor.open(agents=agents, settings=configuration.settings) as sup:
-        session = await sup.create("actor")
-        assert (await session.prompt("say hello")).text == "hello"
+        for agent, text in (("actor", "say hello"), ("copy", "hello")):
+            session = await sup.create(agent)
+            assert (await session.prompt(text)).text == "hello"
 
         with pytest.raises(supervisor.AgentStartFailed, match="poor"):
             await sup.create("poor")

@@ -12,14 +12,14 @@ The docstring is what the document says, the return annotation what it says is a
 
 from __future__ import annotations
 
-import functools
 import inspect
+import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
 
 import attrs
-from starlette.types import ASGIApp, Receive, Scope
+from starlette.types import Receive, Scope, Send
 
 from supervisor.api.doors import Doors
 from supervisor.core.errors import SupervisorError
@@ -52,8 +52,7 @@ class Call:
     ids: Mapping[str, str]  # those in the path, by name
     given: Mapping[str, Any]  # the arguments that were given, by name
     headers: Mapping[str, str]  # the few that an operation may look at
-    receive: Receive
-    scope: Scope
+    wait_gone: Callable[[], Awaitable[None]]  # until whoever asked has hung up
 
     @property
     def sup(self) -> Supervisor:
@@ -82,8 +81,18 @@ class Later:
     status: int = 202
 
 
-# A thing to be written as JSON, a Text, None for nothing, or something that answers by itself.
-Answer: TypeAlias = Any | Text | Later | ASGIApp | None
+class Stream:
+    """An answer that goes on: an ASGI app which is asked once the request was read."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, for as long as it takes."""
+        raise NotImplementedError
+
+
+_OTHER_ANSWERS: Final = (Text, Later, Stream)
+
+# A thing to be written as JSON, None for nothing, or one of the classes above.
+Answer: TypeAlias = Any
 Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
 
 
@@ -116,14 +125,18 @@ class Operation:
         """What else there is to know about it."""
         return "\n".join(self._doc[1:]).strip()
 
-    @functools.cached_property
+    @property
     def _doc(self) -> list[str]:
         return (inspect.getdoc(self.handle) or "").splitlines() or [""]
 
     @property
     def answer(self) -> Any:  # noqa: ANN401 - an annotation
-        """What it answers with; None for nothing."""
-        return typing.get_type_hints(self.handle).get("return")
+        """What it answers with as JSON; NoneType for nothing."""
+        answered = typing.get_type_hints(self.handle)["return"]
+        kinds = [one for one in get_args(answered) or [answered] if one not in _OTHER_ANSWERS]
+        if get_origin(answered) is not types.UnionType:
+            return answered if kinds else types.NoneType
+        return kinds[0] if kinds else types.NoneType
 
     @property
     def has_body(self) -> bool:

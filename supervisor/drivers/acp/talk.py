@@ -36,6 +36,7 @@ from .reading import as_mapping
 GUIDANCE_SECONDS: Final = 5.0
 # An agent that has begun a turn by itself never says that it is over; this much silence does.
 SILENCE_SECONDS: Final = 3.0
+FIRST_WORD_SECONDS: Final = 30.0
 # How long the session may take to say which turn it is that the agent has begun.
 ADOPTION_SECONDS: Final = 5.0
 

@@ -38,6 +38,7 @@ _FOLDER: Final = Path(__file__).parents[1]
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH",)
 _FIRST_FREE: Final = 3  # below are the standard streams
 _LOOK_EVERY_SECONDS: Final = 0.001
+_IS_LINUX: Final = sys.platform == "linux"
 
 
 class Streams:
@@ -110,6 +111,8 @@ async def start_guardian(*, limiter: trio.CapacityLimiter) -> tuple[Lifeline, St
 
     If it is cancelled no guardian is there: once its start has begun it is not interrupted.
     """
+    if not _IS_LINUX:
+        raise LaunchFailed("agents that are processes are contained by means that only Linux has")
     with ExitStack() as ours, ExitStack() as theirs:
         try:
             orders_seen, orders = _pipe(theirs, ours)

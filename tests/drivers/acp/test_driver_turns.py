@@ -15,6 +15,9 @@ from tests.drivers.acp.driver_desk import open_desk, open_puppet
 from tests.drivers.office import StandInOffice
 
 
+SECRET = "sk-" + "proj0123456789" * 3
+
+
 async def end_of(script: str, *flags: str) -> ev.TurnEnded:
     async with open_desk(*flags) as desk:
         await desk.come_up()
@@ -27,11 +30,12 @@ async def end_of(script: str, *flags: str) -> ev.TurnEnded:
 async def test_what_it_says_is_kept_in_its_order() -> None:
     async with open_desk() as desk:
         await desk.come_up()
-        ended = await desk.run("say one \nthink two\nsay three\nupdate plan\nflood 20\nsay end")
+        ended = await desk.run("say one\nthink two\nsay three\nupdate plan\nflood 20\nsay end")
 
         kinds = [kind for _, kind, _ in desk.office.output]
         assert kinds == ["agent_text", "thought", "agent_text", "plan", *["agent_text"] * 21]
-        assert ended.text.startswith("one three")
+        assert ended.text is not None
+        assert ended.text.startswith("onethree")
         assert ended.text.endswith("overend")
 
 
@@ -141,14 +145,14 @@ async def test_an_error_with_details_shows_them_and_no_secret() -> None:
         await desk.come_up()
         desk.order("go")
         prompt = await puppet.hears("session/prompt")
-        detail = {"details": "key sk-ant-REDACTED is wrong"}
+        detail = {"details": f"key {SECRET} is wrong"}
         error = {"code": -32603, "message": "Internal error", "data": detail}
         puppet.says({"id": prompt["id"], "error": error})
         ended = await desk.office.heard(ev.TurnEnded)
 
         assert ended.error is not None
         assert ended.error.startswith("Internal error: key ")
-        assert "sk-ant" not in ended.error
+        assert SECRET not in ended.error
 
 
 # Manners -----------------------------------------------------------------------------------
@@ -232,7 +236,8 @@ async def test_one_that_says_too_much_and_is_through_has_failed_too() -> None:
         await desk.come_up()
         ended = await desk.run("flood 50")
 
-        assert (ended.outcome, ended.error) == ("failed", "too much")
+        assert ended.outcome == "failed"
+        assert "too much" in (ended.error or "")
 
 
 async def test_one_that_says_too_much_and_does_not_end_is_killed_for_that() -> None:
@@ -324,12 +329,9 @@ async def test_one_that_never_reads_is_let_go_of_when_its_pipe_is_full() -> None
     async with open_desk() as desk:
         await desk.come_up()
         await desk.run("say hello\nanswer\ndeaf")
-        desk.order("say " + "x" * 70_000)  # fills the pipe
+        turn = desk.order("say " + "x" * 70_000)  # fills the pipe
         await settle()
-        turn = desk.office.new_id("turn")
-        desk.driver.cancel_turn(turn, "ask")  # type: ignore[arg-type]  # of a turn that is not there
-        exited = None
-        desk.driver.cancel_turn(desk.driver._last_turn, "ask")
+        desk.driver.cancel_turn(turn, "ask")  # there is no room for this
         exited = await desk.office.heard(ev.AgentExited)
 
         assert exited.failure is not None

@@ -203,6 +203,16 @@ async def test_without_a_guardian_nothing_is_launched(
             raise AssertionError("it runs")
 
 
+async def test_where_nothing_can_be_contained_nothing_is_launched(
+    processes: ContainedProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisor.drivers.process.lifeline._IS_LINUX", False)
+
+    with pytest.raises(LaunchFailed, match="only Linux"):
+        async with running(processes, shell("cat")):
+            raise AssertionError("it runs")
+
+
 # How it ends ------------------------------------------------------------------------------
 
 

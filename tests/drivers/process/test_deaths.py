@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.process.contained import ContainedProcesses, Signalled
 from supervisor.drivers.process.lifeline import _PROGRAM
 from supervisor.drivers.process.port import Exit, LaunchFailed
+from supervisor.drivers.process.sweep import kill_left_behind
 from tests.drivers.process.programs import (
     ALL_KINDS,
     FORK_ALL_KINDS,
@@ -197,6 +199,31 @@ def test_an_agent_whose_supervisor_is_killed_before_it_runs_never_runs(tmp_path:
         wait_dead(everyone, seconds=2.0)
 
     assert not (tmp_path / "deed").exists()
+
+
+def test_what_a_stopped_guardian_has_not_killed_is_killed_at_the_next_start() -> None:
+    with supervisor("of_one_stopped") as process:
+        everyone = read_pids(process, ALL_KINDS)
+        guardian = known(guardian_of(everyone[0]))
+        os.kill(guardian.pid, signal.SIGSTOP)
+        process.kill()
+        process.wait()
+        assert is_alive(everyone[0])
+
+        trio.run(partial(kill_left_behind, [everyone[0]], wait_seconds=1.0))
+
+    assert alive([*everyone, guardian]) == []
+
+
+def test_a_guardian_at_work_is_left_to_it_at_the_next_start() -> None:
+    with supervisor("of_one_guarded") as process:
+        everyone = read_pids(process, ALL_KINDS)
+        guardian = known(guardian_of(everyone[0]))
+
+        fates = trio.run(kill_left_behind, [everyone[0]])
+
+    assert [fate.identity for fate in fates] == [everyone[0]]
+    assert alive([*everyone, guardian]) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])

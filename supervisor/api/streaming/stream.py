@@ -1,0 +1,99 @@
+"""One stream: events for as long as there are any, to a reader who may be slow, or gone.
+
+Rule 1: nothing is kept for a reader but what its feed keeps, which is bounded and slows nobody.
+Rule 2: one that takes nothing for `WRITE_SECONDS` is let go; one that hangs up, at once.
+Rule 3: once the first byte is out, the answer is a stream: what goes wrong is its last event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Final, TypeAlias
+
+import trio
+from starlette.types import Receive, Scope, Send
+
+from supervisor.api.answering.responses import SAFE_HEADERS
+from supervisor.api.describing.operations import Stream
+from supervisor.api.doors import Doors
+from supervisor.api.wire.problems import problem_of
+from supervisor.core.errors import SupervisorError
+
+from .events import BEGINNING, KEEPALIVE, event_of_problem
+
+KEEPALIVE_SECONDS: Final = 15.0
+WRITE_SECONDS: Final = 30.0
+
+# Opens the feed; raises before anything was sent if there is none. What comes out is sent as it is.
+Source: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncIterator[bytes]]]
+
+
+class _Stalled(Exception):
+    """The reader takes nothing."""
+
+
+class EventStream(Stream):
+    """An answer of server-sent events."""
+
+    def __init__(self, source: Source, doors: Doors) -> None:
+        self._source = source
+        self._doors = doors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the source ends, the reader is gone or stalls, or the doors close."""
+        writing = _Writing(send)
+        with self._doors.until_closed() as scope_of_stream:
+            async with self._source() as chunks:
+                await writing.begin()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_wait_gone, receive, writing, scope_of_stream)
+                    await _pump(chunks, writing)
+                    nursery.cancel_scope.cancel()
+        if not writing.is_over:
+            await writing.end()
+
+
+class _Writing:
+    """The sending half, with its patience."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_over = False  # nobody reads any more
+
+    async def begin(self) -> None:
+        headers = [*SAFE_HEADERS, (b"content-type", b"text/event-stream; charset=utf-8")]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self.write(BEGINNING)
+
+    async def write(self, chunk: bytes) -> None:
+        with trio.move_on_after(WRITE_SECONDS) as patience:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if patience.cancelled_caught:
+            self.is_over = True
+            raise _Stalled
+
+    async def end(self) -> None:
+        with trio.move_on_after(WRITE_SECONDS, shield=True):
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _wait_gone(receive: Receive, writing: _Writing, stream: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    writing.is_over = True
+    stream.cancel()
+
+
+async def _pump(chunks: AsyncIterator[bytes], writing: _Writing) -> None:
+    with suppress(_Stalled):
+        try:
+            while True:
+                chunk = KEEPALIVE
+                with trio.move_on_after(KEEPALIVE_SECONDS):
+                    chunk = await anext(chunks)
+                await writing.write(chunk)
+        except StopAsyncIteration:
+            return
+        except SupervisorError as error:
+            await writing.write(event_of_problem(problem_of(error)))

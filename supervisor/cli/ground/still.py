@@ -1,0 +1,106 @@
+"""A store with nobody at home: sessions can be looked at and kept, and none of them moves.
+
+`supervisor.open()` gives every session its fate and has those go on that were at something. Whoever
+only wants to list a file, export from it or clear it up wants none of that. Here no session is told
+anything, no agent starts, and a reader does not even need the lock, so it may look while another
+supervisor is at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+import actors
+from supervisor.config import Settings
+from supervisor.core.errors import StoreDegraded
+from supervisor.drivers.builtin import BUILT_IN
+from supervisor.drivers.port import Workshop
+from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.sessions.house import House
+from supervisor.sessions.surface.child import Child
+from supervisor.sessions.surface.handle import Session
+from supervisor.sessions.surface.supervisor import Supervisor
+from supervisor.store.health import Health
+from supervisor.store.port import Store
+from supervisor.store.sqlite import schema
+from supervisor.store.sqlite.files import whole_path
+from supervisor.store.sqlite.store import SqliteStore, open_sqlite
+from supervisor.store.writer import Writer
+
+from .failures import StoreNotFound
+
+
+@asynccontextmanager
+async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
+    """Look into a file, whoever has it open. Whatever would write raises `StoreDegraded`."""
+    whole = whole_path(path)
+    if not whole.is_file():
+        raise StoreNotFound(f"there is no file {whole.name}", hint="check the path after --state")
+    schema.refuse_unless_ours(whole, may_be_new=True)
+    health = Health()
+    health.give_up(
+        StoreDegraded(f"{whole.name} is only being read", hint="open it with supervisor.open()")
+    )
+    # Never opened: that would take the pen. What reads has connections of its own.
+    async with _still(SqliteStore(whole), health, Settings()) as sup:
+        yield sup
+
+
+@asynccontextmanager
+async def open_for_keeping(path: str, settings: Settings) -> AsyncIterator[Supervisor]:
+    """Change what is in a file (import, repair, cleanup) while nobody else has it open.
+
+    Made if there is none. Raises `StoreLocked`.
+    """
+    async with (
+        open_sqlite(path, snapshot_every=settings.snapshot_every) as store,
+        _still(store, Health(), settings) as sup,
+    ):
+        yield sup
+
+
+@asynccontextmanager
+async def _still(store: Store, health: Health, settings: Settings) -> AsyncIterator[Supervisor]:
+    """A house in which nothing is set in motion. What the block raises is raised bare."""
+    failure: BaseException | None = None
+    async with actors.open_actors() as system, trio.open_nursery() as nursery:
+        writer = await system.start(
+            lambda: Writer(store, health), name="writer", restart="permanent"
+        )
+        workshop = Workshop(nursery, processes=ContainedProcesses())
+        house = House(
+            settings=settings,
+            agents={agent.name: agent for agent in BUILT_IN},
+            store=store,
+            writer=writer,
+            health=health,
+            system=system,
+            workshop=workshop,
+            make_handle=Session,
+            make_child=Child,
+        )
+        try:
+            await house.tree.open()
+            workshop.start_soon(house.timers.run)
+            workshop.start_soon(house.scribe.run)
+            workshop.start_soon(house.hooks.run)
+            rows = [one.row async for one in store.rows()]
+            house.register.restore(rows)
+            house.desk.restore(rows, {}, is_still=True)
+            yield Supervisor(house)
+        except BaseException as error:  # noqa: BLE001 - raised again, bare, below
+            failure = error
+        house.tree.close()
+        workshop.close()
+        nursery.cancel_scope.cancel(reason="the work is over")
+    if failure is not None:
+        raise failure
+
+
+def file_of(path: str) -> Path:
+    """The file itself, as the store would name it."""
+    return whole_path(path)

@@ -1,0 +1,389 @@
+"""Guidance for an ACP agent in the middle of a turn: taken, declined, unknown, or a new turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from actors.testing import settle
+from supervisor.core import events as ev
+from supervisor.drivers.acp.guidance import ANSWER_SECONDS
+from supervisor.drivers.acp.talk import FIRST_WORD_SECONDS, GUIDANCE_SECONDS, SILENCE_SECONDS
+from tests.drivers.acp.driver_desk import STEERS, AcpDesk, Puppet, open_desk, open_puppet
+
+STEERING = "_session/steering"
+
+
+async def at_work(desk: AcpDesk, puppet: Puppet) -> tuple[Any, Any]:
+    """A turn of the puppet: its id, and its prompt."""
+    await desk.come_up()
+    turn = desk.order("go")
+    return turn, await puppet.hears("session/prompt")
+
+
+def texts(request: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in request["params"]["prompt"]]
+
+
+# Who takes it ------------------------------------------------------------------------------
+
+
+async def test_one_that_says_so_takes_it_at_once_and_one_that_does_not_takes_none() -> None:
+    for flags, steering in ((("--steering", "injected"), "native"), ((), "none")):
+        async with open_desk(*flags) as desk:
+            desk.driver.start()
+            attached = await desk.office.heard(ev.AgentAttached)
+            assert attached.agent.capabilities.steering == steering
+
+
+async def test_it_is_handed_over_and_taken() -> None:
+    async with open_desk("--steering", "injected") as desk:
+        await desk.come_up()
+        turn = desk.order("steering")
+        await settle()
+        desk.hand(turn, "in_2", "more")
+        taken = await desk.office.heard(ev.SteeringTaken)
+        desk.hand(turn, "in_3", "enough")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (taken.turn, taken.inputs) == (turn, ("in_2",))
+        assert ended.text == "more; enough; "
+
+
+async def test_it_asks_to_be_told_rather_than_have_a_turn_begun() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        asked = await puppet.hears(STEERING)
+        puppet.answers(asked, {"outcome": "injected"})
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+
+        assert asked["params"]["_meta"] == {"steering": {"idleBehavior": "promptRequired"}}
+        assert set(asked["params"]) == {"sessionId", "prompt", "_meta"}
+
+
+async def test_what_is_only_offered_is_not_handed_over() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.steer(turn, "in_2", "not on record")
+        await settle()
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.heard(STEERING) == []
+
+
+async def test_what_waits_together_goes_together_in_its_order() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        for name in ("one", "two", "three", "four"):
+            desk.hand(turn, f"in_{name}", name)
+            await settle()
+        first = await puppet.hears(STEERING)
+        puppet.answers(first, {"outcome": "injected"})
+        second = await puppet.hears(STEERING, times=2)
+        puppet.answers(second, {"outcome": "injected"})
+        taken = await desk.office.heard(ev.SteeringTaken, times=2)
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+
+        assert (texts(first), texts(second)) == (["one"], ["two", "three", "four"])
+        assert taken.inputs == ("in_two", "in_three", "in_four")
+
+
+async def test_what_was_withdrawn_in_time_is_not_handed_over() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        for name in ("one", "two", "three"):
+            desk.hand(turn, f"in_{name}", name)
+            await settle()
+        desk.withdraw(turn, "in_two")
+        puppet.answers(await puppet.hears(STEERING), {"outcome": "injected"})
+        second = await puppet.hears(STEERING, times=2)
+        puppet.answers(second, {"outcome": "injected"})
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+
+        assert texts(second) == ["three"]
+
+
+# What it may answer ------------------------------------------------------------------------
+
+
+async def test_what_is_declined_is_said_so_before_the_turn_is_over() -> None:
+    async with open_desk("--steering", "promptRequired") as desk:
+        await desk.come_up()
+        turn = desk.order("sleep 1\nsay hello")
+        await settle()
+        desk.hand(turn, "in_2", "more")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["SteeringDeclined", "TurnEnded"]
+
+
+async def test_what_is_refused_was_not_taken() -> None:
+    async with open_desk("--steering", "injected", "--fail-at", "steering") as desk:
+        await desk.come_up()
+        turn = desk.order("sleep 1\nsay hello")
+        await settle()
+        desk.hand(turn, "in_2", "more")
+        declined = await desk.office.heard(ev.SteeringDeclined)
+
+        assert declined.inputs == ("in_2",)
+
+
+async def test_of_an_answer_that_means_nothing_nothing_is_said() -> None:
+    async with open_desk("--steering", "injected", "--rubbish-at", "steering") as desk:
+        await desk.come_up()
+        turn = desk.order("sleep 1\nsay hello")
+        await settle()
+        desk.hand(turn, "in_2", "more")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["TurnEnded"]
+
+
+async def test_one_that_gives_no_answer_holds_up_the_end_of_its_turn_for_a_bound() -> None:
+    async with open_desk("--steering", "injected", "--hang-at", "steering") as desk:
+        await desk.come_up()
+        turn = desk.order("sleep 1\nsay hello")
+        await settle()
+        desk.hand(turn, "in_2", "more")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["TurnEnded"]
+        assert trio.current_time() == 1 + GUIDANCE_SECONDS
+
+
+async def test_what_was_never_sent_for_want_of_an_answer_is_declined() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        await puppet.hears(STEERING)
+        desk.hand(turn, "in_3", "and more")
+        puppet.updates("hello")
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["SteeringDeclined", "TurnEnded"]
+        assert desk.office.all(ev.SteeringDeclined)[0].inputs == ("in_3",)
+
+
+async def test_what_was_meant_for_one_turn_never_reaches_another() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        steering = await puppet.hears(STEERING)
+        desk.hand(turn, "in_3", "and more")
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+        desk.order("another")
+        await puppet.hears("session/prompt", times=2)
+        puppet.answers(steering, {"outcome": "injected"})  # at last
+        await trio.sleep(2 * ANSWER_SECONDS)
+
+        assert len(desk.heard(STEERING)) == 1
+
+
+async def test_guidance_that_is_answered_after_the_prompt_is_waited_for() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        steering = await puppet.hears(STEERING)
+        puppet.updates("hello")
+        puppet.ends(prompt)
+        await trio.sleep(1)
+        assert desk.office.kinds() == []
+        puppet.answers(steering, {"outcome": "injected"})
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["SteeringTaken", "TurnEnded"]
+        assert trio.current_time() == 1
+
+
+async def test_one_that_dies_of_guidance_says_nothing_of_it() -> None:
+    async with open_desk("--steering", "injected", "--die-at", "steering") as desk:
+        await desk.come_up()
+        turn = desk.order("sleep 100")
+        await settle()
+        desk.hand(turn, "in_2", "more")
+        await desk.office.heard(ev.AgentExited)
+
+        assert desk.office.kinds() == ["AgentExited"]
+
+
+async def test_guidance_for_a_turn_that_is_over_is_not_handed_over() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        puppet.updates("hello")
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+        desk.hand(turn, "in_2", "more")
+        await settle()
+
+        assert desk.heard(STEERING) == []
+
+
+# It begins a turn of its own ---------------------------------------------------------------
+
+
+async def test_a_turn_that_it_begins_by_itself_is_another_turn() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("say one\nsleep 1000")
+        await settle()
+        desk.hand(first, "in_2", "say two\nsleep 1\nsay three")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        began = desk.office.all(ev.SteeringBeganTurn)
+        assert [(event.turn, event.input) for event in began] == [(first, "in_2")]
+        assert (ended.turn, ended.outcome, ended.text) == ("turn_2", "completed", "twothree")
+        assert desk.office.kinds() == ["SteeringBeganTurn", "TurnEnded"]
+        assert desk.office.output[0] == (first, "agent_text", "one")
+
+
+async def test_it_is_over_when_it_has_fallen_silent() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("sleep 1000")
+        await settle()
+        desk.hand(first, "in_2", "say two\nsleep 1\nsay three")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert trio.current_time() == 1 + SILENCE_SECONDS
+
+
+async def test_a_model_that_thinks_before_its_first_word_is_waited_for() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("sleep 1000")
+        await settle()
+        desk.hand(first, "in_2", f"sleep {FIRST_WORD_SECONDS - 1}\nsay at last")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (ended.outcome, ended.text) == ("completed", "at last")
+
+
+async def test_one_that_never_says_a_word_is_not_waited_for_for_ever() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("sleep 1000")
+        await settle()
+        desk.hand(first, "in_2", "sleep 1")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert ended.outcome == "failed"
+        assert trio.current_time() == FIRST_WORD_SECONDS
+
+
+async def test_of_two_texts_the_first_begins_the_turn_and_the_other_goes_with_it() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "one")
+        desk.hand(turn, "in_3", "two")
+        steering = await puppet.hears(STEERING)
+        puppet.ends(prompt)
+        puppet.answers(steering, {"outcome": "startedNewTurn"})
+        puppet.updates("both")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert texts(steering) == ["one", "two"]
+        assert desk.office.kinds() == ["SteeringTaken", "SteeringBeganTurn", "TurnEnded"]
+
+
+async def test_it_may_say_so_before_it_ends_the_turn_that_was() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        steering = await puppet.hears(STEERING)
+        puppet.answers(steering, {"outcome": "startedNewTurn"})
+        puppet.updates("new")
+        await settle()
+        puppet.ends(prompt)
+        await settle()
+        puppet.updates("er")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (ended.turn, ended.text) == ("turn_2", "newer")
+
+
+async def test_a_turn_that_it_has_begun_can_be_steered_into_yet_another() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        puppet.answers(await puppet.hears(STEERING), {"outcome": "startedNewTurn"})
+        puppet.ends(prompt)
+        puppet.updates("second")
+        await settle()
+        desk.hand(desk.office.all(ev.SteeringBeganTurn)[0].turn, "in_x", "of the first")
+        desk.hand(await_turn(desk), "in_3", "and more")
+        puppet.answers(await puppet.hears(STEERING, times=2), {"outcome": "startedNewTurn"})
+        puppet.updates("third")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (ended.turn, ended.text) == ("turn_3", "third")
+        assert texts(await puppet.hears(STEERING, times=2)) == ["and more"]
+
+
+def await_turn(desk: AcpDesk) -> Any:  # noqa: ANN401 - a TurnId
+    return f"turn_{desk._turns}"
+
+
+async def test_a_turn_that_it_has_begun_is_asked_to_end_like_any_other() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("sleep 1000")
+        await settle()
+        desk.hand(first, "in_2", "say two\nsleep 1000")
+        await desk.office.heard(ev.SteeringBeganTurn)
+        await trio.sleep(1)
+        desk.driver.cancel_turn(await_turn(desk), "ask")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (ended.turn, ended.outcome) == ("turn_2", "interrupted")
+        assert trio.current_time() <= 1 + SILENCE_SECONDS
+
+
+async def test_one_that_dies_in_a_turn_that_it_has_begun_reports_no_end_of_it() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("sleep 1000")
+        await settle()
+        desk.hand(first, "in_2", "say two\nsleep 1\ncrash")
+        await desk.office.heard(ev.AgentExited)
+
+        assert desk.office.kinds() == ["SteeringBeganTurn", "AgentExited"]
+
+
+async def test_a_session_that_will_have_no_other_turn_is_not_waited_for_again_and_again() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.office.on_report = lambda _: None  # as one does that is stopping
+        desk.hand(turn, "in_2", "more")
+        puppet.answers(await puppet.hears(STEERING), {"outcome": "startedNewTurn"})
+        for _ in range(100):
+            puppet.updates("x")
+        puppet.ends(prompt)
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (ended.turn, ended.text) == (turn, "x" * 100)
+        assert trio.current_time() < 10
+
+
+async def test_a_turn_that_is_interrupted_meanwhile_ends_when_it_says_so() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.office.on_report = lambda _: None  # it is interrupting, and adopts nothing
+        desk.hand(turn, "in_2", "more")
+        steering = await puppet.hears(STEERING)
+        desk.driver.cancel_turn(turn, "ask")
+        puppet.answers(steering, {"outcome": "startedNewTurn"})
+        for _ in range(100):
+            puppet.updates("x")
+        puppet.ends(prompt, "cancelled")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert ended.outcome == "interrupted"
+        assert trio.current_time() <= SILENCE_SECONDS
