@@ -57,12 +57,17 @@ class Doors:
     def until_closed(self) -> Iterator[trio.CancelScope]:
         """A scope that is cancelled when the doors close; raises if they are closed already."""
         if self._is_closed:
-            raise RequestRefused(
-                "draining", "the server is about to leave", hint="connect again in a moment"
-            )
+            raise leaving()
         with trio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
                 yield scope
             finally:
                 self._scopes.discard(scope)
+
+
+def leaving() -> RequestRefused:
+    """Why nothing that takes long begins, or goes on."""
+    return RequestRefused(
+        "draining", "the server is about to leave", hint="connect again in a moment"
+    )

@@ -5,8 +5,8 @@ A new kind is one more `Kind` in KINDS, with a text for every deed that it is ab
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 import pytest
@@ -34,6 +34,9 @@ Deed: TypeAlias = Literal[
 ]
 
 
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
 @attrs.frozen
 class Kind:
     name: str
@@ -41,10 +44,21 @@ class Kind:
     texts: Mapping[Deed, str]
 
 
-def kinds_that(*deeds: Deed) -> pytest.MarkDecorator:
+def kinds_that(*deeds: Deed) -> Callable[[Test], Test]:
     """Run the test with every kind that is able to do these; `kind` is the test's argument."""
-    able = [kind for kind in KINDS if all(deed in kind.texts for deed in deeds)]
-    return pytest.mark.parametrize("kind", able, ids=[kind.name for kind in able])
+
+    def mark(test: Test) -> Test:
+        test.deeds = deeds  # type: ignore[attr-defined]  # for who tells the test again, elsewhere
+        return of_those_able(test, KINDS)
+
+    return mark
+
+
+def of_those_able(test: Test, kinds: Sequence[Kind]) -> Test:
+    """The test, for each of these kinds that is able to do its deeds."""
+    deeds: Sequence[Deed] = test.deeds  # type: ignore[attr-defined]  # see above
+    able = [kind for kind in kinds if all(deed in kind.texts for deed in deeds)]
+    return pytest.mark.parametrize("kind", able, ids=[kind.name for kind in able])(test)
 
 
 # Python --------------------------------------------------------------------------------------
@@ -154,8 +168,8 @@ SCRIPTS: Final[Mapping[Deed, str]] = {
 }
 
 
-# A process is ended by the further steps of the ladder, and its calls are its own affair unless they
-# run in a terminal of ours: see tests/drivers/acp.
+# A process is ended by the further steps of the ladder, and its calls are its own affair unless
+# they run in a terminal of ours: see tests/drivers/acp.
 PROCESS_SCRIPTS: Final[Mapping[Deed, str]] = {
     deed: script for deed, script in SCRIPTS.items() if deed not in ("be deaf", "stay in a tool")
 }

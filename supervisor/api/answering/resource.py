@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from supervisor.api.describing.operations import Call, Context, Later, Operation, Stream, Text
+from supervisor.api.describing.operations import (
+    Call,
+    Context,
+    Later,
+    NotThere,
+    Operation,
+    Stream,
+    Text,
+)
 from supervisor.api.wire import encode, encode_page
 from supervisor.api.wire.problems import RequestRefused, problem_of, problem_of_faults
 from supervisor.api.wire.reading import Unreadable
@@ -29,6 +37,7 @@ logger = logging.getLogger("supervisor.api")
 _ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 # The headers that operations may look at.
 _HEADERS: Final = (b"last-event-id",)
+_NOT_FOUND: Final = 404
 _UNAVAILABLE: Final = 503
 
 
@@ -52,7 +61,7 @@ class Resource:
             response = await _response(operation, answer)
         except Gone:
             return
-        except (SupervisorError, Unreadable) as error:
+        except (SupervisorError, NotThere, Unreadable) as error:
             response = self._refusal(error)
             await incoming.discard()
         await response.send(scope, send)
@@ -90,9 +99,11 @@ class Resource:
             wait_gone=incoming.wait_gone,
         )
 
-    def _refusal(self, error: SupervisorError | Unreadable) -> Response:
+    def _refusal(self, error: SupervisorError | NotThere | Unreadable) -> Response:
         if isinstance(error, Unreadable):
             return problem_response(problem_of_faults(error))
+        if isinstance(error, NotThere):
+            return problem_response(problem_of(error.error, status=_NOT_FOUND))
         # What is refused because we leave is not the session's fault, and will pass.
         is_leaving = self._context.doors.is_draining and type(error) is SessionNotActive
         problem = problem_of(error, status=_UNAVAILABLE if is_leaving else None)

@@ -81,6 +81,14 @@ class Later:
     status: int = 202
 
 
+class NotThere(Exception):
+    """What the path names is not there: 404, whatever status its error has elsewhere."""
+
+    def __init__(self, error: SupervisorError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Stream:
     """An answer that goes on: an ASGI app which is asked once the request was read."""
 

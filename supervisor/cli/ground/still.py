@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import trio
 
@@ -99,8 +98,3 @@ async def _still(store: Store, health: Health, settings: Settings) -> AsyncItera
         nursery.cancel_scope.cancel(reason="the work is over")
     if failure is not None:
         raise failure
-
-
-def file_of(path: str) -> Path:
-    """The file itself, as the store would name it."""
-    return whole_path(path)

@@ -19,7 +19,7 @@ _UNSAFE_CLASS: Final = (
 )
 _UNSAFE: Final = re.compile(f"[{_UNSAFE_CLASS}]")
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_BREAKS: Final = re.compile(r"\s*[\n\t\u2028\u2029]\s*")
+_BREAKS: Final = re.compile("[\n\t\u2028\u2029]+")
 
 # No honest sequence is longer, but for pictures.
 LONGEST: Final = 4096
@@ -56,8 +56,13 @@ def safe(text: str) -> str:
 
 
 def safe_line(text: str) -> str:
+    """The same as one line, without blanks around it."""
+    return one_line(text).strip()
+
+
+def one_line(text: str) -> str:
     """The same as one line: what would begin another, or jump, is a blank."""
-    return _BREAKS.sub(" ", safe(text)).strip()
+    return _BREAKS.sub(" ", safe(text))
 
 
 def escaped_json(text: str) -> str:

@@ -16,7 +16,7 @@ import orjson
 
 from .columns import STYLES, Cell, columns, cut, width_of
 from .plain import plain
-from .safe import escaped_json, safe
+from .safe import escaped_json, one_line, safe
 
 _NARROWEST: Final = 20
 _USUAL: Final = 80
@@ -89,7 +89,7 @@ class Screen:
         """Rows under their headers; the column `stretch` is cut if there is no room."""
         head = [Cell(name, "bold") for name in headers]
         for row in columns([head, *rows], width=self.width, stretch=stretch):
-            self.line(*self._fitted(row))
+            self.line(*self.fit(row))
 
     def fields(self, pairs: Iterable[tuple[str, Cell | str]]) -> None:
         """Names and values, one a line."""
@@ -105,6 +105,20 @@ class Screen:
         """Text that is safe already, as it is; for what streams."""
         self._put(self.out, text)
 
+    def fit(self, row: Sequence[Cell]) -> list[Cell]:
+        """The cells as one line, without what would stand beyond the edge."""
+        left = self.width
+        fitted = []
+        for cell in row:
+            text = one_line(cell.text)
+            if left is not None:
+                text = cut(text, left)
+                left -= width_of(text)
+            fitted.append(Cell(text, cell.style))
+            if left is not None and left <= 0:
+                break
+        return fitted
+
     # For who looks on ----------------------------------------------------------------------
 
     def note(self, *cells: Cell | str) -> None:
@@ -118,20 +132,6 @@ class Screen:
         self._put(self.err, f"{label}{safe(text)}\n")
 
     # Inside --------------------------------------------------------------------------------
-
-    def _fitted(self, row: Sequence[Cell]) -> list[Cell]:
-        """The row without what would stand beyond the edge."""
-        left = self.width
-        if left is None:
-            return list(row)
-        fitted = []
-        for cell in row:
-            if left <= 0:
-                break
-            text = cut(cell.text.rstrip(), left) if width_of(cell.text) > left else cell.text
-            fitted.append(Cell(text, cell.style))
-            left -= width_of(text)
-        return fitted
 
     def _styled(self, cell: Cell | str, stream: TextIO) -> str:
         if isinstance(cell, str):

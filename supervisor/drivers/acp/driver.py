@@ -164,17 +164,18 @@ class AcpDriver:
 
     def _say_what_became_of_it(self, failure: Failure | None) -> None:
         stamp = self._office.stamp
-        if self._abandoned is not None:
-            self._office.report_surely(ev.ZombieEnded(turn=self._abandoned, **stamp()))
         if self._is_dropped:
-            return
-        if self._is_closing:
+            pass
+        elif self._is_closing:
             self._report_closed()
         elif self._was_up:
             self._office.report_surely(ev.AgentExited(failure=failure, **stamp()))
         else:
             failure = failure or Failure("startup", "it left before it was up")
             self._office.report_surely(ev.AgentStartFailed(failure=failure, **stamp()))
+        # Last: it lets the next turn begin, and that is not to be given to one who is gone.
+        if self._abandoned is not None:
+            self._office.report_surely(ev.ZombieEnded(turn=self._abandoned, **stamp()))
 
     async def _through_life(self) -> Failure | None:
         """Wait for a place, run the process, and give why it ended; None if that was clean."""
@@ -266,6 +267,8 @@ class AcpDriver:
         if self._is_closing:
             await let_go(process, handshake, self._talk, self._office.ladder)
             return None
+        if self._talk is not None:
+            await self._talk.wait_reported()
         return await handshake.host.last_failure("transport", self._why_lost)
 
     # Watching -----------------------------------------------------------------------------

@@ -4,10 +4,13 @@ Rule 1: only what is on record as handed over is handed over, in its order, and 
         goes together.
 Rule 2: what became of it is said for certain or not at all. If the agent gives no answer, nobody
         knows whether it has read the text, and the session does not send it again.
+Rule 3: what was meant for one turn never reaches another: what has not been handed over when the
+        turn is over is declined.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
 
 import trio
@@ -18,7 +21,7 @@ from supervisor.core.ids import InputId, TurnId
 from supervisor.drivers.port import Office
 
 from .connection import CallTimeout, Connection
-from .messages import RpcError
+from .messages import RpcError, Unsendable
 from .outbox import ConnectionLost
 from .reading import as_mapping
 
@@ -28,47 +31,62 @@ ANSWER_SECONDS: Final = 30.0
 
 
 class Guidance:
-    """For one turn."""
+    """For one turn; `on_new_turn` hears, before anybody else, that the agent has begun another."""
 
     def __init__(
-        self, turn: TurnId, session_id: str, connection: Connection, office: Office
+        self,
+        turn: TurnId,
+        session_id: str,
+        connection: Connection,
+        office: Office,
+        *,
+        on_new_turn: Callable[[], None],
     ) -> None:
         self._turn = turn
         self._session_id = session_id
         self._connection = connection
         self._office = office
+        self._on_new_turn = on_new_turn
         # What waits to be handed over, the first first.
         self._waiting: list[OfferSteering] = []
-        self._is_at_it = False
+        # Set exactly while nobody is at it.
         self._settled = trio.Event()
         self._settled.set()
-        # Set when the agent was through with the turn and has begun another one with this.
-        self.began: InputId | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the agent has answered for all that it was handed, and nothing waits."""
+        return self._settled.is_set()
 
     def add(self, offer: OfferSteering) -> bool:
         """Have it handed over; gives whether somebody has to be sent for that (`hand_over`)."""
         self._waiting.append(offer)
-        starts = not self._is_at_it
-        self._is_at_it = True
-        self._settled = trio.Event() if starts else self._settled
+        starts = self.is_settled
+        if starts:
+            self._settled = trio.Event()
         return starts
 
     def withdraw(self, input_id: InputId) -> None:
         """Not any more, if it has not been handed over."""
         self._waiting = [offer for offer in self._waiting if offer.input != input_id]
 
+    def close(self) -> None:
+        """The turn is over: what still waits was not taken, for certain."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._report("promptRequired", [offer.input for offer in waiting])
+
     async def hand_over(self) -> None:
         """Hand over what there is, and report what became of it."""
         try:
-            while self._waiting and self.began is None:
+            while self._waiting:
                 batch, self._waiting = self._waiting, []
                 self._report(await self._ask(batch), [offer.input for offer in batch])
         finally:
-            self._is_at_it = False
             self._settled.set()
 
     async def wait_settled(self, seconds: float) -> None:
-        """Wait until the agent has answered for all that it was handed, at most so long."""
+        """Wait until it is settled, at most so long."""
         with trio.move_on_after(seconds):
             await self._settled.wait()
 
@@ -83,8 +101,8 @@ class Guidance:
             answer = await self._connection.call(
                 "_session/steering", params, timeout_seconds=ANSWER_SECONDS
             )
-        except RpcError:
-            return "promptRequired"  # refused, so for certain not taken
+        except (RpcError, Unsendable):
+            return "promptRequired"  # refused, or never sent, so for certain not taken
         except (CallTimeout, ConnectionLost):
             return "unknown"
         match as_mapping(answer).get("outcome"):
@@ -109,7 +127,8 @@ class Guidance:
                 if inputs[1:]:
                     rest = ev.SteeringTaken(turn=turn, inputs=tuple(inputs[1:]), **office.stamp())
                     office.report_surely(rest)
-                self.began = inputs[0]
+                self.close()  # with this turn; the next one has its own
+                self._on_new_turn()
                 office.report_surely(
                     ev.SteeringBeganTurn(turn=turn, input=inputs[0], **office.stamp())
                 )

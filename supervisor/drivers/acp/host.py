@@ -61,7 +61,7 @@ class Host:
         self.cwd = launch.cwd or "/"
         limiter = trio.CapacityLimiter(_THREADS)
         self._grants = Grants()
-        self.questions = Questions(office)
+        self.questions = Questions(office, before_asking=self._wait_adopted)
         self._files = Files(office, ask=self.questions.ask, grants=self._grants, limiter=limiter)
         self._terminals = Terminals(
             office,
@@ -90,6 +90,7 @@ class Host:
         self.talk: Talk | None = None
         self.authenticate: Callable[[], Awaitable[bool]] = _nobody
         self._shown: Mapping[str, object] = {}
+        self._went_too_far: str | None = None
 
     # Turns --------------------------------------------------------------------------------
 
@@ -160,6 +161,10 @@ class Host:
             requests["terminal/release"] = self._terminals.release
         return Handlers(requests, {"session/update": self._heed})
 
+    async def _wait_adopted(self) -> None:
+        if self.talk is not None:
+            await self.talk.wait_adopted()
+
     async def _create_terminal(self, params: object) -> object:
         return await self._terminals.create(params, turn=self._turn)
 
@@ -171,8 +176,9 @@ class Host:
 
     # Ends ---------------------------------------------------------------------------------
 
-    def end_agent(self) -> None:
-        """It has gone too far."""
+    def end_agent(self, why: str) -> None:
+        """It has gone too far, and that is why it is gone."""
+        self._went_too_far = why
         self._process.kill()
 
     def describe(self, error: RpcError) -> str:
@@ -201,6 +207,8 @@ class Host:
             with trio.move_on_after(self._office.ladder.kill_seconds):
                 await self._process.wait()
             return Failure(kind, self._with_stderr(why or "it does not answer"))
+        if self._went_too_far is not None:
+            return Failure("protocol", self._with_stderr(self._went_too_far))
         if exit_.is_clean and self.talk is not None:
             return None
         if self.talk is not None or kind == "transport":

@@ -5,6 +5,8 @@ Rule 1: every question is answered, also when its turn is interrupted, over or l
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import trio
 
 from supervisor.core import events as ev
@@ -26,10 +28,11 @@ class _Open:
 
 
 class Questions:
-    """Those of one agent."""
+    """Those of one agent; `before_asking` waits until it is known which turn they are of."""
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, *, before_asking: Callable[[], Awaitable[None]]) -> None:
         self._office = office
+        self._before_asking = before_asking
         self._turn: TurnId | None = None
         self._open: dict[RequestId, _Open] = {}
 
@@ -48,6 +51,7 @@ class Questions:
 
     async def ask(self, question: Question) -> Answer:
         """Have the session decide; waits for as long as that takes, which the session bounds."""
+        await self._before_asking()
         turn = self._turn
         if turn is None:
             return "cancelled"

@@ -4,6 +4,8 @@ Rule 1: a second prompt never reaches a busy agent. A turn is over when its prom
         nothing else is sent before.
 Rule 2: all that came before the answer has been handled when the end of the turn is reported; what
         comes later is late.
+Rule 3: an agent may begin a turn by itself, with guidance that came when it was through. That is
+        another turn from then on: the session says which (`adopt`), and silence is its end.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.creation import Message
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
-from supervisor.core.errors import OutputTooLarge
+from supervisor.core.errors import OutputTooLarge, SupervisorError
 from supervisor.core.ids import CallId, InputId, TurnId
 from supervisor.drivers.port import Office
 from supervisor.drivers.python import shown_error
@@ -31,14 +33,13 @@ from .messages import AUTH_REQUIRED, RpcError, Unsendable
 from .news.ending import Ended, judge_end
 from .outbox import ConnectionLost
 from .reading import as_mapping
+from .silence import Silence
 
 # How long the answers to guidance may take when the turn is over otherwise.
 GUIDANCE_SECONDS: Final = 5.0
-# An agent that has begun a turn by itself never says that it is over; this much silence does.
-SILENCE_SECONDS: Final = 3.0
-FIRST_WORD_SECONDS: Final = 30.0
 # How long the session may take to say which turn it is that the agent has begun.
 ADOPTION_SECONDS: Final = 5.0
+_LOOK_AGAIN_SECONDS: Final = 0.5
 
 
 @attrs.define(eq=False)
@@ -48,9 +49,15 @@ class _Turn:
     id: TurnId
     guidance: Guidance
     is_cancelled: bool = False
+    is_answered: bool = False
     # Set when it has put out more than it may: it then ends, and with this.
     problem: str | None = None
+    # Set when the agent has begun it, or the one that it was, by itself.
+    silence: Silence | None = None
+    # Not set while the session has yet to say which turn it is that the agent has begun.
     adopted: trio.Event = attrs.field(factory=trio.Event)
+    # Around whoever says who we are.
+    login: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     over: trio.Event = attrs.field(factory=trio.Event)
 
 
@@ -74,7 +81,6 @@ class Talk:
         # What was said before the agent was there, if it does not know of it.
         self.tells_history = False
         self._turn: _Turn | None = None
-        self._heard_at = -math.inf
 
     # Orders -------------------------------------------------------------------------------
 
@@ -95,20 +101,26 @@ class Talk:
 
     def adopt(self, order: AdoptTurn) -> None:
         """The turn that the agent has begun by itself is this one."""
-        if self._turn is not None:
-            self._turn.id = order.turn
-            self._turn.guidance = self._guidance(order.turn)
-            self.host.end_turn()
-            self.host.begin_turn(order.turn)
-            self._turn.adopted.set()
+        turn = self._turn
+        if turn is None or turn.silence is None:
+            # It was over before the session could say so.
+            self._report(order.turn, Ended("completed", "end_turn"))
+            return
+        turn.id = order.turn
+        turn.guidance = self._guidance(order.turn)
+        self.host.end_turn()
+        self.host.begin_turn(order.turn)
+        turn.adopted.set()
 
     def cancel(self) -> None:
         """Ask the agent to end the turn; that it has is its answer to the prompt."""
         turn = self._turn
         if turn is not None and not turn.is_cancelled:
             turn.is_cancelled = True
+            turn.adopted.set()  # a turn that is to end becomes no other any more
+            turn.login.cancel(reason="the turn is to end")
             self.host.cancel_turn(turn.id)
-            self._nursery.start_soon(self._notify_cancel)
+            self._nursery.start_soon(self._notify_cancel, turn)
 
     def steer(self, offer: OfferSteering) -> None:
         """Hand guidance to the turn, which may have begun by now."""
@@ -133,109 +145,139 @@ class Talk:
         given = as_mapping(params)
         if given.get("sessionId", self._session_id) != self._session_id:
             return  # of a session that is not ours
+        update = given.get("update")
         turn = self._turn
         if turn is not None:
-            self._heard_at = trio.current_time()
-            if turn.guidance.began is not None and not turn.adopted.is_set():
-                with trio.move_on_after(ADOPTION_SECONDS):
-                    await turn.adopted.wait()
-        if turn is not None and turn.problem is not None:
-            return  # it has said too much already
+            if turn.problem is not None:
+                return  # it has said too much already
+            await self.wait_adopted()
+            if turn.silence is not None:
+                turn.silence.hear(as_mapping(update), trio.current_time())
         try:
-            await self.host.updates.take(given.get("update"))
+            await self.host.updates.take(update)
         except OutputTooLarge as error:
             if turn is not None:
                 turn.problem = shown_error(error)
                 self.cancel()
                 self._nursery.start_soon(self._insist, turn)
 
+    async def wait_adopted(self) -> None:
+        """Wait until it is known which turn it is that the agent is in; bounded."""
+        turn = self._turn
+        if turn is not None and not turn.adopted.is_set():
+            adopted = turn.adopted
+            with trio.move_on_after(ADOPTION_SECONDS):
+                await adopted.wait()
+            adopted.set()  # nobody waits for that again
+
     async def _insist(self, turn: _Turn) -> None:
         """An agent that floods us and does not end when it is asked to is cut off."""
         with trio.move_on_after(self._office.ladder.ask_seconds):
             await turn.over.wait()
             return
-        self.host.end_agent()
+        self.host.end_agent("it has put out more than it may, and does not end when it is asked to")
 
     # A turn -------------------------------------------------------------------------------
 
     async def _run(self, turn: _Turn, order: StartTurn) -> None:
         self.host.begin_turn(turn.id)
         try:
-            ended = await self._prompt(turn, await self._blocks(order))
-            await turn.guidance.wait_settled(GUIDANCE_SECONDS)
-            if turn.guidance.began is not None:
-                ended = await self._run_on(turn)
+            ended = await self._prompt(turn, order)
+            # Not awaited if it is: nothing that the agent says after its answer is to come first.
+            if not turn.guidance.is_settled:
+                await turn.guidance.wait_settled(GUIDANCE_SECONDS)
+            if turn.silence is not None:
+                ended = await self._run_on(turn, turn.silence)
         except ConnectionLost:
             return  # that the agent is gone is reported by whoever watches over it
         finally:
+            turn.guidance.close()
             self._turn = None
             turn.over.set()
             did = self.host.end_turn()
         if isinstance(ended, Mapping):
             said = self._office.said(turn.id)
             ended = judge_end(ended.get("stopReason"), said=said, did=did)
-        self._report(turn, ended)
+        if turn.problem is not None:
+            ended = Ended("failed", ended.stop_reason, turn.problem)
+        self._report(turn.id, ended)
 
-    async def _prompt(
-        self, turn: _Turn, blocks: Sequence[Mapping[str, Any]]
-    ) -> Ended | Mapping[str, Any]:
+    async def wait_reported(self) -> None:
+        """Wait until the end of a turn that was answered is reported; bounded.
+
+        For when the agent is gone: a turn that was not answered never ends here.
+        """
+        turn = self._turn
+        if turn is not None and turn.is_answered and turn.silence is None:
+            with trio.move_on_after(GUIDANCE_SECONDS):
+                await turn.over.wait()
+
+    async def _prompt(self, turn: _Turn, order: StartTurn) -> Ended | Mapping[str, Any]:
         """Send the prompt and wait for its answer, as long as that takes: others watch the time."""
-        params = {"sessionId": self._session_id, "prompt": blocks}
         try:
-            return await self._send_prompt(turn, params)
+            blocks = await self._blocks(order)
+            return await self._send_prompt(turn, {"sessionId": self._session_id, "prompt": blocks})
         except RpcError as error:
             return self._refused(turn, error)
-        except Unsendable as error:
+        except (Unsendable, SupervisorError) as error:
             return Ended("failed", None, str(error))
 
     async def _send_prompt(self, turn: _Turn, params: Mapping[str, Any]) -> Mapping[str, Any]:
         for is_last in (False, True):
             if turn.is_cancelled:
-                return {"stopReason": "cancelled"}
+                break
             try:
                 answer = await self._connection.call(
                     "session/prompt", params, timeout_seconds=math.inf
                 )
             except RpcError as error:
                 # Refused before anything was done: say who we are, and try once more.
-                if is_last or error.code != AUTH_REQUIRED or not await self.host.authenticate():
+                self.tells_history &= error.code == AUTH_REQUIRED
+                if is_last or error.code != AUTH_REQUIRED or not await self._log_in(turn):
                     raise
             else:
+                self.tells_history = False
+                turn.is_answered = True
                 self.host.updates.take_answer(answer)
                 return as_mapping(answer)
-        raise AssertionError("the last try returns or raises")
+        return {"stopReason": "cancelled"}
+
+    async def _log_in(self, turn: _Turn) -> bool:
+        """Say who we are; gives whether that has worked. An interrupt ends it at once."""
+        with turn.login:
+            return await self.host.authenticate()
+        return False
 
     def _refused(self, turn: _Turn, error: RpcError) -> Ended:
         if turn.is_cancelled and turn.problem is None:
             return Ended("interrupted", "cancelled")
-        return Ended("failed", None, self.host.describe(error))
+        why = self.host.describe(error)
+        if error.code == AUTH_REQUIRED:
+            why = f"{why}: {self.host.how_to_authenticate()}"
+        return Ended("failed", None, why)
 
-    async def _run_on(self, turn: _Turn) -> Mapping[str, Any]:
+    async def _run_on(self, turn: _Turn, silence: Silence) -> Mapping[str, Any]:
         """The agent is in a turn that it has begun by itself: it is over when it falls silent."""
-        with trio.move_on_after(ADOPTION_SECONDS):
-            await turn.adopted.wait()
-        self._heard_at = max(self._heard_at, trio.current_time())
+        await self.wait_adopted()
         while True:
-            silent = trio.current_time() - self._heard_at
-            if silent >= SILENCE_SECONDS and not self.host.questions:
+            left = silence.seconds_left(trio.current_time(), asked_to_end=turn.is_cancelled)
+            if not left and not self.host.questions:
                 return {"stopReason": "cancelled" if turn.is_cancelled else "end_turn"}
-            await trio.sleep(max(SILENCE_SECONDS - silent, 0.1))
+            # Looked at often, for it may be asked to end meanwhile.
+            await trio.sleep(min(left, _LOOK_AGAIN_SECONDS) or _LOOK_AGAIN_SECONDS)
 
     async def _blocks(self, order: StartTurn) -> list[Mapping[str, Any]]:
         """What the agent gets: what was said before it came, if it does not know, and the input."""
         before: Sequence[Message] = ()
         if self.tells_history:
-            self.tells_history = False
             before = await self._office.history(order.turn)
         return self.host.prompt_blocks(order, before)
 
-    def _report(self, turn: _Turn, ended: Ended) -> None:
-        if turn.problem is not None:
-            ended = Ended("failed", ended.stop_reason, turn.problem)
+    def _report(self, turn: TurnId, ended: Ended) -> None:
         self.host.show_choices()
         self._office.report_surely(
             ev.TurnEnded(
-                turn=turn.id,
+                turn=turn,
                 outcome=ended.outcome,
                 stop_reason=ended.stop_reason,
                 error=ended.error,
@@ -245,12 +287,29 @@ class Talk:
 
     # Inside -------------------------------------------------------------------------------
 
-    def _new_turn(self, turn: TurnId) -> _Turn:
-        return _Turn(turn, self._guidance(turn))
+    def _new_turn(self, turn_id: TurnId) -> _Turn:
+        turn = _Turn(turn_id, self._guidance(turn_id))
+        turn.adopted.set()
+        return turn
 
     def _guidance(self, turn: TurnId) -> Guidance:
-        return Guidance(turn, self._session_id, self._connection, self._office)
+        return Guidance(
+            turn,
+            self._session_id,
+            self._connection,
+            self._office,
+            on_new_turn=lambda: self._note_new_turn(turn),
+        )
 
-    async def _notify_cancel(self) -> None:
-        with contextlib.suppress(ConnectionLost):  # then it needs not be told
-            await self._connection.notify("session/cancel", {"sessionId": self._session_id})
+    def _note_new_turn(self, turn_id: TurnId) -> None:
+        turn = self._turn
+        if turn is not None and turn.id == turn_id:
+            turn.silence = Silence(trio.current_time())
+            if not turn.is_cancelled:
+                turn.adopted = trio.Event()
+
+    async def _notify_cancel(self, turn: _Turn) -> None:
+        # If it is over by now, the agent may be in the next one, which nobody has interrupted.
+        if self._turn is turn:
+            with contextlib.suppress(ConnectionLost):  # then it needs not be told
+                await self._connection.notify("session/cancel", {"sessionId": self._session_id})

@@ -47,6 +47,8 @@ def new_marker(guardian: ProcessIdentity) -> Marker:
 
 def find_marker(environ: bytes) -> Marker | None:
     """The mark in the text of a /proc/PID/environ; None if there is none, or no such one."""
+    if _ENTRY not in environ:
+        return None  # of nearly everyone
     for entry in environ.split(b"\0"):
         if entry.startswith(_ENTRY):
             return parse_marker(entry[len(_ENTRY) :].decode("ascii", "replace"))

@@ -34,6 +34,7 @@ _PROC: Final = Path("/proc")
 _PARENT: Final = 1
 _SESSION: Final = 3
 _MAX_ENVIRON_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 14
 _LOOK_AGAIN_SECONDS: Final = 0.01
 
 
@@ -112,35 +113,48 @@ def look_around() -> list[Seen]:
     us = identify(os.getpid())
     if us is None:
         return []
-    found = (_look_at(int(entry.name), us.boot_id) for entry in _entries())
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    found = (_look_at(pid, us.boot_id) for pid in pids)
     return [seen for seen in found if seen is not None]
 
 
-def _entries() -> list[Path]:
-    return [entry for entry in _PROC.iterdir() if entry.name.isdigit()]
-
-
 def _look_at(pid: int, boot_id: str) -> Seen | None:
-    folder = _PROC / str(pid)
     try:
-        stat = (folder / "stat").read_bytes()
-        is_own = folder.stat().st_uid == os.geteuid()
+        stat, owner = _read(f"/proc/{pid}/stat")
     except OSError:
         return None
     start_time = parse_stat(stat)
     if start_time is None:
         return None
     fields = stat.rpartition(b")")[2].split()
-    identity = ProcessIdentity(pid, start_time, boot_id)
-    return Seen(identity, int(fields[_PARENT]), int(fields[_SESSION]), is_own, _read_marker(folder))
+    return Seen(
+        ProcessIdentity(pid, start_time, boot_id),
+        parent=int(fields[_PARENT]),
+        session=int(fields[_SESSION]),
+        is_own=owner == os.geteuid(),
+        marker=_read_marker(pid),
+    )
 
 
-def _read_marker(folder: Path) -> Marker | None:
+def _read_marker(pid: int) -> Marker | None:
     try:
-        with (folder / "environ").open("rb") as environ:
-            return find_marker(environ.read(_MAX_ENVIRON_BYTES))
+        return find_marker(_read(f"/proc/{pid}/environ")[0])
     except OSError:
         return None  # dead meanwhile, or somebody's whom we may not look at
+
+
+def _read(path: str) -> tuple[bytes, int]:
+    """What is in it, and whose it is; by hand, for there are many, and each is small."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        pieces = []
+        while piece := os.read(descriptor, _PIECE_BYTES):
+            pieces.append(piece)
+            if len(pieces) * _PIECE_BYTES >= _MAX_ENVIRON_BYTES:
+                break
+        return b"".join(pieces), os.fstat(descriptor).st_uid
+    finally:
+        os.close(descriptor)
 
 
 # Choosing --------------------------------------------------------------------------------

@@ -189,7 +189,8 @@ async def test_a_past_that_cannot_be_read_fails_the_turn_and_not_the_agent() -> 
         ended = await desk.run("say hello")
         await settle()
 
-        assert (ended.outcome, ended.error) == ("failed", "the disk is gone")
+        assert ended.outcome == "failed"
+        assert "the disk is gone" in (ended.error or "")
         assert desk.office.kinds() == ["AgentAttached", "TurnEnded"]
 
 
@@ -221,6 +222,8 @@ def test_of_one_endless_message_the_end_is_told() -> None:
 
 
 def test_no_character_is_cut_in_half() -> None:
-    [block] = context_blocks([Message("agent", "\N{SMILING FACE WITH SMILING EYES}" * 1_000_000, 0.0)])
+    [block] = context_blocks(
+        [Message("agent", "\N{SMILING FACE WITH SMILING EYES}" * 1_000_000, 0.0)]
+    )
 
     assert "\N{REPLACEMENT CHARACTER}" not in block["text"]

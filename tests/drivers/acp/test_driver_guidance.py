@@ -8,8 +8,11 @@ import trio
 
 from actors.testing import settle
 from supervisor.core import events as ev
+from supervisor.core.effects import AdoptTurn
+from supervisor.core.ids import InputId, TurnId
 from supervisor.drivers.acp.guidance import ANSWER_SECONDS
-from supervisor.drivers.acp.talk import FIRST_WORD_SECONDS, GUIDANCE_SECONDS, SILENCE_SECONDS
+from supervisor.drivers.acp.silence import FIRST_WORD_SECONDS, SILENCE_SECONDS
+from supervisor.drivers.acp.talk import ADOPTION_SECONDS, GUIDANCE_SECONDS
 from tests.drivers.acp.driver_desk import STEERS, AcpDesk, Puppet, open_desk, open_puppet
 
 STEERING = "_session/steering"
@@ -24,6 +27,10 @@ async def at_work(desk: AcpDesk, puppet: Puppet) -> tuple[Any, Any]:
 
 def texts(request: dict[str, Any]) -> list[str]:
     return [block["text"] for block in request["params"]["prompt"]]
+
+
+def latest_turn(desk: AcpDesk) -> Any:  # noqa: ANN401 - a TurnId
+    return f"turn_{desk._turns}"
 
 
 # Who takes it ------------------------------------------------------------------------------
@@ -318,17 +325,13 @@ async def test_a_turn_that_it_has_begun_can_be_steered_into_yet_another() -> Non
         puppet.updates("second")
         await settle()
         desk.hand(desk.office.all(ev.SteeringBeganTurn)[0].turn, "in_x", "of the first")
-        desk.hand(await_turn(desk), "in_3", "and more")
+        desk.hand(latest_turn(desk), "in_3", "and more")
         puppet.answers(await puppet.hears(STEERING, times=2), {"outcome": "startedNewTurn"})
         puppet.updates("third")
         ended = await desk.office.heard(ev.TurnEnded)
 
         assert (ended.turn, ended.text) == ("turn_3", "third")
         assert texts(await puppet.hears(STEERING, times=2)) == ["and more"]
-
-
-def await_turn(desk: AcpDesk) -> Any:  # noqa: ANN401 - a TurnId
-    return f"turn_{desk._turns}"
 
 
 async def test_a_turn_that_it_has_begun_is_asked_to_end_like_any_other() -> None:
@@ -339,7 +342,7 @@ async def test_a_turn_that_it_has_begun_is_asked_to_end_like_any_other() -> None
         desk.hand(first, "in_2", "say two\nsleep 1000")
         await desk.office.heard(ev.SteeringBeganTurn)
         await trio.sleep(1)
-        desk.driver.cancel_turn(await_turn(desk), "ask")
+        desk.driver.cancel_turn(latest_turn(desk), "ask")
         ended = await desk.office.heard(ev.TurnEnded)
 
         assert (ended.turn, ended.outcome) == ("turn_2", "interrupted")
@@ -369,7 +372,7 @@ async def test_a_session_that_will_have_no_other_turn_is_not_waited_for_again_an
         ended = await desk.office.heard(ev.TurnEnded)
 
         assert (ended.turn, ended.text) == (turn, "x" * 100)
-        assert trio.current_time() < 10
+        assert trio.current_time() == ADOPTION_SECONDS + SILENCE_SECONDS
 
 
 async def test_a_turn_that_is_interrupted_meanwhile_ends_when_it_says_so() -> None:
@@ -387,3 +390,77 @@ async def test_a_turn_that_is_interrupted_meanwhile_ends_when_it_says_so() -> No
 
         assert ended.outcome == "interrupted"
         assert trio.current_time() <= SILENCE_SECONDS
+
+
+async def test_a_question_of_a_turn_that_it_has_begun_is_that_turns() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        puppet.ends(prompt)
+        puppet.answers(await puppet.hears(STEERING), {"outcome": "startedNewTurn"})
+        option = {"optionId": "yes", "name": "yes", "kind": "allow_once"}
+        call = {"toolCallId": "c1", "title": "bash"}
+        asked = {"sessionId": "puppet", "toolCall": call, "options": [option]}
+        request = puppet.asks("session/request_permission", asked)
+        question = await desk.office.heard(ev.PermissionAsked)
+        await trio.sleep(2 * FIRST_WORD_SECONDS)
+        desk.driver.answer(question.request, "allow_once")
+        answer = await puppet.hears_answer(request)
+
+        assert question.turn == "turn_2"
+        assert answer["result"]["outcome"] == {"outcome": "selected", "optionId": "yes"}
+        assert desk.office.all(ev.TurnEnded) == []
+
+
+async def test_a_tool_call_under_way_is_no_silence() -> None:
+    async with open_desk("--steering", "startedNewTurn") as desk:
+        await desk.come_up()
+        first = desk.order("sleep 1000")
+        await settle()
+        desk.hand(first, "in_2", "tool tests 600\nsay all pass")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert (ended.outcome, ended.text) == ("completed", "all pass")
+        assert trio.current_time() == 600 + SILENCE_SECONDS
+
+
+async def test_an_adoption_that_comes_too_late_ends_what_it_adopts() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.office.on_report = lambda _: None  # its session is very slow
+        desk.hand(turn, "in_2", "more")
+        puppet.answers(await puppet.hears(STEERING), {"outcome": "startedNewTurn"})
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+        desk.driver.adopt_turn(AdoptTurn(TurnId("turn_2"), InputId("in_2"), "more"))
+
+        assert [end.turn for end in desk.office.all(ev.TurnEnded)] == [turn, "turn_2"]
+
+
+async def test_what_waits_when_it_begins_a_turn_is_declined() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "one")
+        steering = await puppet.hears(STEERING)
+        desk.hand(turn, "in_3", "two")
+        puppet.ends(prompt)
+        puppet.answers(steering, {"outcome": "startedNewTurn"})
+        puppet.updates("x")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["SteeringDeclined", "SteeringBeganTurn", "TurnEnded"]
+        assert len(desk.heard(STEERING)) == 1
+
+
+async def test_one_that_answers_its_prompt_and_dies_of_guidance_has_ended_its_turn() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "one")
+        await puppet.hears(STEERING)
+        desk.hand(turn, "in_3", "two")
+        puppet.updates("hello")
+        puppet.ends(prompt)
+        puppet.leaves(0)
+        await desk.office.heard(ev.AgentExited)
+
+        assert desk.office.kinds() == ["SteeringDeclined", "TurnEnded", "AgentExited"]

@@ -24,7 +24,6 @@ from tests.drivers.process.programs import (
     ALL_KINDS,
     FORK_ALL_KINDS,
     alive,
-    bearing,
     guardian_of,
     known,
     python,
@@ -123,7 +122,7 @@ async def before(identity):
     {before}
 
 async def main():
-    launch = python({program}, {{"NAME": {name!r}}})
+    launch = python({program})
     async with ContainedProcesses().open(launch, before_it_runs=before) as process:
         {during}
         while piece := await process.receive():
@@ -137,10 +136,10 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def supervisor(
-    name: str, *, program: str = "FORK_ALL_KINDS", before: str = "pass", during: str = "pass"
+    *, program: str = "FORK_ALL_KINDS", before: str = "pass", during: str = "pass"
 ) -> Iterator[subprocess.Popen[str]]:
-    """Another supervisor, with an agent that bears that name."""
-    text = SUPERVISOR.format(before=before, during=during, program=program, name=name)
+    """Another supervisor, with one agent."""
+    text = SUPERVISOR.format(before=before, during=during, program=program)
     with subprocess.Popen(
         [sys.executable, "-c", text], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -165,20 +164,18 @@ def wait_dead(everyone: list[ProcessIdentity], *, seconds: float) -> float:
 
 
 def test_nothing_is_alive_soon_after_the_supervisor_was_killed() -> None:
-    with supervisor("of_one_killed") as process:
+    with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
         everyone.append(known(guardian_of(everyone[0])))
         process.kill()
 
         wait_dead(everyone, seconds=2.0)
 
-    assert bearing("of_one_killed") == []
-
 
 def test_a_fork_of_the_supervisor_does_not_keep_its_agents_alive() -> None:
     # It holds copies of all pipes, the lifeline too.
     fork = "pid = os.fork(); pid or os.read(os.pipe()[0], 1); os.write(1, f'{pid}\\n'.encode())"
-    with supervisor("of_one_forked", during=fork) as process:
+    with supervisor(during=fork) as process:
         (copy,) = read_pids(process, 1)
         everyone = read_pids(process, ALL_KINDS)
         process.kill()
@@ -192,7 +189,7 @@ def test_a_fork_of_the_supervisor_does_not_keep_its_agents_alive() -> None:
 def test_an_agent_whose_supervisor_is_killed_before_it_runs_never_runs(tmp_path: Path) -> None:
     before = "print(identity.pid, flush=True); await trio.sleep_forever()"
     touch = repr(f"open({str(tmp_path / 'deed')!r}, 'w')")
-    with supervisor("of_one_early", program=touch, before=before) as process:
+    with supervisor(program=touch, before=before) as process:
         everyone = read_pids(process, 1)
         process.kill()
 
@@ -202,7 +199,7 @@ def test_an_agent_whose_supervisor_is_killed_before_it_runs_never_runs(tmp_path:
 
 
 def test_what_a_stopped_guardian_has_not_killed_is_killed_at_the_next_start() -> None:
-    with supervisor("of_one_stopped") as process:
+    with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
         guardian = known(guardian_of(everyone[0]))
         os.kill(guardian.pid, signal.SIGSTOP)
@@ -216,7 +213,7 @@ def test_what_a_stopped_guardian_has_not_killed_is_killed_at_the_next_start() ->
 
 
 def test_a_guardian_at_work_is_left_to_it_at_the_next_start() -> None:
-    with supervisor("of_one_guarded") as process:
+    with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
         guardian = known(guardian_of(everyone[0]))
 

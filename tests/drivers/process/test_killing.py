@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 
 import pytest
@@ -110,14 +111,14 @@ async def test_nothing_is_left_of_an_agent_that(
 
 
 async def test_one_that_runs_away_from_its_pid_is_caught() -> None:
-    processes = ContainedProcesses(kill_seconds=10.0)
-    async with running(processes, python(RUN_AWAY, {"NAME": "runs_away"})) as lines:
+    processes, name = ContainedProcesses(kill_seconds=10.0), secrets.token_hex(8)
+    async with running(processes, python(RUN_AWAY, {"NAME": name})) as lines:
         await lines.next()
         lines.process.kill()
 
         assert await lines.process.wait_gone(20.0) == ()
 
-    assert bearing("runs_away") == []
+    assert bearing(name) == []
 
 
 async def test_what_an_agent_leaves_behind_dies_with_it(processes: ContainedProcesses) -> None:

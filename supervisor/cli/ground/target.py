@@ -1,0 +1,63 @@
+"""Whom a command talks to: the daemon, or a file while no daemon has it.
+
+Both have the names and the errors of the embedding API, so that a command does not know which of
+them it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from supervisor.cli.terminal.screen import Screen
+
+from .failures import NoDaemon
+from .settings import load_configuration
+
+if TYPE_CHECKING:  # a file brings the store and all of the sessions with it, a daemon does not
+    from supervisor.sessions.surface.supervisor import Supervisor
+
+    Target: TypeAlias = Supervisor
+
+# What a command does to its target. A file can be read and kept; only a daemon has sessions live.
+Access: TypeAlias = Literal["read", "keep", "live"]
+
+
+@asynccontextmanager
+async def open_target(
+    screen: Screen, *, state: str | None = None, access: Access = "live"
+) -> AsyncIterator[Target]:
+    """The file `state`, or the daemon if that is None; raises `NoDaemon`, and what they raise."""
+    if state is None:
+        raise NoDaemon("no daemon is running", hint=_hint(access))
+    from .still import open_for_keeping, open_for_reading  # noqa: PLC0415 - see above
+
+    if access == "keep":
+        async with open_for_keeping(state, load_configuration(None).settings) as sup:
+            yield sup
+        return
+    async with open_for_reading(state) as sup:
+        _say_how_old_it_is(screen, state)
+        yield sup
+
+
+def _hint(access: Access) -> str:
+    if access == "live":
+        return "start one with `understudy serve`; `understudy run` and `chat` need none"
+    return "start one with `understudy serve`, or name a file of sessions with --state PATH"
+
+
+def _say_how_old_it_is(screen: Screen, state: str) -> None:
+    """Say so if a file was left as it is by somebody who is no more."""
+    signature = Path(f"{os.path.realpath(state)}.lock")
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        pid = int(json.loads(signature.read_bytes())["pid"])
+        if not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
+            screen.note(
+                f"The supervisor of this file (process {pid}) was killed."
+                " Sessions are shown as it left them."
+            )

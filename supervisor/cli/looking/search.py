@@ -1,0 +1,77 @@
+"""`understudy search`: what was said, and where."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.cli.ground.finding import find_session
+from supervisor.cli.ground.options import json_option, state_option
+from supervisor.cli.ground.running import run_async
+from supervisor.cli.ground.target import open_target
+from supervisor.cli.terminal.columns import Cell
+from supervisor.cli.terminal.safe import safe_line
+from supervisor.cli.terminal.screen import Screen
+from supervisor.cli.terminal.times import stamp
+
+if TYPE_CHECKING:
+    from supervisor.sessions.library.searching import SearchHit
+
+
+@click.command()
+@click.argument("words", metavar="TEXT", nargs=-1, required=True)
+@click.option("--session", metavar="ID", help="Only in this session.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="So many.")
+@click.option("--cursor", metavar="NEXT", help="Go on where a page ended; --json prints `next`.")
+@state_option
+@json_option
+def search(
+    *,
+    words: tuple[str, ...],
+    session: str | None,
+    limit: int,
+    cursor: str | None,
+    state: str | None,
+    as_json: bool,
+) -> int:
+    """Find what people and agents have said that has all these words, the last said first."""
+    screen = Screen(as_json=as_json)
+    text = " ".join(words)
+    work = partial(_search, screen, state, text, session=session, limit=limit, cursor=cursor)
+    return run_async(screen, work)
+
+
+async def _search(
+    screen: Screen,
+    state: str | None,
+    text: str,
+    *,
+    session: str | None,
+    limit: int,
+    cursor: str | None,
+) -> None:
+    async with open_target(screen, state=state, access="read") as sup:
+        where = None if session is None else (await find_session(sup, session)).id
+        page = await sup.search(text, session=where, limit=limit, cursor=cursor)
+    if screen.as_json:
+        screen.data(page)
+        return
+    for hit in page.items:
+        _show(screen, hit)
+    if page.next is not None:
+        screen.note(f"These are the last {len(page.items)}; --limit shows more.")
+    elif not page.items:
+        screen.note("Nobody said that. Whole words are looked for, in any order.")
+
+
+def _show(screen: Screen, hit: SearchHit) -> None:
+    who = "user" if hit.kind == "user_text" else hit.agent
+    title = f"  {hit.title}" if hit.title else ""
+    screen.line(
+        *screen.fit(
+            [Cell(hit.session_id, "bold"), Cell(f"  {stamp(hit.at)}  {hit.seq}  {who}{title}", "dim")]
+        )
+    )
+    screen.line("    ", safe_line(hit.snippet))

@@ -1,0 +1,1 @@
+"""Where the daemon listens, and how connections are looked after."""

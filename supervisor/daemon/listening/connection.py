@@ -1,0 +1,208 @@
+"""One connection: hypercorn speaks HTTP on it, and this looks after its bytes and its time.
+
+Rule 1: every wait is bounded, but for an app that is at work. Who sends no request is let go after
+        `IDLE_SECONDS`; who takes nothing of an answer, after `WRITE_SECONDS`.
+Rule 2: no send is shielded. One that is cancelled, or too slow, has left half a message behind, and
+        so ends the connection. (hypercorn's own server shields them without a bound: one reader
+        that stands still would outlive every shutdown.)
+Rule 3: HTTP/1.1 and nothing else. An upgrade that a client asks for is not granted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import h11
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import (
+    AppWrapper,
+    ASGIReceiveEvent,
+    ASGISendEvent,
+    ConnectionState,
+    Scope,
+)
+from hypercorn.utils import parse_socket_addr
+
+IDLE_SECONDS: Final = 30.0
+WRITE_SECONDS: Final = 30.0
+_READ_BYTES: Final = 65536
+# A large answer goes out in pieces of this size, each with its own patience.
+_PIECE_BYTES: Final = 65536
+
+Respond: TypeAlias = Callable[[ASGISendEvent | None], Awaitable[None]]
+_GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class Connection:
+    """Made for each stream that was accepted; `run` returns when it is over."""
+
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        state: dict[str, Any],
+    ) -> None:
+        self._stream = stream
+        self._app = app
+        self._config = config
+        self._context = context
+        self._state = state
+        self._sending = trio.Lock()
+        # Its deadline is set while no request is at work, and moved by whoever ends one.
+        self._reading = trio.CancelScope()
+        self._is_idle = True
+        self._is_leaving = False
+        self._protocol: _Http1 | None = None
+
+    async def run(self) -> None:
+        """Answer requests until somebody hangs up."""
+        connection = self._stream.socket
+        try:
+            async with _Requests() as requests:
+                self._protocol = _Http1(
+                    self._app,
+                    self._config,
+                    self._context,
+                    requests,
+                    ConnectionState(self._state),
+                    False,  # noqa: FBT003 - hypercorn's: no TLS
+                    parse_socket_addr(connection.family, connection.getpeername()),
+                    parse_socket_addr(connection.family, connection.getsockname()),
+                    self._take,
+                )
+                await self._protocol.initiate()
+                self._set_idle(idle=True)
+                await self._read()
+        except OSError:
+            pass  # whoever it was has gone before we could ask who
+        finally:
+            self.abort()
+
+    def leave(self) -> None:
+        """Close it once no request is at work on it: now, or after the answer to the last."""
+        self._is_leaving = True
+        if self._is_idle:
+            self._reading.cancel()
+
+    def abort(self) -> None:
+        """Close it now, whoever is in the middle of what."""
+        self._stream.socket.close()
+
+    async def _read(self) -> None:
+        assert self._protocol is not None
+        with self._reading:
+            while True:
+                try:
+                    data = await self._stream.receive_some(_READ_BYTES)
+                except _GONE:
+                    break
+                await self._protocol.handle(RawData(bytes(data)))
+                if not data:
+                    break
+        if self._reading.cancelled_caught:
+            self.abort()
+        await self._protocol.handle(Closed())
+
+    async def _take(self, event: Event) -> None:
+        """What the protocol wants done."""
+        assert self._protocol is not None
+        if isinstance(event, RawData):
+            try:
+                async with self._sending:
+                    await self._send(event.data)
+            except _GONE:
+                await self._protocol.handle(Closed())
+        elif isinstance(event, Closed):
+            await self._close()
+            await self._protocol.handle(Closed())
+        elif isinstance(event, Updated):
+            self._set_idle(idle=event.idle)
+
+    async def _send(self, data: bytes) -> None:
+        whole = memoryview(data)
+        is_sent = False
+        try:
+            for start in range(0, len(whole), _PIECE_BYTES):
+                with trio.fail_after(WRITE_SECONDS):
+                    await self._stream.send_all(whole[start : start + _PIECE_BYTES])
+            is_sent = True
+        except trio.TooSlowError:
+            raise trio.BrokenResourceError from None
+        finally:
+            if not is_sent:
+                self.abort()
+
+    async def _close(self) -> None:
+        try:
+            await self._stream.send_eof()
+        except (*_GONE, trio.BusyResourceError):
+            pass
+        self.abort()
+
+    def _set_idle(self, *, idle: bool) -> None:
+        self._is_idle = idle
+        if idle and self._is_leaving:
+            self._reading.cancel()
+        self._reading.deadline = trio.current_time() + IDLE_SECONDS if idle else math.inf
+
+
+class _Http1(H11Protocol):
+    """hypercorn's, without the ways into HTTP/2."""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        pass
+
+
+class _Requests(TaskGroup):
+    """hypercorn's, but an app that has ended takes nothing in any more.
+
+    For else the rest of a body that nobody reads is waited with for ever.
+    """
+
+    async def spawn_app(
+        self, app: AppWrapper, config: Config, scope: Scope, send: Respond
+    ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
+        """Run the app on a request; gives where to put what comes in for it."""
+        outside, inside = trio.open_memory_channel[ASGIReceiveEvent](config.max_app_queue_size)
+        assert self._nursery is not None
+        self._nursery.start_soon(_run, app, config, scope, inside, send)
+        return partial(_put, outside)
+
+
+async def _put(
+    outside: trio.MemorySendChannel[ASGIReceiveEvent], message: ASGIReceiveEvent
+) -> None:
+    try:
+        await outside.send(message)
+    except trio.BrokenResourceError:
+        pass
+
+
+async def _run(
+    app: AppWrapper,
+    config: Config,
+    scope: Scope,
+    inside: trio.MemoryReceiveChannel[ASGIReceiveEvent],
+    send: Respond,
+) -> None:
+    with inside:
+        try:
+            await app(scope, inside.receive, send, _no_threads, _no_threads)
+        except Exception:
+            # Ours: it is this request's, and nobody else's.
+            await config.log.exception("an app has failed")
+    await send(None)
+
+
+def _no_threads(*_: object) -> None:
+    raise NotImplementedError("an app here has no use for threads of the server's")
