@@ -55,7 +55,7 @@ def commands() -> None:
     """Agent sessions, supervised."""
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
     """Run the command that the arguments name; gives the code to exit with."""
     screen = Screen(as_json="--json" in arguments)
     try:
@@ -93,5 +93,3 @@ def _forget_output() -> None:
         except (OSError, ValueError):
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-
-

@@ -14,6 +14,7 @@ Starting the agent, `initialize` and `session/new` are not counted.
 
 import asyncio
 import math
+import os
 import subprocess
 import sys
 import time
@@ -27,14 +28,16 @@ from attrs import frozen
 
 from supervisor.drivers.acp.connection import Connection
 from supervisor.drivers.acp.serving import Handlers
+from supervisor.drivers.process.pipes import Inlet, Outlet
 from tests.bench._row import Row, Sample, at_least, unless_installed
 
 AGENT = Path(__file__).parents[1] / "drivers" / "acp" / "echo_agent.py"
 COMMAND = (sys.executable, "-P", str(AGENT))
 CWD = str(AGENT.parent)
-SHORT, SHORT_TURNS = 1, 400
-LONG, LONG_TURNS = 200, 10
+SHORT, SHORT_TURNS = 1, 1_000
+LONG, LONG_TURNS = 200, 30
 US = 1e6
+INPUT_SECONDS = 10.0
 
 Prompt = Callable[[], Awaitable[object]]
 
@@ -89,15 +92,18 @@ def text_of(words: int) -> str:
 def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
     async def main() -> float:
         counter = Counter()
-        process = await trio.lowlevel.open_process(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
+        # Our own ends of the pipes, as every process has them; the descriptors are theirs to close.
+        inlet, outlet = (
+            Inlet(os.dup(process.stdin.fileno())),
+            Outlet(os.dup(process.stdout.fileno())),
+        )
+        process.stdin.close()
+        process.stdout.close()
         connection = Connection(
-            process.stdin.send_all,
-            partial(process.stdout.receive_some, 65_536),  # type: ignore[arg-type]
-            name="echo",
+            partial(inlet.send, within_seconds=INPUT_SECONDS), outlet.receive, name="echo"
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
@@ -112,8 +118,9 @@ def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
             }
             timing = await timing_of(lambda: call("session/prompt", params), counter, turns=turns)
             assert counter.updates == words * turns
-            await process.stdin.aclose()
-        await process.wait()
+            inlet.close()
+        outlet.close()
+        process.wait()
         return figure(timing)
 
     return lambda: trio.run(main)

@@ -9,7 +9,7 @@ from typing import Final
 
 from supervisor.drivers.process.port import Launch
 from supervisor.drivers.scripted import Want
-from tests.drivers.kinds import Deed
+from tests.drivers.deeds import Deed
 
 PLAY: Final = "play"
 DEEDS: Final[tuple[Deed, ...]] = ("greet", "wait", "fail", "flood")

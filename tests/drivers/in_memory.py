@@ -24,6 +24,7 @@ from supervisor.drivers.process.port import (
     LaunchFailed,
 )
 from supervisor.drivers.scripted import MemoryShelf, ScriptedAgent, Want, parse
+from tests.drivers.command_play import PLAY, PlayedCommand
 
 # No process of this machine has it, so whoever signals it for real hits nobody.
 FIRST_PID: Final = 2**22 + 1
@@ -104,7 +105,9 @@ class InMemoryProcesses:
         if failure is not None:
             raise failure
 
-    def _scripted(self, launch: Launch) -> ScriptedAgent:
+    def _scripted(self, launch: Launch) -> Agent:
+        if launch.command[0] == PLAY:
+            return PlayedCommand(launch)
         if MODULE not in launch.command:
             raise LaunchFailed(f"there is no program {launch.command[0]}")
         flags = parse(launch.command[launch.command.index(MODULE) + 1 :])
@@ -126,8 +129,11 @@ class InMemoryProcess:
         self._input = bytearray()
         self._output = bytearray()
         self._errors = ""
-        self._input_ended = self._reads_no_more = self._is_stopped = self._output_ended = False
+        self._input_ended = self._reads_no_more = self._output_ended = False
+        self._is_stopped = self._was_stopped = False
         self._ignores_term = False
+        # What it is in the middle of while it is stopped.
+        self._wants: list[Want] = []
         self._changed = trio.Event()
 
     # The port -----------------------------------------------------------------------------
@@ -175,6 +181,7 @@ class InMemoryProcess:
         if self._exit is None:
             self._signals.append((self.identity.pid, "terminate"))
             self._is_stopped = False
+            self.rouse()
             if not self._ignores_term and not self.is_immortal:
                 self._leave(Exit(None, 15))
 
@@ -233,12 +240,21 @@ class InMemoryProcess:
         agent = self.agent
         agent.tick(trio.current_time())
         self._read()
-        while self._write() and not self._is_stopped and (wants := agent.take_wants()):
-            for want in wants:
-                said = self._perform(want)
-                if self._exit is not None:
-                    return
-                agent.done(want, said)
+        while self._write() and (self._wants or self._take_wants()):
+            want = self._wants.pop(0)
+            if want.do == "stop" and not self._was_stopped:
+                self._wants.insert(0, want)  # it is done with that when it is continued
+                self._is_stopped = self._was_stopped = True
+                return
+            self._was_stopped = False
+            said = self._perform(want)
+            if self._exit is not None:
+                return
+            agent.done(want, said)
+
+    def _take_wants(self) -> bool:
+        self._wants = self.agent.take_wants()
+        return bool(self._wants)
 
     def _read(self) -> None:
         was_full = len(self._input) >= PIPE_BYTES
@@ -267,8 +283,6 @@ class InMemoryProcess:
         match want.do:
             case "exit":
                 self._leave(Exit(want.number))
-            case "stop":
-                self._is_stopped = True
             case "ignore_term":
                 self._ignores_term = True
             case "deafen":

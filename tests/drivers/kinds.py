@@ -6,7 +6,7 @@ A new kind is one more `Kind` in KINDS, with a text for every deed that it is ab
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import pytest
@@ -15,24 +15,11 @@ import trio
 from supervisor import PythonAgent, Turn
 from supervisor.drivers.acp.agent import scripted_process
 from supervisor.drivers.builtin import scripted
+from supervisor.drivers.command.agent import command
 from supervisor.drivers.port import AgentKind
 from supervisor.drivers.python import AgentDied
-
-Deed: TypeAlias = Literal[
-    "greet",  # say "hello"
-    "wait",  # do nothing for a very long time
-    "fail",  # fail the turn with "no luck"
-    "die",  # leave in the middle of the turn
-    "use a tool",  # a call of "bash" that is over at once, then say "after"
-    "stay in a tool",  # a call of "bash" that lasts very long, then say "after"
-    "stay in two tools",  # calls of "bash" and "grep" at once, that last very long
-    "ask",  # ask for "bash", and say "bash: allowed" or "bash: rejected"
-    "be deaf",  # do not hear of interrupts until the workshop closes, then say "late"
-    "flood",  # say 50 times about 100 bytes
-    "spend",  # report 40 tokens
-    "take steering",  # say what is steered in, each with a "; ", until that is "enough"
-]
-
+from tests.drivers import command_play
+from tests.drivers.deeds import Deed
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -179,4 +166,9 @@ KINDS: Final = (
     Kind("python", PythonAgent("obedient", _do_as_told), {deed: deed for deed in DEEDS}),
     Kind("scripted", scripted, SCRIPTS),
     Kind("acp", scripted_process(), PROCESS_SCRIPTS),
+    Kind(
+        "command",
+        command("obedient", [command_play.PLAY, "{prompt}"]),
+        {deed: deed for deed in command_play.DEEDS},
+    ),
 )

@@ -15,7 +15,8 @@ from supervisor.core import events as ev
 from supervisor.core.ids import CallId, RequestId, TurnId
 from supervisor.core.session import Decision, Usage
 from supervisor.drivers.port import Workshop
-from tests.drivers.kinds import Deed, Kind, kinds_that
+from tests.drivers.deeds import Deed
+from tests.drivers.kinds import Kind, kinds_that
 from tests.drivers.office import Desk, StandInOffice
 
 

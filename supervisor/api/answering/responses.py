@@ -12,7 +12,7 @@ import attrs
 import orjson
 from starlette.types import Scope, Send
 
-from supervisor.api.wire.problems import MEDIA_TYPE, Problem
+from supervisor.api.wire.problems import MEDIA_TYPE, ProblemDetails
 
 Header: TypeAlias = tuple[bytes, bytes]
 
@@ -52,7 +52,7 @@ class Response:
 _NOTHING: Final = 204
 
 
-def problem_response(problem: Problem, headers: Iterable[Header] = ()) -> Response:
+def problem_response(problem: ProblemDetails, headers: Iterable[Header] = ()) -> Response:
     """A problem as an answer."""
     given = list(headers)
     if problem.retry_after_seconds is not None:

@@ -16,7 +16,6 @@ import attrs
 
 from supervisor.api.wire.kinds import json_types
 from supervisor.api.wire.reading import Reading
-from supervisor.core.errors import SupervisorError
 
 from .rules import IN_BODIES, IN_QUERIES, Rule
 
@@ -69,15 +68,8 @@ class Form:
     def _read(self, given: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
         known = {field.name: field.kind for field in self.fields}
         needed = frozenset(field.name for field in self.fields if field.is_needed)
-        made = reading.fields(known, needed, given)
-        reading.raise_if_faulty()
-        for field in self.fields:
-            value = made.get(field.name)
-            if field.rule is not None and value is not None:
-                try:
-                    field.rule.check(value)
-                except SupervisorError as error:
-                    reading.refused_at(field.name, error)
+        checks = {one.name: one.rule.check for one in self.fields if one.rule is not None}
+        made = reading.fields(known, needed, given, checks)
         reading.raise_if_faulty()
         return made
 
@@ -105,7 +97,9 @@ def form_of(
     wanted = set(found if only is None else only) - set(without)
     return Form(
         tuple(
-            Field(name, others.get(name, kind), default, None if name in others else rules.get(name))
+            Field(
+                name, others.get(name, kind), default, None if name in others else rules.get(name)
+            )
             for name, (kind, default) in found.items()
             if name in wanted
         )
@@ -135,7 +129,9 @@ def _own(fields: Mapping[str, Any], rules: Mapping[str, Rule]) -> Form:
         for name, given in fields.items()
     }
     return Form(
-        tuple(Field(name, kind, default, rules.get(name)) for name, (kind, default) in pairs.items())
+        tuple(
+            Field(name, kind, default, rules.get(name)) for name, (kind, default) in pairs.items()
+        )
     )
 
 

@@ -13,15 +13,16 @@ The docstring is what the document says, the return annotation what it says is a
 from __future__ import annotations
 
 import inspect
-import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
+from types import NoneType
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 from starlette.types import Receive, Scope, Send
 
 from supervisor.api.doors import Doors
+from supervisor.api.wire.kinds import alternatives
 from supervisor.core.errors import SupervisorError
 from supervisor.sessions.surface.handle import Session
 from supervisor.sessions.surface.supervisor import Supervisor
@@ -140,11 +141,17 @@ class Operation:
     @property
     def answer(self) -> Any:  # noqa: ANN401 - an annotation
         """What it answers with as JSON; NoneType for nothing."""
-        answered = typing.get_type_hints(self.handle)["return"]
-        kinds = [one for one in get_args(answered) or [answered] if one not in _OTHER_ANSWERS]
-        if get_origin(answered) is not types.UnionType:
-            return answered if kinds else types.NoneType
-        return kinds[0] if kinds else types.NoneType
+        kinds = [one for one in self._answers if one not in _OTHER_ANSWERS]
+        return kinds[0] if kinds else NoneType
+
+    @property
+    def _answers(self) -> tuple[Any, ...]:
+        return alternatives(typing.get_type_hints(self.handle)["return"])
+
+    @property
+    def answers_later(self) -> bool:
+        """Whether it may answer before what was asked for is done."""
+        return Later in self._answers
 
     @property
     def has_body(self) -> bool:

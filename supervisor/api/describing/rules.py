@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import functools
 import os.path
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
+from supervisor.api.wire.reading import Check
 from supervisor.config import Settings
 from supervisor.core.errors import ConfigError, shown
 from supervisor.core.ids import as_key
 from supervisor.sessions.surface import checks
 from supervisor.sessions.surface.listing import decoded, some_number
 from supervisor.sessions.surface.plans import checked_workspace
-
-Check: TypeAlias = Callable[[Any], object]
 
 MAX_PAGE: Final = 1_000
 MAX_WAIT_SECONDS: Final = 60.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Final, assert_never
+from typing import Any, Final, assert_never, get_args
 
-import attrs
+import orjson
 
 from supervisor.api.wire.kinds import (
     Anything,
@@ -41,8 +41,9 @@ class Schemas:
 
     def __init__(self) -> None:
         self.named: dict[str, Schema] = {}
+        self._kinds: dict[str, object] = {}
 
-    def of(self, kind: Any) -> Schema:  # noqa: ANN401 - any annotation
+    def of(self, kind: Any) -> Schema:  # noqa: ANN401, PLR0911 - any annotation; one for each shape
         """The schema of an annotation."""
         shape = shape_of(kind)
         match shape:
@@ -84,9 +85,9 @@ class Schemas:
         return {**schema, "description": word_for(field.name)}
 
     def _of_class(self, kind: Any, shape: Fields) -> Schema:  # noqa: ANN401 - as above
-        name = shape.name + "".join(
-            getattr(one, "__name__", "") for one in getattr(kind, "__args__", ()) if shape.kind is not one
-        )
+        name = _name(kind, shape)
+        if self._kinds.setdefault(name, kind) != kind:
+            raise TypeError(f"two classes are called {name}")
         if name not in self.named:
             self.named[name] = {}  # so that one which has itself inside comes to an end
             self.named[name] = {
@@ -99,6 +100,12 @@ class Schemas:
         return {"$ref": f"#/components/schemas/{name}"}
 
 
+def _name(kind: Any, shape: Fields) -> str:  # noqa: ANN401 - an attrs class
+    """`Info`, and `PageOfInfo` for a page of those."""
+    inside = [] if shape.partial else [one.__name__ for one in get_args(kind)]
+    return "Of".join([shape.name, *inside])
+
+
 def _narrowed(schema: Schema, more: Mapping[str, Any]) -> Schema:
     """The schema with further conditions, on that of its alternatives which they are about."""
     if "anyOf" not in schema:
@@ -108,6 +115,5 @@ def _narrowed(schema: Schema, more: Mapping[str, Any]) -> Schema:
 
 
 def _plain(default: object) -> object:
-    import orjson
-
+    """As JSON gives it."""
     return orjson.loads(encode(default))

@@ -80,14 +80,16 @@ async def interrupt(call: Call) -> InterruptReport:
 
 def _scope(scope: Any, turn_id: str | None, call_id: str | None) -> Scope:  # noqa: ANN401 - a word
     if turn_id is not None and scope != "turn":
-        raise _fault("turn_id", f"means nothing to scope {scope}", "leave it out, or interrupt the turn")
+        raise _fault(
+            "turn_id", f"means nothing to scope {scope}", "leave it out, or interrupt the turn"
+        )
     if call_id is not None and scope != "tool_call":
         raise _fault("call_id", f"means nothing to scope {scope}", "use scope tool_call")
     if scope == "tool_call":
         if call_id is None:
             raise _fault("call_id", "is missing", "say which tool call it is")
         return ToolCall(call_id)
-    return scope if turn_id is None else TurnScope(turn_id)  # type: ignore[no-any-return] # a word
+    return scope if turn_id is None else TurnScope(turn_id)
 
 
 def _fault(name: str, detail: str, hint: str) -> Unreadable:
@@ -167,9 +169,7 @@ async def clear(call: Call) -> Info:
     return await call.session.info()
 
 
-@operation(
-    "POST", "/v1/sessions/{id}/append", form_of(Session.append), status=204, raises=_INPUT
-)
+@operation("POST", "/v1/sessions/{id}/append", form_of(Session.append), status=204, raises=_INPUT)
 async def append(call: Call) -> None:
     """Put a message into the history without a turn."""
     await call.session.append(**call.given)

@@ -70,9 +70,7 @@ async def search(call: Call) -> Page[SearchHit]:
     return await call.sup.search(given.pop("q"), **given)
 
 
-@operation(
-    "GET", "/v1/openapi.json", also_answers={"application/json": "an OpenAPI 3.1 document"}
-)
+@operation("GET", "/v1/openapi.json", also_answers={"application/json": "an OpenAPI 3.1 document"})
 async def openapi(call: Call) -> Text:
     """All that can be asked, and how: this document."""
     return Text(call.context.document(), "application/json")

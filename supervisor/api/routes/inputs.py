@@ -117,15 +117,15 @@ async def _unless_gone(call: Call, work: Callable[[], Awaitable[InputState]]) ->
 )
 async def change_input(call: Call) -> InputState:
     """Give an input that waits another text, or another place in the queue."""
-    text, position = call.given.get("text"), call.given.get("position")
-    if (text is None) == (position is None):
+    given = {name: value for name, value in call.given.items() if value is not None}
+    if len(given) != 1:
         raise Unreadable((Fault("$", "must have text or position", "give one of them"),))
     session, input_id = call.session, call.ids["input"]
     async with _missing_said(call):
-        if text is not None:
-            await session.edit_input(input_id, text)
+        if "text" in given:
+            await session.edit_input(input_id, given["text"])
         else:
-            await session.move_input(input_id, position)
+            await session.move_input(input_id, given["position"])
     return await Fate(session, input_id).read()
 
 

@@ -29,9 +29,7 @@ async def backup(call: Call) -> BackupReport:
     return BackupReport(path, await call.sup.backup(path))
 
 
-@operation(
-    "POST", "/v1/cleanup", form_of(Supervisor.cleanup), raises=(ConfigError, StoreDegraded)
-)
+@operation("POST", "/v1/cleanup", form_of(Supervisor.cleanup), raises=(ConfigError, StoreDegraded))
 async def cleanup(call: Call) -> CleanupReport:
     """Delete trees in which all are stopped: old ones, too many, or too large in all."""
     return await call.sup.cleanup(**call.given)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from supervisor.api.describing.forms import form_of
-from supervisor.api.describing.operations import Call, operation
-from supervisor.api.wire.problems import RequestRefused
+from supervisor.api.describing.operations import Call, NotThere, operation
 from supervisor.core.errors import (
     InputRefused,
     InvalidDecision,
@@ -50,4 +49,7 @@ async def rules(call: Call) -> Page[PermissionRule]:
 )
 async def remove_rule(call: Call) -> None:
     """Take such an answer back."""
-    await call.session.remove_rule(call.ids["rule"])
+    try:
+        await call.session.remove_rule(call.ids["rule"])
+    except InputRefused as error:
+        raise NotThere(error) from None

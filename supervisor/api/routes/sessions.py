@@ -8,7 +8,6 @@ from supervisor.api.wire.kinds import Partial
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
-    BudgetSpent,
     ConfigError,
     IdempotencyConflict,
     InputRefused,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from supervisor.api.describing.forms import IN_QUERIES, query
+from supervisor.api.describing.forms import query
 from supervisor.api.describing.operations import Call, Stream, operation
+from supervisor.api.describing.rules import IN_QUERIES
 from supervisor.api.streaming.feeds import all_events, session_events
 from supervisor.api.streaming.stream import EventStream
 from supervisor.api.wire.reading import Fault, Unreadable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from supervisor.api.wire import encode
-from supervisor.api.wire.problems import Problem
+from supervisor.api.wire.problems import ProblemDetails
 from supervisor.core.records import Record
 from supervisor.sessions.shell.feed import Delta, Gap, Item
 
@@ -28,6 +28,6 @@ def event_of(item: Item, number: int | None = None) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name, encode(item))
 
 
-def event_of_problem(problem: Problem) -> bytes:
+def event_of_problem(problem: ProblemDetails) -> bytes:
     """The event of what ended a stream that could not go on."""
     return b"event: problem\ndata: %b\n\n" % encode(problem.plain())

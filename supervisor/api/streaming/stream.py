@@ -29,8 +29,8 @@ WRITE_SECONDS: Final = 30.0
 Source: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncIterator[bytes]]]
 
 
-class _Stalled(Exception):
-    """The reader takes nothing."""
+class _Lost(Exception):
+    """The reader takes nothing, or is gone."""
 
 
 class EventStream(Stream):
@@ -40,16 +40,14 @@ class EventStream(Stream):
         self._source = source
         self._doors = doors
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Stream until the source ends, the reader is gone or stalls, or the doors close."""
         writing = _Writing(send)
         with self._doors.until_closed() as scope_of_stream:
-            async with self._source() as chunks:
-                await writing.begin()
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_wait_gone, receive, writing, scope_of_stream)
-                    await _pump(chunks, writing)
-                    nursery.cancel_scope.cancel()
+            async with self._source() as chunks, trio.open_nursery() as nursery:
+                nursery.start_soon(_wait_gone, receive, writing, scope_of_stream)
+                await _pump(chunks, writing)
+                nursery.cancel_scope.cancel()
         if not writing.is_over:
             await writing.end()
 
@@ -67,11 +65,12 @@ class _Writing:
         await self.write(BEGINNING)
 
     async def write(self, chunk: bytes) -> None:
-        with trio.move_on_after(WRITE_SECONDS) as patience:
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        if patience.cancelled_caught:
+        try:
+            with trio.fail_after(WRITE_SECONDS):
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except (OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError):
             self.is_over = True
-            raise _Stalled
+            raise _Lost from None
 
     async def end(self) -> None:
         with trio.move_on_after(WRITE_SECONDS, shield=True):
@@ -86,8 +85,9 @@ async def _wait_gone(receive: Receive, writing: _Writing, stream: trio.CancelSco
 
 
 async def _pump(chunks: AsyncIterator[bytes], writing: _Writing) -> None:
-    with suppress(_Stalled):
+    with suppress(_Lost):
         try:
+            await writing.begin()
             while True:
                 chunk = KEEPALIVE
                 with trio.move_on_after(KEEPALIVE_SECONDS):

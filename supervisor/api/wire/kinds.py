@@ -28,6 +28,14 @@ _WORDS: Final[Mapping[object, Word]] = {
 }
 
 
+_UNIONS: Final = (typing.Union, types.UnionType)
+
+
+def alternatives(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any annotation
+    """What a union is one of; of anything else, itself."""
+    return get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
+
+
 class Partial(Generic[T]):
     """Some fields of an attrs class, as a mapping: only those that are to change."""
 
@@ -106,7 +114,7 @@ def shape_of(kind: Any) -> Shape:  # noqa: ANN401, PLR0911 - any annotation; one
         return Choice(get_args(kind))
     if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
         return Choice(tuple(kind), kind)
-    if origin in (typing.Union, types.UnionType):
+    if origin in _UNIONS:
         return OneOf(get_args(kind))
     if origin is Partial:
         return attrs.evolve(_fields(get_args(kind)[0]), needed=frozenset(), partial=True)
@@ -128,13 +136,12 @@ def _collection(kind: Any, origin: Any) -> Shape:  # noqa: ANN401 - as above
 
 def _fields(kind: Any) -> Fields:  # noqa: ANN401 - an attrs class, or a generic one with what it is of
     made = get_origin(kind) or kind
-    stands_for = dict(zip(getattr(made, "__parameters__", ()), get_args(kind), strict=False))
+    variables: Any = getattr(made, "__parameters__", ())
+    stands_for = dict(zip(variables, get_args(kind), strict=False))
     hints = typing.get_type_hints(made)
     return Fields(
         kind=made,
-        fields={
-            field.name: _filled(hints[field.name], stands_for) for field in attrs.fields(made)
-        },
+        fields={field.name: _filled(hints[field.name], stands_for) for field in attrs.fields(made)},
         needed=frozenset(
             field.name for field in attrs.fields(made) if field.default is attrs.NOTHING
         ),
@@ -145,9 +152,8 @@ def _filled(hint: Any, stands_for: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - 
     """The annotation, with type variables replaced by what they stand for."""
     if hint in stands_for:
         return stands_for[hint]
-    if stands_for and getattr(hint, "__parameters__", ()):
-        return hint[tuple(stands_for[one] for one in hint.__parameters__)]
-    return hint
+    variables: Any = getattr(hint, "__parameters__", ())
+    return hint[tuple(stands_for[one] for one in variables)] if variables else hint
 
 
 # What `type()` says of a JSON value, for each shape.

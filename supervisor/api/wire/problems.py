@@ -108,7 +108,7 @@ class RequestRefused(SupervisorError):
 
 
 @attrs.frozen(kw_only=True)
-class Problem:
+class ProblemDetails:
     """An error as it is answered; what is None is left out."""
 
     type: str
@@ -129,7 +129,7 @@ class Problem:
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
 
-def problem_of(error: SupervisorError, *, status: int | None = None) -> Problem:
+def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemDetails:
     """The error as a problem; `status` is for those whom their place makes something else."""
     code = error.code
     if status is None:
@@ -137,7 +137,7 @@ def problem_of(error: SupervisorError, *, status: int | None = None) -> Problem:
     waits = _RETRY_SECONDS.get(code)
     if isinstance(error, SpawnRefused) and error.limit in _PASSING_LIMITS:
         waits = 1
-    return Problem(
+    return ProblemDetails(
         type=f"urn:understudy:problem:{code}",
         title=_title(code),
         status=int(status),
@@ -152,7 +152,7 @@ def problem_of(error: SupervisorError, *, status: int | None = None) -> Problem:
     )
 
 
-def problem_of_faults(unreadable: Unreadable) -> Problem:
+def problem_of_faults(unreadable: Unreadable) -> ProblemDetails:
     """The problem of a request whose parts cannot be meant, each with its path."""
     faults = tuple(
         attrs.evolve(fault, detail=redacted(fault.detail)) for fault in unreadable.faults
@@ -160,11 +160,11 @@ def problem_of_faults(unreadable: Unreadable) -> Problem:
     # What the embedding API would have raised, if that is one thing.
     codes = {fault.code for fault in faults}
     code = codes.pop() if len(codes) == 1 else ConfigError.code
-    return Problem(
+    return ProblemDetails(
         type=f"urn:understudy:problem:{code}",
         title=_title(code),
         status=int(HTTPStatus.UNPROCESSABLE_ENTITY),
-        detail="; ".join(f"{fault.path} {fault.detail}" for fault in faults),
+        detail="; ".join(f"{fault.path}: {fault.detail}" for fault in faults),
         code=code,
         hint=faults[0].hint,
         paths=faults,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar, assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
 
 import attrs
 
@@ -18,6 +18,8 @@ from supervisor.core.errors import ConfigError, SupervisorError, shown
 from .kinds import Anything, Choice, Fields, Many, Named, OneOf, Shape, Simple, json_types, shape_of
 
 T = TypeVar("T")
+# Raises a SupervisorError for what cannot be meant.
+Check: TypeAlias = Callable[[Any], object]
 
 MAX_FAULTS: Final = 20
 _LARGEST: Final = 2**63
@@ -48,7 +50,7 @@ class Unreadable(Exception):
     """What was given cannot be meant."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
-        super().__init__("; ".join(f"{fault.path} {fault.detail}" for fault in faults))
+        super().__init__("; ".join(f"{fault.path}: {fault.detail}" for fault in faults))
         self.faults = faults
 
 
@@ -71,9 +73,7 @@ def _read(kind: type[T], value: object, reading: Reading) -> T:
 class Reading:
     """One value being read, and the faults found so far; `root` is what every path begins with."""
 
-    def __init__(
-        self, *, root: str = "$", extra: Literal["refuse", "ignore"] = "refuse"
-    ) -> None:
+    def __init__(self, *, root: str = "$", extra: Literal["refuse", "ignore"] = "refuse") -> None:
         self._root = root
         self._extra = extra
         self._path: list[str | int] = []
@@ -154,23 +154,40 @@ class Reading:
             return None
         try:
             whole = shape.kind(**made)
-            return made if shape.partial else whole
         except SupervisorError as error:
             self._blame(shape.kind, made, error)
             return None
+        return made if shape.partial else whole
 
     def fields(
-        self, known: Mapping[str, Any], needed: frozenset[str], value: Mapping[str, Any]
+        self,
+        known: Mapping[str, Any],
+        needed: frozenset[str],
+        value: Mapping[str, Any],
+        checks: Mapping[str, Check] | None = None,
     ) -> dict[str, Any]:
-        """The fields that were given, by name; faults for those unknown and those missing."""
+        """The fields that were given, by name; faults for those unknown and those missing.
+
+        `checks` look at what was read; what they raise is a fault too.
+        """
         made: dict[str, Any] = {}
         for name, item in value.items():
             if name in known:
-                made[name] = self.at(name, known[name], item)
+                made[name] = self._checked(name, known[name], item, (checks or {}).get(name))
             elif self._extra == "refuse":
                 self.fault_at(name, "is not known here", _guess(name, known))
         for name in sorted(needed - value.keys()):
             self.fault_at(name, "is missing", "give it")
+        return made
+
+    def _checked(self, name: str, kind: Any, value: object, check: Check | None) -> Any:  # noqa: ANN401
+        before = len(self._faults)
+        made = self.at(name, kind, value)
+        if check is not None and made is not None and len(self._faults) == before:
+            try:
+                check(made)
+            except SupervisorError as error:
+                self.refused_at(name, error)
         return made
 
     def _blame(self, kind: Any, made: Mapping[str, Any], error: SupervisorError) -> None:  # noqa: ANN401
@@ -201,7 +218,7 @@ def _guess(name: str, known: Mapping[str, Any]) -> str:
 
 def _written(root: str, path: list[str | int]) -> str:
     """A path as people write it: `$.limits.max_depth`, `$.tags[2]`."""
-    return root + "".join(_step(place) for place in path)
+    return root + "".join(_step(place) for place in path).removeprefix("." if root == "?" else "")
 
 
 def _step(place: str | int) -> str:

@@ -39,7 +39,7 @@ async def encode_page(items: Sequence[object], following: str | None) -> bytes:
 
 
 def _plain(thing: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
-    kind = type(thing)
+    kind: Any = type(thing)
     if kind is Record:
         # Its body may be as deep as JSON goes, and what is around it must not make it too deep.
         fields = {name: getattr(thing, name) for name in _names(kind)}

@@ -1,4 +1,4 @@
-"""A session by what people call it: its id, the beginning or the end of that, its name or its key."""
+"""A session by what people call it: its id, the beginning or end of that, its name or its key."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def config_option(function: F) -> F:
     )(function)
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A number of seconds, or `10m`, `12h`, `30d`."""
 
     name = "duration"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Seconds."""
         if isinstance(value, int | float):
@@ -57,12 +57,14 @@ class Duration(click.ParamType):
         return seconds
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """A number of bytes, or `500k`, `20MB`, `1.5GiB`."""
 
     name = "size"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
         """Bytes."""
         if isinstance(value, int):
             return value

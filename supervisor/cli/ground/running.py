@@ -46,16 +46,13 @@ def _flat(error: BaseException) -> list[BaseException]:
 
 @contextmanager
 def warnings_shown(screen: Screen) -> Iterator[None]:
-    """Have what the supervisor warns of said on standard error, and no traceback with it."""
-    logger = logging.getLogger("supervisor")
+    """Have what anybody warns of said on standard error, and no traceback with it."""
+    logger = logging.getLogger()
     handler = _Warnings(screen)
-    was = logger.propagate
     logger.addHandler(handler)
-    logger.propagate = False
     try:
         yield
     finally:
-        logger.propagate = was
         logger.removeHandler(handler)
 
 

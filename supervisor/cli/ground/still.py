@@ -8,7 +8,7 @@ supervisor is at work.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import trio
@@ -45,7 +45,8 @@ async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
         StoreDegraded(f"{whole.name} is only being read", hint="open it with supervisor.open()")
     )
     # Never opened: that would take the pen. What reads has connections of its own.
-    async with _still(SqliteStore(whole), health, Settings()) as sup:
+    store = SqliteStore(whole)
+    async with _still(store, health, Settings(), lambda: _NoWriter(health)) as sup:
         yield sup
 
 
@@ -55,21 +56,34 @@ async def open_for_keeping(path: str, settings: Settings) -> AsyncIterator[Super
 
     Made if there is none. Raises `StoreLocked`.
     """
+    health = Health()
     async with (
         open_sqlite(path, snapshot_every=settings.snapshot_every) as store,
-        _still(store, Health(), settings) as sup,
+        _still(store, health, settings, lambda: Writer(store, health)) as sup,
     ):
         yield sup
 
 
+class _NoWriter(actors.Actor):
+    """Where a writer would be: whatever is asked of it is refused."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    async def receive(self, message: object) -> None:  # noqa: ARG002 - it is all the same
+        """Refuse it."""
+        await trio.lowlevel.checkpoint()
+        self._health.refuse_if_degraded()
+
+
 @asynccontextmanager
-async def _still(store: Store, health: Health, settings: Settings) -> AsyncIterator[Supervisor]:
+async def _still(
+    store: Store, health: Health, settings: Settings, make_writer: Callable[[], actors.Actor]
+) -> AsyncIterator[Supervisor]:
     """A house in which nothing is set in motion. What the block raises is raised bare."""
     failure: BaseException | None = None
     async with actors.open_actors() as system, trio.open_nursery() as nursery:
-        writer = await system.start(
-            lambda: Writer(store, health), name="writer", restart="permanent"
-        )
+        writer = await system.start(make_writer, name="writer", restart="permanent")
         workshop = Workshop(nursery, processes=ContainedProcesses())
         house = House(
             settings=settings,

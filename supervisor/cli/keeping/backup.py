@@ -23,15 +23,16 @@ from supervisor.cli.terminal.times import size
 def backup(*, path: str, state: str | None, as_json: bool) -> int:
     """Copy the whole store into a new file, also while it is in use."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_backup, screen, state, path))
+    # Whole, for the daemon stands in another folder.
+    return run_async(screen, partial(_backup, screen, state, str(Path(path).absolute())))
 
 
-async def _backup(screen: Screen, state: str | None, path: str) -> None:
-    async with open_target(screen, state=state, access="read") as sup:
-        # Whole, for the daemon stands in another folder.
-        target = str(Path(path).absolute())
-        async with progress(screen, "copying"):
-            written = await sup.backup(target)
+async def _backup(screen: Screen, state: str | None, target: str) -> None:
+    async with (
+        open_target(screen, state=state, access="read") as sup,
+        progress(screen, "copying"),
+    ):
+        written = await sup.backup(target)
     if screen.as_json:
         screen.data({"path": target, "bytes": written})
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -46,11 +46,13 @@ def cleanup(
 
 
 async def _cleanup(
-    screen: Screen, state: str | None, rules: dict[str, float | int | None], *, dry_run: bool
+    screen: Screen, state: str | None, rules: dict[str, Any], *, dry_run: bool
 ) -> int:
-    access = "read" if dry_run else "keep"
-    async with open_target(screen, state=state, access=access) as sup, progress(screen, "cleaning up"):  # type: ignore[arg-type]
-        report = await sup.cleanup(**rules, dry_run=dry_run)  # type: ignore[arg-type]
+    async with (
+        open_target(screen, state=state, access="read" if dry_run else "keep") as sup,
+        progress(screen, "cleaning up"),
+    ):
+        report = await sup.cleanup(**rules, dry_run=dry_run)
     if screen.as_json:
         screen.data(report)
     else:

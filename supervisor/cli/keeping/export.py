@@ -61,7 +61,10 @@ async def _export(
     output: str | None,
     redact: bool,
 ) -> None:
-    async with open_target(screen, state=state, access="read") as sup, progress(screen, "exporting"):
+    async with (
+        open_target(screen, state=state, access="read") as sup,
+        progress(screen, "exporting"),
+    ):
         found = await find_session(sup, session)
         text = await found.export(form, redact=redact)  # type: ignore[arg-type]  # click has looked
     if output is None:

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.option("--write", is_flag=True, help="Append what closes it; without, only look.")
+@click.option(
+    "--write/--dry-run",
+    default=False,
+    help="Append what closes it, or only look.",
+    show_default=True,
+)
 @click.option("--force", is_flag=True, help="Also if there are errors that cannot be mended.")
 @state_option
 @json_option
@@ -38,8 +43,10 @@ def repair(*, session: str, write: bool, force: bool, state: str | None, as_json
 async def _repair(
     screen: Screen, state: str | None, session: str, *, write: bool, force: bool
 ) -> int:
-    access = "keep" if write else "read"
-    async with open_target(screen, state=state, access=access) as sup, progress(screen, "looking"):  # type: ignore[arg-type]
+    async with (
+        open_target(screen, state=state, access="keep" if write else "read") as sup,
+        progress(screen, "looking"),
+    ):
         found = await find_session(sup, session)
         report = await found.repair(dry_run=not write, force=force)
     if screen.as_json:

@@ -27,7 +27,10 @@ def replay(*, session: str, at: int, state: str | None, as_json: bool) -> int:
 
 
 async def _replay(screen: Screen, state: str | None, session: str, at: int) -> None:
-    async with open_target(screen, state=state, access="read") as sup, progress(screen, "replaying"):
+    async with (
+        open_target(screen, state=state, access="read") as sup,
+        progress(screen, "replaying"),
+    ):
         info = await (await find_session(sup, session)).replay(at)
     if screen.as_json:
         screen.data(info)

@@ -19,7 +19,9 @@ from .records import cells_of
 @click.argument("session", metavar="ID")
 @click.option("--after", default=0, metavar="N", type=click.IntRange(0), help="After record N.")
 @click.option("-n", "--last", metavar="COUNT", type=click.IntRange(1), help="Only the last ones.")
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind; again for more.")
+@click.option(
+    "--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind; again for more."
+)
 @state_option
 @json_option
 def log(

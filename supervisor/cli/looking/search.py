@@ -71,7 +71,10 @@ def _show(screen: Screen, hit: SearchHit) -> None:
     title = f"  {hit.title}" if hit.title else ""
     screen.line(
         *screen.fit(
-            [Cell(hit.session_id, "bold"), Cell(f"  {stamp(hit.at)}  {hit.seq}  {who}{title}", "dim")]
+            [
+                Cell(hit.session_id, "bold"),
+                Cell(f"  {stamp(hit.at)}  {hit.seq}  {who}{title}", "dim"),
+            ]
         )
     )
     screen.line("    ", safe_line(hit.snippet))

@@ -95,7 +95,9 @@ def columns(
     if width is not None and stretch is not None:
         excess = sum(widths) + _GAP * (len(widths) - 1) - width
         widths[stretch] = max(min(widths[stretch], _NARROWEST), widths[stretch] - max(0, excess))
-    return [[_fitted(cell, widths[n], n == len(row) - 1) for n, cell in enumerate(row)] for row in table]
+    return [
+        [_fitted(cell, widths[n], n == len(row) - 1) for n, cell in enumerate(row)] for row in table
+    ]
 
 
 def _line(cell: Cell | str) -> Cell:

@@ -1,4 +1,4 @@
-"""Something that moves while work takes long: on standard error, on a terminal, and nowhere else."""
+"""Something that moves while work takes long: on standard error, and only on a terminal."""
 
 from __future__ import annotations
 

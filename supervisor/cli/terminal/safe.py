@@ -131,17 +131,11 @@ class SafeStream:
             case "escape":
                 return _after_escape(letter, is_first=len(self._held) == 1)
             case "parameters":
-                if "@" <= letter <= "~":
-                    return "text"
-                return "parameters" if " " <= letter <= "?" else None
+                return _in_parameters(letter)
             case "string_escape":
                 return "text" if letter == "\\" else None
             case _:
-                if letter in _ENDS_OF_STRINGS:
-                    return "text"
-                if letter == "\n":
-                    return None
-                return "string_escape" if letter == _ESCAPE else "string"
+                return _in_string(letter)
 
     def _give_up(self) -> str:
         held, self._held, self._state = self._held, "", "text"
@@ -159,6 +153,20 @@ def _after_escape(letter: str, *, is_first: bool) -> _State | None:
     if " " <= letter <= "/":
         return "escape"
     return "text" if "0" <= letter <= "~" else None
+
+
+def _in_parameters(letter: str) -> _State | None:
+    if "@" <= letter <= "~":
+        return "text"
+    return "parameters" if " " <= letter <= "?" else None
+
+
+def _in_string(letter: str) -> _State | None:
+    if letter in _ENDS_OF_STRINGS:
+        return "text"
+    if letter == "\n":
+        return None
+    return "string_escape" if letter == _ESCAPE else "string"
 
 
 def _state(name: str) -> _State:

@@ -10,9 +10,11 @@ Rule 3: HTTP/1.1 and nothing else. An upgrade that a client asks for is not gran
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 import h11
@@ -37,6 +39,7 @@ _READ_BYTES: Final = 65536
 # A large answer goes out in pieces of this size, each with its own patience.
 _PIECE_BYTES: Final = 65536
 
+_VERSIONS: Final = (b"1.0", b"1.1")
 Respond: TypeAlias = Callable[[ASGISendEvent | None], Awaitable[None]]
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -68,25 +71,24 @@ class Connection:
         """Answer requests until somebody hangs up."""
         connection = self._stream.socket
         try:
-            async with _Requests() as requests:
-                self._protocol = _Http1(
-                    self._app,
-                    self._config,
-                    self._context,
-                    requests,
-                    ConnectionState(self._state),
-                    False,  # noqa: FBT003 - hypercorn's: no TLS
-                    parse_socket_addr(connection.family, connection.getpeername()),
-                    parse_socket_addr(connection.family, connection.getsockname()),
-                    self._take,
-                )
-                await self._protocol.initiate()
-                self._set_idle(idle=True)
-                await self._read()
+            client = parse_socket_addr(connection.family, connection.getpeername())
+            server = parse_socket_addr(connection.family, connection.getsockname())
         except OSError:
-            pass  # whoever it was has gone before we could ask who
-        finally:
-            self.abort()
+            return  # whoever it was has gone before we could ask who
+        async with _Requests(self._is_gone) as requests:
+            self._protocol = _Http1(
+                self._app,
+                self._config,
+                self._context,
+                requests,
+                ConnectionState(self._state),
+                False,  # noqa: FBT003 - hypercorn's: no TLS
+                client,
+                server,
+                self._take,
+            )
+            self._set_idle(idle=True)
+            await self._read()
 
     def leave(self) -> None:
         """Close it once no request is at work on it: now, or after the answer to the last."""
@@ -97,6 +99,9 @@ class Connection:
     def abort(self) -> None:
         """Close it now, whoever is in the middle of what."""
         self._stream.socket.close()
+
+    def _is_gone(self) -> bool:
+        return self._stream.socket.fileno() < 0
 
     async def _read(self) -> None:
         assert self._protocol is not None
@@ -143,10 +148,8 @@ class Connection:
                 self.abort()
 
     async def _close(self) -> None:
-        try:
+        with contextlib.suppress(*_GONE, trio.BusyResourceError):
             await self._stream.send_eof()
-        except (*_GONE, trio.BusyResourceError):
-            pass
         self.abort()
 
     def _set_idle(self, *, idle: bool) -> None:
@@ -162,12 +165,28 @@ class _Http1(H11Protocol):
     async def _check_protocol(self, event: h11.Request) -> None:
         pass
 
+    async def _create_stream(self, request: h11.Request) -> None:
+        if request.http_version in _VERSIONS:
+            await super()._create_stream(request)
+        else:
+            await self._send_error_response(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            await self.send(Closed())
+
+
+class Gone(OSError):
+    """Nobody is there any more who could be answered."""
+
 
 class _Requests(TaskGroup):
-    """hypercorn's, but an app that has ended takes nothing in any more.
+    """hypercorn's, but an app that has ended takes nothing in, and one that nobody hears is told.
 
-    For else the rest of a body that nobody reads is waited with for ever.
+    For else the rest of a body that nobody reads is waited with for ever, and so is an app that
+    looks at nothing but what it has to say.
     """
+
+    def __init__(self, is_gone: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_gone = is_gone
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: Respond
@@ -175,33 +194,36 @@ class _Requests(TaskGroup):
         """Run the app on a request; gives where to put what comes in for it."""
         outside, inside = trio.open_memory_channel[ASGIReceiveEvent](config.max_app_queue_size)
         assert self._nursery is not None
-        self._nursery.start_soon(_run, app, config, scope, inside, send)
+        self._nursery.start_soon(self._run, app, config, scope, inside, send)
         return partial(_put, outside)
+
+    async def _run(
+        self,
+        app: AppWrapper,
+        config: Config,
+        scope: Scope,
+        inside: trio.MemoryReceiveChannel[ASGIReceiveEvent],
+        send: Respond,
+    ) -> None:
+        async def respond(message: ASGISendEvent) -> None:
+            if self._is_gone():
+                raise Gone
+            await send(message)
+
+        with inside:
+            try:
+                await app(scope, inside.receive, respond, _no_threads, _no_threads)
+            except Exception:  # noqa: BLE001 - ours, and this request's alone; it is logged
+                if not self._is_gone():
+                    await config.log.exception("an app has failed")
+        await send(None)
 
 
 async def _put(
     outside: trio.MemorySendChannel[ASGIReceiveEvent], message: ASGIReceiveEvent
 ) -> None:
-    try:
+    with contextlib.suppress(trio.BrokenResourceError):
         await outside.send(message)
-    except trio.BrokenResourceError:
-        pass
-
-
-async def _run(
-    app: AppWrapper,
-    config: Config,
-    scope: Scope,
-    inside: trio.MemoryReceiveChannel[ASGIReceiveEvent],
-    send: Respond,
-) -> None:
-    with inside:
-        try:
-            await app(scope, inside.receive, send, _no_threads, _no_threads)
-        except Exception:
-            # Ours: it is this request's, and nobody else's.
-            await config.log.exception("an app has failed")
-    await send(None)
 
 
 def _no_threads(*_: object) -> None:

@@ -53,6 +53,8 @@ class Connections:
         self._context = WorkerContext(None)
         self._listening = trio.CancelScope()
         self._over = trio.Event()
+        # How many there were in all: taken, and turned away.
+        self.taken = 0
         self.refused = 0
 
     def __len__(self) -> int:
@@ -60,7 +62,7 @@ class Connections:
 
     async def listen(self, listener: socket.socket, app: ASGIApp) -> None:
         """Serve the app to whoever connects; returns at once, and it goes on."""
-        listener.setblocking(False)
+        listener.settimeout(0.0)
         ours = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
         self._nursery.start_soon(self._accept, ours, app)
         await trio.lowlevel.checkpoint()
@@ -90,6 +92,7 @@ class Connections:
             return
         connection = Connection(stream, app, self._config, self._context, self._state(stream))
         self._open.add(connection)
+        self.taken += 1
         try:
             await connection.run()
         except Exception:

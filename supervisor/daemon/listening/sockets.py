@@ -125,9 +125,7 @@ def _refuse_if_alive(path: Path) -> None:
         who = "another process"
         if says_who_asks():
             with contextlib.suppress(OSError):
-                given = probe.getsockopt(
-                    socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-                )
+                given = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 who = f"process {_CREDENTIALS.unpack(given)[0]}"
     raise StoreLocked(f"{who} listens on {path}", hint="use that one, or stop it first")
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 async def let_go(process: Process, handshake: Handshake, talk: Talk | None, ladder: Ladder) -> None:
     """Have the agent end by itself, as far as it will."""
-    if talk is not None and talk.turn is not None:
-        talk.cancel()
     with trio.move_on_after(ladder.ask_seconds):
+        if talk is not None:
+            await talk.end_turn()
         await handshake.close()
     process.close_input()
     if await _exits_within(process, ladder.close_seconds):

@@ -10,7 +10,7 @@ Rule 3: what was meant for one turn never reaches another: what has not been han
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import trio
@@ -23,9 +23,16 @@ from supervisor.drivers.port import Office
 from .connection import CallTimeout, Connection
 from .messages import RpcError, Unsendable
 from .outbox import ConnectionLost
-from .reading import as_mapping
+from .reading import as_mapping, as_text
 
-Fate: TypeAlias = Literal["injected", "promptRequired", "startedNewTurn", "unknown"]
+# `lost`: nobody is there any more who could take the rest, either.
+Fate: TypeAlias = Literal["injected", "promptRequired", "startedNewTurn", "unknown", "lost"]
+
+_OUTCOMES: Final[Mapping[str, Fate]] = {
+    "injected": "injected",
+    "promptRequired": "promptRequired",
+    "startedNewTurn": "startedNewTurn",
+}
 
 ANSWER_SECONDS: Final = 30.0
 
@@ -78,10 +85,12 @@ class Guidance:
 
     async def hand_over(self) -> None:
         """Hand over what there is, and report what became of it."""
+        fate: Fate | None = None
         try:
-            while self._waiting:
+            while self._waiting and fate != "lost":
                 batch, self._waiting = self._waiting, []
-                self._report(await self._ask(batch), [offer.input for offer in batch])
+                fate = await self._ask(batch)
+                self._report(fate, [offer.input for offer in batch])
         finally:
             self._settled.set()
 
@@ -103,16 +112,11 @@ class Guidance:
             )
         except (RpcError, Unsendable):
             return "promptRequired"  # refused, or never sent, so for certain not taken
-        except (CallTimeout, ConnectionLost):
+        except CallTimeout:
             return "unknown"
-        match as_mapping(answer).get("outcome"):
-            case "injected":
-                return "injected"
-            case "promptRequired":
-                return "promptRequired"
-            case "startedNewTurn":
-                return "startedNewTurn"
-        return "unknown"
+        except ConnectionLost:
+            return "lost"
+        return _OUTCOMES.get(as_text(as_mapping(answer).get("outcome")) or "", "unknown")
 
     def _report(self, fate: Fate, inputs: list[InputId]) -> None:
         office, turn = self._office, self._turn
@@ -132,5 +136,5 @@ class Guidance:
                 office.report_surely(
                     ev.SteeringBeganTurn(turn=turn, input=inputs[0], **office.stamp())
                 )
-            case "unknown":
+            case "unknown" | "lost":
                 pass

@@ -14,6 +14,7 @@ from supervisor.core.effects import StartTurn
 from supervisor.core.ids import TurnId
 from supervisor.core.redaction import redacted
 from supervisor.core.session import Failure
+from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.plain import plain_text
 from supervisor.drivers.port import Office, Workshop
 from supervisor.drivers.process.environment import environment_for
@@ -28,6 +29,7 @@ from .news.updates import Updates
 from .offers import AgentOffers, client_capabilities
 from .prompts import prompt_blocks
 from .questions import Questions
+from .recorded import RecordedProcesses
 from .services.files import Files
 from .services.grants import Grants
 from .services.permissions import PermissionDesk
@@ -65,13 +67,13 @@ class Host:
         self._files = Files(office, ask=self.questions.ask, grants=self._grants, limiter=limiter)
         self._terminals = Terminals(
             office,
-            processes=workshop.processes,
+            processes=RecordedProcesses(workshop.processes, office),
             nursery=nursery,
             ask=self.questions.ask,
             grants=self._grants,
             limiter=limiter,
             environment=environment_for({}),  # what the agent was trusted with is its own
-            before_it_runs=office.note_process,
+            before_it_runs=_nobody_minds,
         )
         # What was offered stays so for as long as the agent lives; rights are looked at each time.
         offered = client_capabilities(office)
@@ -250,3 +252,7 @@ def _choices(surfaced: Surfaced) -> dict[str, object]:
 
 async def _nobody() -> bool:
     return False
+
+
+async def _nobody_minds(_: ProcessIdentity) -> None:
+    """It is on record; nothing else is to be done before it runs."""

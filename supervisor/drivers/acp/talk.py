@@ -122,6 +122,12 @@ class Talk:
             self.host.cancel_turn(turn.id)
             self._nursery.start_soon(self._notify_cancel, turn)
 
+    async def end_turn(self) -> None:
+        """Ask the agent to end the turn that runs, if one does, and wait until it is over."""
+        self.cancel()
+        if self._turn is not None:
+            await self._turn.over.wait()
+
     def steer(self, offer: OfferSteering) -> None:
         """Hand guidance to the turn, which may have begun by now."""
         if self.is_at(offer.turn):

@@ -8,6 +8,7 @@ from supervisor.core import events as ev
 from supervisor.core.effects import OfferSteering, StartTurn, WithdrawSteering
 from supervisor.core.session import Failure
 from supervisor.drivers.port import Driver
+from supervisor.drivers.python import PythonDriver
 from supervisor.sessions.starts import Order
 
 from .office import Office
@@ -52,8 +53,9 @@ class Staff:
             return
         self._office = Office(self._actor, self._actor.ref)
         self._driver = kind.make_driver(self._office, house.workshop)
-        if kind.runs_process:
+        if not isinstance(self._driver, PythonDriver):  # which is never hindered by anything
             self._actor.seat.hindrance = self._driver.hindrance
+        if kind.runs_process:
             self._driver.start()  # it waits for its turn by itself
         else:
             house.starts.begin(self._driver)

@@ -7,7 +7,7 @@ protocol's schema, nothing is alive, and no process is on record any more.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
@@ -143,8 +143,7 @@ class Puppet:
     def __init__(
         self, offers: Mapping[str, Any] | None = None, manual: tuple[str, ...] = ()
     ) -> None:
-        # Has its process look what it wants.
-        self.rouse: Callable[[], object] = lambda: None
+        self.processes: InMemoryProcesses | None = None
         self._manual = manual
         self._results: dict[str, Json] = {
             "initialize": {"protocolVersion": 1, **(offers or {})},
@@ -191,11 +190,11 @@ class Puppet:
 
     def says(self, message: Json) -> None:
         self._output.append(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.rouse()
+        self._rouse()
 
     def leaves(self, code: int) -> None:
         self._wants.append(Want("exit", code))
-        self.rouse()
+        self._rouse()
 
     # For the process ----------------------------------------------------------------------
 
@@ -225,6 +224,10 @@ class Puppet:
     def next_deadline(self) -> float | None:
         return None
 
+    def _rouse(self) -> None:
+        for process in self.processes.all if self.processes is not None else ():
+            process.rouse()
+
     def _answers(self, message: Json, request: int) -> bool:
         return "method" not in message and message.get("id") == request
 
@@ -240,6 +243,6 @@ async def open_puppet(
     """A desk whose agent is a puppet."""
     puppet = Puppet(offers, manual)
     processes = InMemoryProcesses(lambda _: puppet)
-    puppet.rouse = lambda: [process.rouse() for process in processes.all]
+    puppet.processes = processes
     async with open_desk(agent=agent, office=office, processes=processes) as desk:
         yield desk, puppet

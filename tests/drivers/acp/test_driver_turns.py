@@ -14,7 +14,6 @@ from supervisor.drivers.acp.agent import acp
 from tests.drivers.acp.driver_desk import open_desk, open_puppet
 from tests.drivers.office import StandInOffice
 
-
 SECRET = "sk-" + "proj0123456789" * 3
 
 
@@ -50,7 +49,7 @@ async def test_all_that_came_before_the_answer_is_handled_before_the_turn_is_ove
         office.catch_up()
         ended = await office.heard(ev.TurnEnded)
 
-        assert ended.text.count("over") == 200
+        assert (ended.text or "").count("over") == 200
 
 
 async def test_what_comes_after_the_answer_is_no_news() -> None:
@@ -189,6 +188,7 @@ async def test_what_nobody_knows_is_tolerated() -> None:
     ended = await end_of(script)
 
     assert ended.outcome == "completed"
+    assert ended.text is not None
     for method in ("craft/drain", "_private"):
         [said] = [line for line in ended.text.splitlines() if line.startswith(f"{method}:")]
         assert json.loads(said.removeprefix(f"{method}:"))["error"]["code"] == -32601
@@ -198,7 +198,7 @@ async def test_what_nobody_knows_is_tolerated() -> None:
 async def test_what_was_not_offered_is_refused() -> None:
     ended = await end_of('call fs/read_text_file {"path": "/etc/passwd"}\ncall terminal/create {}')
 
-    assert ended.text.count("-32601") == 2
+    assert (ended.text or "").count("-32601") == 2
 
 
 async def test_a_banner_on_its_output_is_no_crash() -> None:

@@ -20,7 +20,8 @@ import supervisor
 from supervisor.drivers.port import Workshop
 from supervisor.drivers.process.contained import ContainedProcesses
 from tests.drivers import test_contract
-from tests.drivers.kinds import PROCESS_SCRIPTS, Deed, Kind, of_those_able
+from tests.drivers.deeds import Deed
+from tests.drivers.kinds import PROCESS_SCRIPTS, Kind, of_those_able
 
 WHILE_SECONDS: Final = 0.1
 

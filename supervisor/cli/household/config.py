@@ -1,0 +1,65 @@
+"""`understudy config`: each value and its origin, and whether all of it can be meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from supervisor.cli.ground.failures import ERROR, OK
+from supervisor.cli.ground.options import config_option, json_option
+from supervisor.cli.ground.settings import load_configuration
+from supervisor.cli.terminal.columns import Cell
+from supervisor.cli.terminal.screen import Screen, json_text
+from supervisor.configuration import check as check_configuration
+from supervisor.configuration import plain, values
+from supervisor.core.errors import SupervisorError
+
+
+@click.group(invoke_without_command=True)
+@config_option
+@json_option
+@click.pass_context
+def config(ctx: click.Context, *, config_path: str | None, as_json: bool) -> None:
+    """Show each setting and where it comes from; secrets are covered."""
+    if ctx.invoked_subcommand is not None:
+        return
+    screen = Screen(as_json=as_json)
+    configuration = load_configuration(config_path)
+    if as_json:
+        screen.data(plain(configuration))
+        return
+    rows = [
+        (path, json_text(value), Cell(str(origin), "dim" if origin.kind == "default" else "green"))
+        for path, value, origin in values(configuration)
+    ]
+    screen.table(("SETTING", "VALUE", "FROM"), rows, stretch=2)
+    read = ", ".join(configuration.files)
+    screen.note(f"Read: {read}" if read else "No file was read; these are the defaults.")
+
+
+@config.command("check")
+@click.argument("path", required=False, type=click.Path())
+@json_option
+def check(*, path: str | None, as_json: bool) -> int:
+    """Say all that is wrong in a file, or in all that is read; exits with 1 if something is."""
+    screen = Screen(as_json=as_json)
+    found = check_configuration(path, cwd=Path.cwd(), environ=os.environ)
+    if as_json:
+        screen.data(found)
+    else:
+        for problem in found:
+            screen.line(Cell(f"{problem.origin}: ", "bold"), f"{problem.path} {problem.problem}")
+            screen.line(Cell("  hint: ", "cyan"), problem.hint)
+        screen.note("Nothing is wrong." if not found else f"{len(found)} to mend.")
+    return ERROR if found else OK
+
+
+@config.command("token")
+@json_option
+def token(*, as_json: bool) -> None:  # noqa: ARG001 - for the daemon
+    """Print the token that programs need to talk to the daemon over TCP."""
+    raise SupervisorError(
+        "this version has no daemon yet", hint="a daemon makes its token when it first serves TCP"
+    )
