@@ -92,8 +92,7 @@ class _Server:
             logger.exception("a connection has failed")
         finally:
             self._connections -= 1
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(stream)
+            stream.socket.close()  # hypercorn has, unless it was cut short
 
 
 class PatientStream:

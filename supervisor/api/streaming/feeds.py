@@ -23,7 +23,7 @@ async def session_events(
 ) -> AsyncIterator[AsyncIterator[bytes]]:
     """The events of one session after a record; `to_the_end`: only until it has stopped."""
     async with session.watch(after=after) as watcher:
-        yield UntilStopped(session, watcher) if to_the_end else Events(watcher)
+        yield UntilStopped(session, watcher, after) if to_the_end else Events(watcher)
 
 
 @asynccontextmanager
@@ -49,10 +49,10 @@ class Events:
 class UntilStopped:
     """The same, until the session has stopped and all that it left was seen."""
 
-    def __init__(self, session: Session, watcher: Watcher) -> None:
+    def __init__(self, session: Session, watcher: Watcher, after: int) -> None:
         self._session = session
         self._watcher = watcher
-        self._seen = 0
+        self._seen = after
         # The session may be over: to be looked at before the next wait, and not after the last
         # one, so that a wait which is cancelled loses no event.
         self._may_be_over = True

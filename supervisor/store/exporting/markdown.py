@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, assert_never
 
 from supervisor.core.info import Info
+from supervisor.core.printable import one_line, printable
 
 from .items import Call, ChapterBegan, Item, Note, Plan, Question, Text, TurnBegan, TurnOver
-from .plain import clock, duration, entry, one_line, printable, stamp, words
+from .plain import clock, duration, entry, stamp, words
 from .summary import facts_of, spent, title_of
 
 _MARKS: Final = re.compile(r"([\\`*_\[\]<>&|~#!$])")

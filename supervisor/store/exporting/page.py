@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, assert_never
 
 from supervisor.core.info import Info
+from supervisor.core.printable import one_line, printable
 
 from .items import (
     Call,
@@ -26,7 +27,7 @@ from .items import (
     TurnBegan,
     TurnOver,
 )
-from .plain import clock, duration, entry, gist, one_line, printable, stamp, words
+from .plain import clock, duration, entry, gist, stamp, words
 from .style import STYLE
 from .summary import facts_of, spent, title_of
 

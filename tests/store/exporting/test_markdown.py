@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.printable import printable
 from supervisor.store.exporting.markdown import escaped, fenced, span
-from supervisor.store.exporting.plain import printable
 from tests.store.exporting.cast import Told, exported, records_of, rich, said_by_an_agent
 from tests.store.exporting.hostile import HOSTILE
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from supervisor.store.exporting.plain import printable
+from supervisor.core.printable import printable
 from tests.store.exporting.cast import Told, exported, records_of, rich, said_by_an_agent
 from tests.store.exporting.hostile import HOSTILE
 

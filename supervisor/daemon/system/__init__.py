@@ -1,0 +1,1 @@
+"""What the system around the daemon gives and wants: signals, systemd, descriptors."""

@@ -1,0 +1,1 @@
+"""What operators are told: log lines, and what happens to sessions in them."""
