@@ -245,7 +245,7 @@ async def test_one_who_hangs_up_is_forgotten_at_once(
 
     assert one.is_over.is_set()
     assert (doors.streams, len(sup._house.readers)) == (0, 0)
-    assert not seat.watchers
+    assert not seat._watchers
 
 
 async def test_one_who_hangs_up_while_stalled_is_forgotten_too(

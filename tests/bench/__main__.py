@@ -13,13 +13,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from tests.bench import ask, durable, memory, reading, sessions, start, tell, trees
+from tests.bench import (
+    acp,
+    ask,
+    durable,
+    memory,
+    processes,
+    reading,
+    sessions,
+    start,
+    tell,
+    trees,
+)
 from tests.bench._measure import measure
 from tests.bench._row import Row
 from tests.bench._table import Result, json_line, table
 
 # A new file of rows is added here and nowhere else.
-GROUPS = (tell, ask, start, memory, sessions, trees, durable, reading)
+GROUPS = (tell, ask, start, memory, sessions, trees, durable, reading, acp, processes)
 ROWS: tuple[Row, ...] = tuple(row for group in GROUPS for row in group.ROWS)
 PAIRS = 15
 QUICK_PAIRS = 3

@@ -89,19 +89,23 @@ def text_of(words: int) -> str:
     return " ".join(["word"] * words)
 
 
+async def our_ends(process: trio.Process) -> tuple[Inlet, Outlet]:
+    """The pipes as every process of ours has them, instead of trio's."""
+    assert isinstance(process.stdin, trio.lowlevel.FdStream)
+    assert isinstance(process.stdout, trio.lowlevel.FdStream)
+    ends = Inlet(os.dup(process.stdin.fileno())), Outlet(os.dup(process.stdout.fileno()))
+    await process.stdin.aclose()
+    await process.stdout.aclose()
+    return ends
+
+
 def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
     async def main() -> float:
         counter = Counter()
-        process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        # Our own ends of the pipes, as every process has them; the descriptors are theirs to close.
-        inlet, outlet = (
-            Inlet(os.dup(process.stdin.fileno())),
-            Outlet(os.dup(process.stdout.fileno())),
+        process = await trio.lowlevel.open_process(
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        process.stdin.close()
-        process.stdout.close()
+        inlet, outlet = await our_ends(process)
         connection = Connection(
             partial(inlet.send, within_seconds=INPUT_SECONDS), outlet.receive, name="echo"
         )
@@ -120,7 +124,7 @@ def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
             assert counter.updates == words * turns
             inlet.close()
         outlet.close()
-        process.wait()
+        await process.wait()
         return figure(timing)
 
     return lambda: trio.run(main)

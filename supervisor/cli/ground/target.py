@@ -41,7 +41,7 @@ async def open_target(
             yield sup
         return
     async with open_for_reading(state) as sup:
-        _say_how_old_it_is(screen, state)
+        await _say_how_old_it_is(screen, sup, state)
         yield sup
 
 
@@ -51,13 +51,17 @@ def _hint(access: Access) -> str:
     return "start one with `understudy serve`, or name a file of sessions with --state PATH"
 
 
-def _say_how_old_it_is(screen: Screen, state: str) -> None:
-    """Say so if a file was left as it is by somebody who is no more."""
+async def _say_how_old_it_is(screen: Screen, sup: Target, state: str) -> None:
+    """Say so if sessions look busy in a file that nobody has open."""
     signature = Path(f"{os.path.realpath(state)}.lock")
+    pid = None
     with suppress(OSError, ValueError, KeyError, TypeError):
         pid = int(json.loads(signature.read_bytes())["pid"])
-        if not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
-            screen.note(
-                f"The supervisor of this file (process {pid}) was killed."
-                " Sessions are shown as it left them."
-            )
+    if pid is None or Path(f"/proc/{pid}").exists() or not Path("/proc/self").exists():
+        return
+    stats = await sup.stats()
+    if stats.live > stats.phases.get("suspended", 0):
+        screen.note(
+            f"The supervisor of this file (process {pid}) is gone."
+            " Sessions are shown as it left them."
+        )

@@ -126,6 +126,10 @@ class Screen:
         if not self.as_json:
             self._put(self.err, "".join(self._styled(cell, self.err) for cell in cells) + "\n")
 
+    def prompt(self, question: str) -> None:
+        """A question to whoever sits there; the answer is typed behind it."""
+        self._put(self.err, safe(question))
+
     def warn(self, text: str) -> None:
         """Something that whoever asked should know, programs included."""
         label = self._styled(Cell("warning: ", "yellow"), self.err)

@@ -1,7 +1,7 @@
 """What the daemon is told to do, by signals or by whoever runs it in a program.
 
-    TERM, INT    the first: leave in peace; the second: leave fast; the third: end at once
-    HUP          read the configuration again
+TERM, INT    the first: leave in peace; the second: leave fast; the third: end at once
+HUP          read the configuration again
 """
 
 from __future__ import annotations

@@ -156,7 +156,11 @@ def _value(value: object) -> str:
 
 def _priority(record: logging.LogRecord) -> int:
     return next(
-        (number for level, number in sorted(_PRIORITIES.items(), reverse=True) if record.levelno >= level),
+        (
+            number
+            for level, number in sorted(_PRIORITIES.items(), reverse=True)
+            if record.levelno >= level
+        ),
         7,
     )
 

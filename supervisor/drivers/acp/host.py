@@ -63,7 +63,9 @@ class Host:
         self.cwd = launch.cwd or "/"
         limiter = trio.CapacityLimiter(_THREADS)
         self._grants = Grants()
-        self.questions = Questions(office, before_asking=self._wait_adopted)
+        self.questions = Questions(
+            office, before_asking=self._wait_adopted, before_cancelling=self._wait_told
+        )
         self._files = Files(office, ask=self.questions.ask, grants=self._grants, limiter=limiter)
         self._terminals = Terminals(
             office,
@@ -166,6 +168,10 @@ class Host:
     async def _wait_adopted(self) -> None:
         if self.talk is not None:
             await self.talk.wait_adopted()
+
+    async def _wait_told(self) -> None:
+        if self.talk is not None:
+            await self.talk.wait_told()
 
     async def _create_terminal(self, params: object) -> object:
         return await self._terminals.create(params, turn=self._turn)

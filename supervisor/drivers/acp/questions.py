@@ -1,6 +1,8 @@
 """What an agent waits to be allowed: put to its session, and answered once.
 
 Rule 1: every question is answered, also when its turn is interrupted, over or lost: `cancelled`.
+Rule 2: when a turn is interrupted the agent hears of that first, and of its questions then. Else it
+        would take them for declined, and go on.
 """
 
 from __future__ import annotations
@@ -28,11 +30,22 @@ class _Open:
 
 
 class Questions:
-    """Those of one agent; `before_asking` waits until it is known which turn they are of."""
+    """Those of one agent.
 
-    def __init__(self, office: Office, *, before_asking: Callable[[], Awaitable[None]]) -> None:
+    `before_asking` waits until it is known which turn they are of, `before_cancelling` until the
+    agent was told that its turn is to end.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        *,
+        before_asking: Callable[[], Awaitable[None]],
+        before_cancelling: Callable[[], Awaitable[None]],
+    ) -> None:
         self._office = office
         self._before_asking = before_asking
+        self._before_cancelling = before_cancelling
         self._turn: TurnId | None = None
         self._open: dict[RequestId, _Open] = {}
 
@@ -83,6 +96,8 @@ class Questions:
                 )
             )
             await one.answered.wait()
+            if one.answer == "cancelled":
+                await self._before_cancelling()
         finally:
             del self._open[request]
         return one.answer

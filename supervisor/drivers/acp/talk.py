@@ -10,7 +10,6 @@ Rule 3: an agent may begin a turn by itself, with guidance that came when it was
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -39,6 +38,8 @@ from .silence import Silence
 GUIDANCE_SECONDS: Final = 5.0
 # How long the session may take to say which turn it is that the agent has begun.
 ADOPTION_SECONDS: Final = 5.0
+# How long an agent's questions wait for it to hear first that they are moot.
+TOLD_SECONDS: Final = 2.0
 _LOOK_AGAIN_SECONDS: Final = 0.5
 
 
@@ -56,6 +57,8 @@ class _Turn:
     silence: Silence | None = None
     # Not set while the session has yet to say which turn it is that the agent has begun.
     adopted: trio.Event = attrs.field(factory=trio.Event)
+    # Set when the agent was told that it is to end.
+    told: trio.Event = attrs.field(factory=trio.Event)
     # Around whoever says who we are.
     login: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     over: trio.Event = attrs.field(factory=trio.Event)
@@ -127,6 +130,13 @@ class Talk:
         self.cancel()
         if self._turn is not None:
             await self._turn.over.wait()
+
+    async def wait_told(self) -> None:
+        """Wait until the agent was told that its turn is to end, if it is; bounded."""
+        turn = self._turn
+        if turn is not None and turn.is_cancelled:
+            with trio.move_on_after(TOLD_SECONDS):
+                await turn.told.wait()
 
     def steer(self, offer: OfferSteering) -> None:
         """Hand guidance to the turn, which may have begun by now."""
@@ -315,7 +325,11 @@ class Talk:
                 turn.adopted = trio.Event()
 
     async def _notify_cancel(self, turn: _Turn) -> None:
-        # If it is over by now, the agent may be in the next one, which nobody has interrupted.
-        if self._turn is turn:
-            with contextlib.suppress(ConnectionLost):  # then it needs not be told
+        try:
+            # If it is over by now, the agent may be in the next one, which nobody has interrupted.
+            if self._turn is turn:
                 await self._connection.notify("session/cancel", {"sessionId": self._session_id})
+        except ConnectionLost:
+            pass  # then it needs not be told
+        finally:
+            turn.told.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
 import attrs
 import trio
 
+from supervisor.config import Settings
 from supervisor.core import events as ev
 from supervisor.core.creation import Plan
 from supervisor.core.errors import (
@@ -26,12 +27,14 @@ from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
+from supervisor.drivers.port import AgentKind
 from supervisor.sessions.hooks import Hooks
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.leaving import leave
 from supervisor.sessions.library.cleaning import CleanupReport, clean_up
 from supervisor.sessions.library.importing import import_session
 from supervisor.sessions.library.searching import SearchHit, search
+from supervisor.sessions.reloading import Reloaded, reload
 from supervisor.sessions.shell.feed import Everything
 from supervisor.store.importing import Format
 
@@ -362,6 +365,18 @@ class Supervisor:
             yield reader
         finally:
             self._house.readers.remove(reader)
+
+    async def reload(
+        self, *, agents: Iterable[AgentKind] | None = None, settings: Settings | None = None
+    ) -> Reloaded:
+        """Have these agents and settings from now on, and leave what is None.
+
+        No session that lives is touched: its terms and limits are its own, and its agent stays
+        until it ends. Raises `ConfigError`, and then nothing has changed.
+        """
+        self._house.tree.refuse_if_closed()
+        await trio.lowlevel.checkpoint()
+        return reload(self._house, agents=agents, settings=settings)
 
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""

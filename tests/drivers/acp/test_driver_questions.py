@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -171,20 +172,32 @@ async def test_one_that_no_longer_needs_the_answer_is_told_so_and_the_turn_goes_
 # Interrupts --------------------------------------------------------------------------------
 
 
-async def test_an_interrupt_answers_all_questions_and_the_turn_ends_politely() -> None:
+async def test_an_agent_hears_first_that_its_turn_is_to_end_and_then_of_its_questions() -> None:
+    async with open_puppet() as (desk, puppet):
+        turn, _ = await at_work(desk, puppet)
+        requests = [asked(puppet, "bash"), asked(puppet, "edit")]
+        await desk.office.heard(ev.PermissionAsked, times=2)
+        for permission in desk.office.all(ev.PermissionAsked):
+            desk.driver.answer(permission.request, "cancelled")  # as sessions do
+        desk.driver.cancel_turn(turn, "ask")
+        for request in requests:
+            assert (await puppet.hears_answer(request))["result"] == CANCELLED
+
+        sent = [json.loads(line) for side, line in desk.process.wire if side == "client"]
+        assert [one.get("method") for one in sent[3:]] == ["session/cancel", None, None]
+        assert trio.current_time() == 0.0
+
+
+async def test_one_that_waits_for_an_answer_ends_politely_when_it_is_interrupted() -> None:
     async with open_desk() as desk:
         await desk.come_up()
-        turn = desk.order("ask bash")
+        turn = desk.order("ask bash\nsay so what")
         permission = await desk.office.heard(ev.PermissionAsked)
-        desk.driver.answer(permission.request, "cancelled")  # as sessions do first
+        desk.driver.answer(permission.request, "cancelled")
         desk.driver.cancel_turn(turn, "ask")
         ended = await desk.office.heard(ev.TurnEnded)
 
-        assert (ended.outcome, trio.current_time()) == ("interrupted", 0.0)
-        answers = [
-            line for side, line in desk.process.wire if side == "client" and b"outcome" in line
-        ]
-        assert len(answers) == 1
+        assert (ended.outcome, ended.text) == ("interrupted", "")
 
 
 async def test_a_question_that_nobody_answers_is_answered_when_the_agent_ends_its_turn() -> None:

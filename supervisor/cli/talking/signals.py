@@ -1,0 +1,71 @@
+"""Ctrl-C while an agent is at work: the first interrupts the turn, the second leaves.
+
+A third does not wait for anybody: what agents run is ended by their guardians.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from supervisor.cli.ground.failures import INTERRUPTED
+from supervisor.cli.terminal.screen import Screen
+
+_HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+async def until_interrupted(
+    screen: Screen,
+    work: Callable[[], Awaitable[int]],
+    *,
+    interrupt: Callable[[], Awaitable[bool]],
+) -> int:
+    """The code of the work, or that it was interrupted.
+
+    `interrupt` is called for the first Ctrl-C, and gives whether there was anything to interrupt;
+    if not, or for any other signal, the work is cancelled.
+    """
+    leave = trio.CancelScope()
+    code = INTERRUPTED
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_listen, screen, leave, interrupt)
+        with leave:
+            code = await work()
+        nursery.cancel_scope.cancel(reason="the work is over")
+    return INTERRUPTED if leave.cancelled_caught else code
+
+
+async def _listen(
+    screen: Screen,
+    leave: trio.CancelScope,
+    interrupt: Callable[[], Awaitable[bool]],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    with trio.open_signal_receiver(*_HEARD) as signals:
+        task_status.started()
+        async with trio.open_nursery() as nursery:
+            has_asked = False
+            async for number in signals:
+                if leave.cancel_called:
+                    _leave_at_once(screen)
+                elif number == signal.SIGINT and not has_asked:
+                    has_asked = True
+                    screen.note("Interrupting; press Ctrl-C again to leave.")
+                    nursery.start_soon(_ask, leave, interrupt)
+                else:
+                    leave.cancel(reason="a person wants to leave")
+
+
+async def _ask(leave: trio.CancelScope, interrupt: Callable[[], Awaitable[bool]]) -> None:
+    if not await interrupt():
+        leave.cancel(reason="there is nothing to interrupt")
+
+
+def _leave_at_once(screen: Screen) -> None:
+    screen.err.flush()
+    os._exit(INTERRUPTED)  # noqa: SLF001 - whoever is still asked to end has had two hints

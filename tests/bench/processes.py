@@ -1,0 +1,116 @@
+"""Agents that are processes: how fast they stream, what a start costs, when a frozen one goes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import trio
+
+import supervisor
+from supervisor import Ladder, Record, Session, Settings
+from tests.bench._row import Row, at_least, at_most
+
+CHUNKS = 100_000
+CHUNKS_TO_REACH = 15_000.0
+PROCESSES = 100
+LADDER = Ladder(ask_seconds=0.5, close_seconds=0.5, terminate_seconds=0.5, kill_seconds=0.5)
+MARGIN_SECONDS = 0.5
+
+AGENT = supervisor.scripted_process()
+
+
+async def _wait_for(session: Session, kind: str, *, has_begun: trio.Event) -> None:
+    async with session.watch() as feed:
+        has_begun.set()
+        async for item in feed:
+            if isinstance(item, Record) and item.kind == kind:
+                return
+
+
+def chunks_per_second() -> float:
+    """Text from a real process through driver, feed and store on a disk, with one watcher."""
+
+    async def main(path: Path) -> float:
+        async with supervisor.open(path, agents=[AGENT]) as sup:
+            session = await sup.create(AGENT.name)
+            async with trio.open_nursery() as nursery:
+                watches = trio.Event()
+                nursery.start_soon(lambda: _wait_for(session, "turn_ended", has_begun=watches))
+                await watches.wait()
+                begun = time.perf_counter()
+                result = await session.prompt(f"flood {CHUNKS}")
+                took = time.perf_counter() - begun
+            assert result.outcome == "completed", result.error
+            return CHUNKS / took
+
+    with tempfile.TemporaryDirectory() as folder:
+        return trio.run(main, Path(folder, "state.db"))
+
+
+def own_cpu_seconds_per_start() -> float:
+    """What a hundred agents cost us, each started, prompted once and stopped: not what they use."""
+
+    async def main() -> float:
+        settings = Settings(max_agent_processes=PROCESSES)
+
+        async def life() -> None:
+            session = await sup.create(AGENT.name)
+            await session.prompt("say hello")
+            await session.stop()
+
+        async with supervisor.open(agents=[AGENT], settings=settings) as sup:
+            await life()
+            begun = time.process_time()
+            async with trio.open_nursery() as nursery:
+                for _ in range(PROCESSES):
+                    nursery.start_soon(life)
+            return (time.process_time() - begun) / PROCESSES
+
+    return trio.run(main)
+
+
+def seconds_until_a_frozen_agent_is_gone() -> float:
+    """From the interrupt to the end of its turn, which is when nothing of it is left."""
+
+    async def main() -> float:
+        async with supervisor.open(agents=[AGENT], settings=Settings(ladder=LADDER)) as sup:
+            session = await sup.create(AGENT.name)
+            await session.send("ignore-term\nfork\nstop-self\nsleep 600")
+            await trio.sleep(0.3)
+            report = await session.interrupt()
+            assert report.stopped == 1
+            return report.seconds
+
+    return trio.run(main)
+
+
+ROWS = (
+    Row(
+        name="text of a process through driver, feed and store",
+        against="15,000 chunks/s",
+        ours=chunks_per_second,
+        peer=lambda: CHUNKS_TO_REACH,
+        unit="chunks/s",
+        reach=at_least(1.0),
+        collector="running",
+    ),
+    Row(
+        name="a frozen agent is gone",
+        against="the ladder's bounds and 0.5 s",
+        ours=seconds_until_a_frozen_agent_is_gone,
+        peer=lambda: LADDER.total_seconds + MARGIN_SECONDS,
+        unit="s",
+        reach=at_most(1.0),
+        collector="running",
+    ),
+    Row(
+        name="100 agent processes started and stopped, our own CPU each",
+        against="20 ms",
+        ours=own_cpu_seconds_per_start,
+        peer=lambda: 0.020,
+        unit="s",
+        collector="running",
+    ),
+)
