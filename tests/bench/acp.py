@@ -93,10 +93,11 @@ async def our_ends(process: trio.Process) -> tuple[Inlet, Outlet]:
     """The pipes as every process of ours has them, instead of trio's."""
     assert isinstance(process.stdin, trio.lowlevel.FdStream)
     assert isinstance(process.stdout, trio.lowlevel.FdStream)
-    ends = Inlet(os.dup(process.stdin.fileno())), Outlet(os.dup(process.stdout.fileno()))
+    descriptors = os.dup(process.stdin.fileno()), os.dup(process.stdout.fileno())
+    # First: as they close, trio's ends make the pipes blocking again, for ours too.
     await process.stdin.aclose()
     await process.stdout.aclose()
-    return ends
+    return Inlet(descriptors[0]), Outlet(descriptors[1])
 
 
 def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -53,11 +53,8 @@ def _hint(access: Access) -> str:
 
 async def _say_how_old_it_is(screen: Screen, sup: Target, state: str) -> None:
     """Say so if sessions look busy in a file that nobody has open."""
-    signature = Path(f"{os.path.realpath(state)}.lock")
-    pid = None
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        pid = int(json.loads(signature.read_bytes())["pid"])
-    if pid is None or Path(f"/proc/{pid}").exists() or not Path("/proc/self").exists():
+    pid = _last_owner(state)
+    if pid is None:
         return
     stats = await sup.stats()
     if stats.live > stats.phases.get("suspended", 0):
@@ -65,3 +62,15 @@ async def _say_how_old_it_is(screen: Screen, sup: Target, state: str) -> None:
             f"The supervisor of this file (process {pid}) is gone."
             " Sessions are shown as it left them."
         )
+
+
+def _last_owner(state: str) -> int | None:
+    """The process that had the file open last, if it has not said that it left, and is gone."""
+    try:
+        signature = Path(f"{os.path.realpath(state)}.lock").read_bytes()
+        pid = int(json.loads(signature)["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    # Not by trying the lock: whoever opens the file at that moment would be refused.
+    is_gone = Path("/proc/self").exists() and not Path(f"/proc/{pid}").exists()
+    return pid if is_gone else None

@@ -32,10 +32,19 @@ _CHOICES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 class Asker:
     """Sees to all that is asked in a supervisor, one question at a time."""
 
-    def __init__(self, screen: Screen, sup: Supervisor, ask: Ask | None) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        sup: Supervisor,
+        ask: Ask | None,
+        *,
+        make_room: Callable[[], None] = lambda: None,
+    ) -> None:
         self._screen = screen
         self._sup = sup
         self._ask = ask
+        # Called before anything is said here, for an agent may be in the middle of a line.
+        self._make_room = make_room
         self._tell, self._heard = trio.open_memory_channel[str](_MOST_WAITING)
         self._hook = sup.hooks.add("record_written", self._hear)
 
@@ -56,6 +65,7 @@ class Asker:
                 await self._answer(request)
 
     async def _answer(self, request: PermissionRequest) -> None:
+        self._make_room()
         decision = await self._decide(request)
         if decision is None:  # it may not be refused, and nobody is there who could allow it
             self._screen.warn("nobody can answer that, so the turn is interrupted")

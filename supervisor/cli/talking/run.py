@@ -26,7 +26,6 @@ from .wish import Wish, open_session, wish_of, wish_options
 if TYPE_CHECKING:
     from supervisor.sessions.shell.results import TurnResult
     from supervisor.sessions.surface.handle import Session
-    from supervisor.sessions.surface.supervisor import Supervisor
 
 
 @click.command()
@@ -56,10 +55,13 @@ class _Errand:
         self._screen = screen
         self._wish = wish
         self._text = text
+        self._speech = Speech(screen, with_asides=screen.is_lively_beside)
         self._session: Session | None = None
 
     async def interrupt(self) -> bool:
         """Interrupt the turn; gives whether there was one."""
+        self._speech.end_line()
+        self._screen.note("Interrupting; press Ctrl-C again to leave.")
         if self._session is None:
             return False
         report = await self._session.interrupt("turn", reason="Ctrl-C")
@@ -68,30 +70,29 @@ class _Errand:
     async def run(self) -> int:
         """Open, ask, and print; gives the code to exit with."""
         async with open_session(self._wish) as (sup, session):
-            asker = Asker(self._screen, sup, self._ask_person())
+            ask = self._ask_person()
+            asker = Asker(self._screen, sup, ask, make_room=self._speech.end_line)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(asker.run)
                 result = await self._talk(session)
                 nursery.cancel_scope.cancel(reason="the turn is over")
-            code = await self._end(sup, session, result)
-        return code
+            return await self._end(session, result)
 
     async def _talk(self, session: Session) -> TurnResult:
-        speech = Speech(self._screen, with_asides=self._screen.is_lively_beside)
         async with session.watch() as feed:
             self._session = session
             receipt = await session.send(self._text)
             async for item in feed:
                 if not self._screen.as_json:
-                    speech.take(item)
+                    self._speech.take(item)
                 elif isinstance(item, Record):
                     self._screen.data(item)
                 if isinstance(item, Record) and _is_end(item, receipt.input_id):
                     break
-        speech.end_line()
+        self._speech.end_line()
         return await session.result(receipt.input_id)
 
-    async def _end(self, sup: Supervisor, session: Session, result: TurnResult) -> int:
+    async def _end(self, session: Session, result: TurnResult) -> int:
         screen = self._screen
         info = await session.info()
         if screen.as_json:
@@ -130,5 +131,5 @@ def _is_end(record: Record, input_id: str) -> bool:
 
 
 def _ended(result: TurnResult) -> str:
-    word = result.outcome.replace("_", " ")
-    return f"{word}: {result.error}" if result.error else word
+    how = {"timed_out": "took too long", "lost": "was lost"}.get(result.outcome, result.outcome)
+    return f"{how}: {result.error}" if result.error else how

@@ -46,26 +46,29 @@ async def _listen(
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
+    # The interrupt that is under way, if one is.
+    under_way: list[int] = []
+
+    async def ask() -> None:
+        under_way.append(signal.SIGINT)
+        try:
+            if not await interrupt():
+                leave.cancel(reason="there is nothing to interrupt")
+        finally:
+            under_way.clear()
+
     with trio.open_signal_receiver(*_HEARD) as signals:
         task_status.started()
         async with trio.open_nursery() as nursery:
-            has_asked = False
             async for number in signals:
                 if leave.cancel_called:
                     _leave_at_once(screen)
-                elif number == signal.SIGINT and not has_asked:
-                    has_asked = True
-                    screen.note("Interrupting; press Ctrl-C again to leave.")
-                    nursery.start_soon(_ask, leave, interrupt)
-                else:
+                elif number != signal.SIGINT or under_way:
                     leave.cancel(reason="a person wants to leave")
-
-
-async def _ask(leave: trio.CancelScope, interrupt: Callable[[], Awaitable[bool]]) -> None:
-    if not await interrupt():
-        leave.cancel(reason="there is nothing to interrupt")
+                else:
+                    nursery.start_soon(ask)
 
 
 def _leave_at_once(screen: Screen) -> None:
     screen.err.flush()
-    os._exit(INTERRUPTED)  # noqa: SLF001 - whoever is still asked to end has had two hints
+    os._exit(INTERRUPTED)  # whoever is still asked to end has had two hints

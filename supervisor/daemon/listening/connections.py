@@ -51,7 +51,8 @@ class Connections:
         self._open: set[Connection] = set()
         self._config = _config()
         self._context = WorkerContext(None)
-        self._listening = trio.CancelScope()
+        # One for each listener that is listened on.
+        self._listening: list[trio.CancelScope] = []
         self._over = trio.Event()
         # How many there were in all: taken, and turned away.
         self.taken = 0
@@ -69,7 +70,8 @@ class Connections:
 
     async def close(self, *, within_seconds: float = CLOSE_SECONDS) -> None:
         """Take no more, let those finish that are at work, and then close all; always in time."""
-        self._listening.cancel()
+        for scope in self._listening:
+            scope.cancel()
         await self._context.terminated.set()
         for connection in list(self._open):
             connection.leave()
@@ -83,7 +85,8 @@ class Connections:
 
     async def _accept(self, listener: trio.SocketListener, app: ASGIApp) -> None:
         handle = partial(self._handle, ASGIWrapper(app))  # type: ignore[arg-type] # Starlette's type of the same thing
-        with self._listening:
+        with trio.CancelScope() as scope:
+            self._listening.append(scope)
             await trio.serve_listeners(handle, [listener], handler_nursery=self._nursery)
 
     async def _handle(self, app: ASGIWrapper, stream: trio.SocketStream) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from supervisor.store.exporting.plain import one_line
+from supervisor.core.printable import one_line
 
 logger = logging.getLogger("supervisor.daemon")
 

@@ -18,8 +18,8 @@ from typing import Any, Final, TextIO
 
 import orjson
 
+from supervisor.core.printable import printable
 from supervisor.core.redaction import COVER, redacted
-from supervisor.store.exporting.plain import printable
 
 # How systemd's journal is told how serious a line is.
 _PRIORITIES: Final = {

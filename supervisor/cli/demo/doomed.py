@@ -1,0 +1,64 @@
+"""A supervisor that is about to be killed, in a process of its own: `doomed PATH`.
+
+It says on standard output who it is, then every input that was acknowledged to it, a line each, and
+goes on until it is killed, or until whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import trio
+
+import supervisor
+
+from .players import stagehand
+
+CLERKS = 3
+WAITING = ("say one", "say two", "say three")
+
+
+async def main(path: str) -> None:
+    """Keep sessions busy for ever."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_end_with_parent)
+        async with supervisor.open(path, agents=[stagehand()]) as sup:
+            worker = await sup.create("stagehand", name="worker")
+            receipt = await worker.send("tool sawing 60")
+            waiting = [(await worker.send(text)).input_id for text in WAITING]
+            _say(
+                worker=worker.id,
+                waiting=waiting,
+                turn=receipt.turn_id,
+                agent_pid=(await worker.info()).pid,
+                acknowledged=[receipt.input_id, *waiting],
+            )
+            async with trio.open_nursery() as clerks:
+                for number in range(CLERKS):
+                    clerks.start_soon(_write, sup, f"clerk {number + 1}")
+
+
+async def _write(sup: supervisor.Supervisor, name: str) -> None:
+    clerk = await sup.create("echo", name=name)
+    for number in range(1, 1_000_000):
+        receipt = await clerk.send(f"note {number}")
+        _say(acknowledged=[receipt.input_id])
+        await clerk.result(receipt.input_id)
+
+
+async def _end_with_parent() -> None:
+    """Standard input is a pipe from whoever started us, and ends with them."""
+    async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as stdin:
+        while await stdin.receive_some(1024):
+            pass
+    os._exit(1)
+
+
+def _say(**said: object) -> None:
+    print(json.dumps({"pid": os.getpid(), **said}), flush=True)  # noqa: T201 - to our parent
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])

@@ -1,0 +1,162 @@
+"""kill -9, and what is left: a supervisor is killed in the middle of its work, and its file read.
+
+Rule 1: the process that dies is a real one, and so is the signal. What it had acknowledged is known
+        from what it said before, not from the file.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import orjson
+import trio
+
+import supervisor
+from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
+from supervisor.sessions.surface.supervisor import Supervisor
+
+from .players import package_folder, stagehand
+
+ENOUGH: Final = 40
+_GONE_WITHIN_SECONDS: Final = 5.0
+
+
+@attrs.frozen
+class Killed:
+    """What a killed supervisor has left behind, by its own words."""
+
+    pid: int
+    agent_pid: int | None
+    agent_gone_seconds: float | None  # None if it is still there
+    worker: str
+    waiting: tuple[str, ...]
+    acknowledged: frozenset[str]
+
+
+@attrs.frozen
+class Proof:
+    """What the file says of it."""
+
+    acknowledged: int
+    found: int
+    missing: tuple[str, ...]
+    turn_outcome: str | None
+    replies: tuple[str, ...]
+
+
+async def kill_one(path: Path) -> Killed:
+    """Have a supervisor work on that file, and kill it when it has acknowledged enough."""
+    command = [sys.executable, "-m", f"{__package__}.doomed", str(path)]
+    environment = {**os.environ, "PYTHONPATH": package_folder()}
+    process = await trio.lowlevel.open_process(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    try:
+        return await _watch(process)
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):  # it is dead already, and only waited for
+            await process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
+
+
+async def _watch(process: trio.Process) -> Killed:
+    acknowledged: set[str] = set()
+    first: dict[str, Any] = {}
+    agent: ProcessIdentity | None = None
+    async for said in _lines(process):
+        if not first:
+            first = said
+            agent = identify(said["agent_pid"]) if said["agent_pid"] else None
+        acknowledged.update(said["acknowledged"])
+        if len(acknowledged) >= ENOUGH:
+            process.kill()  # and read on: what it has said by now, it has said
+    if not first:
+        raise supervisor.SupervisorError(
+            "the supervisor that was to be killed did not come up",
+            hint="`understudy doctor` looks why",
+        )
+    return Killed(
+        pid=process.pid,
+        agent_pid=first["agent_pid"],
+        agent_gone_seconds=await _seconds_until_gone(agent),
+        worker=first["worker"],
+        waiting=tuple(first["waiting"]),
+        acknowledged=frozenset(acknowledged),
+    )
+
+
+async def _lines(process: trio.Process) -> AsyncIterator[dict[str, Any]]:
+    """What it says, line by line, until it is dead; half a line was never said."""
+    assert process.stdout is not None
+    rest = b""
+    while piece := await process.stdout.receive_some():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield orjson.loads(line)
+
+
+async def _seconds_until_gone(agent: ProcessIdentity | None) -> float | None:
+    began = trio.current_time()
+    if agent is None:
+        return 0.0
+    while is_alive(agent):
+        if trio.current_time() > began + _GONE_WITHIN_SECONDS:
+            return None
+        await trio.sleep(0.005)
+    return trio.current_time() - began
+
+
+async def prove(sup: Supervisor, killed: Killed) -> Proof:
+    """Look for everything that was acknowledged, and have the worker go on with what waited."""
+    accepted: set[str] = set()
+    cursor: str | None = None
+    while True:
+        page = await sup.list(limit=100, cursor=cursor)
+        for info in page.items:
+            accepted |= await _accepted(sup, info.id)
+        cursor = page.next
+        if cursor is None:
+            break
+    worker = sup.session(killed.worker)
+    replies = [(await worker.result(input_id)).text for input_id in killed.waiting]
+    ends = [
+        record.body["outcome"]
+        for turn in await worker.history()
+        for record in turn.records
+        if record.kind == "turn_ended"
+    ]
+    missing = killed.acknowledged - accepted
+    return Proof(
+        acknowledged=len(killed.acknowledged),
+        found=len(killed.acknowledged & accepted),
+        missing=tuple(sorted(missing)),
+        turn_outcome=ends[0] if ends else None,
+        replies=tuple(replies),
+    )
+
+
+async def _accepted(sup: Supervisor, session_id: str) -> set[str]:
+    return {
+        record.body["input_id"]
+        for turn in await sup.session(session_id).history()
+        for record in turn.records
+        if record.kind == "input_accepted"
+    }
+
+
+def agents() -> Sequence[Any]:
+    """Whom the file's sessions need."""
+    return [stagehand()]

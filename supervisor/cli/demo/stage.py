@@ -1,0 +1,102 @@
+"""Where the demo is shown: lines in a pipe, JSON for programs, a live tree on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from supervisor.cli.terminal.columns import Cell
+from supervisor.cli.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from supervisor.core.info import Node
+
+# The words of the story, and their colours.
+WORDS: Final = {
+    "spawn": "green",
+    "queue": "cyan",
+    "steer": "blue",
+    "interrupt": "yellow",
+    "stall": "magenta",
+    "crash": "red",
+    "recovery": "green",
+    "done": "bold",
+}
+WORD_WIDTH: Final = 9
+
+
+class Stage(Protocol):
+    """Whoever shows the story."""
+
+    # How long a scene is held for the eye. Nobody watches a pipe.
+    breath_seconds: float
+
+    def lit(self) -> AbstractContextManager[object]:
+        """While this lasts, things are shown."""
+
+    def scene(self, number: int, count: int, word: str, sentence: str) -> None:
+        """A scene begins."""
+
+    def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - plain data
+        """Something has happened; the facts are for programs."""
+
+    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
+        """This is how all sessions are now."""
+
+
+class PlainStage:
+    """Lines, one after the other."""
+
+    breath_seconds = 0.0
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._began = time.monotonic()
+
+    def lit(self) -> AbstractContextManager[object]:
+        """Nothing to switch on."""
+        return nullcontext()
+
+    def scene(self, number: int, count: int, word: str, sentence: str) -> None:
+        """A line of its own."""
+        self._screen.line()
+        self._screen.line(Cell(f"{number}/{count} {word}: {sentence}", "bold"))
+
+    def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
+        """The time, the word, and the sentence."""
+        seconds = time.monotonic() - self._began
+        label = Cell(f"{word:<{WORD_WIDTH}} ", WORDS.get(word))
+        self._screen.line(Cell(f"{seconds:6.2f} s  ", "dim"), label, sentence)
+
+    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
+        """A tree that moves is no line."""
+
+
+class JsonStage:
+    """One JSON object a line."""
+
+    breath_seconds = 0.0
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._began = time.monotonic()
+
+    def lit(self) -> AbstractContextManager[object]:
+        """Nothing to switch on."""
+        return nullcontext()
+
+    def scene(self, number: int, count: int, word: str, sentence: str) -> None:
+        """What comes next."""
+        self._put({"scene": number, "of": count, "word": word, "text": sentence})
+
+    def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - see Stage
+        """What happened, with the facts."""
+        self._put({"word": word, "text": sentence, **facts})
+
+    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
+        """Programs ask for a tree when they want one."""
+
+    def _put(self, said: dict[str, Any]) -> None:
+        self._screen.data({"seconds": round(time.monotonic() - self._began, 3), **said})

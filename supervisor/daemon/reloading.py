@@ -1,0 +1,85 @@
+"""The configuration, read again: agents and settings are taken over, the rest waits for a start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from supervisor.configuration import Configuration, DaemonSettings, make_agents
+from supervisor.core.errors import SupervisorError
+from supervisor.sessions.reloading import Reloaded
+from supervisor.sessions.surface.supervisor import Supervisor
+
+from .system.notify import Notifier
+from .system.orders import Orders
+from .telling.logs import set_level
+
+logger = logging.getLogger("supervisor.daemon")
+
+Load: TypeAlias = Callable[[], Configuration]
+# Of the daemon's own settings, what is taken over at once.
+_TAKEN_OVER: Final = frozenset({"log_level"})
+
+
+class Reloading:
+    """Reads the configuration whenever it is told to."""
+
+    def __init__(
+        self,
+        sup: Supervisor,
+        configuration: Configuration,
+        load: Load | None,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._sup = sup
+        self._has = configuration
+        self._load = load
+        self._environ = environ
+
+    async def run(self, orders: Orders, notifier: Notifier, status: str) -> None:
+        """Obey orders to read it again, until cancelled; a wrong one changes nothing."""
+        while True:
+            await orders.wait_to_reload()
+            notifier.reloading()
+            try:
+                await self.reload()
+            except SupervisorError as error:
+                logger.error("the configuration is left as it was: %s", error)  # noqa: TRY400 - it says all
+            notifier.ready(status)
+
+    async def reload(self) -> Reloaded:
+        """Read it, and take over what can be; raises what is wrong with it."""
+        wanted = self._has if self._load is None else self._load()
+        agents = make_agents(wanted, environ=self._environ)
+        said = await self._sup.reload(agents=agents, settings=wanted.settings)
+        set_level(wanted.daemon.log_level)
+        fixed = [f"settings.{name}" for name in said.fixed]
+        fixed += [f"daemon.{name}" for name in _changed(self._has.daemon, wanted.daemon)]
+        self._has = attrs.evolve(wanted, daemon=self._kept(wanted.daemon))
+        logger.info(
+            "the configuration is taken over",
+            extra={
+                "agents_added": ",".join(said.added) or None,
+                "agents_changed": ",".join(said.changed) or None,
+                "agents_removed": ",".join(said.removed) or None,
+                "settings": ",".join(said.settings) or None,
+            },
+        )
+        if fixed:
+            logger.warning("only a new start takes these over: %s", ", ".join(fixed))
+        return said
+
+    def _kept(self, wanted: DaemonSettings) -> DaemonSettings:
+        taken = {name: getattr(wanted, name) for name in _TAKEN_OVER}
+        return attrs.evolve(self._has.daemon, **taken)
+
+
+def _changed(had: DaemonSettings, has: DaemonSettings) -> list[str]:
+    return [
+        field.name
+        for field in attrs.fields(DaemonSettings)
+        if field.name not in _TAKEN_OVER and getattr(had, field.name) != getattr(has, field.name)
+    ]

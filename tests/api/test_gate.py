@@ -1,0 +1,231 @@
+"""The gate: who may ask at all, on a unix socket and on a port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from actors.testing import settle
+from supervisor.api.gate import MAX_HEADER_BYTES, PEER_UID, Gate, Gated, TcpGate, UnixGate
+from tests.api.asgi import Exchange, ask, scope_of
+
+TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+BEARER = (b"authorization", b"Bearer " + TOKEN.encode())
+HOST = (b"host", b"127.0.0.1:8700")
+LOCALHOST = (b"host", b"localhost")
+
+TCP = TcpGate(port=8700, token=TOKEN, origins=frozenset({"http://127.0.0.1:8700"}))
+UNIX = UnixGate(own_uid=None)
+
+
+async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+    """Says that somebody got in."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"in", "more_body": False})
+
+
+async def knock(gate: Gate, *headers: tuple[bytes, bytes], app: ASGIApp = inside) -> Exchange:
+    return await ask(Gated(app, gate), "GET", "/", headers=headers)
+
+
+async def refusal(gate: Gate, *headers: tuple[bytes, bytes]) -> tuple[int | None, str]:
+    answer = await knock(gate, *headers)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json["hint"]
+    return answer.status, answer.json["code"]
+
+
+# A port ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", [b"127.0.0.1:8700", b"localhost:8700"])
+async def test_the_right_name_and_the_token_let_somebody_in(host: bytes) -> None:
+    assert (await knock(TCP, (b"host", host), BEARER)).body == b"in"
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        b"",
+        b"Bearer",
+        b"Bearer ",
+        b"bearer " + TOKEN.encode(),
+        b"Bearer  " + TOKEN.encode(),
+        b"Bearer " + TOKEN[:-1].encode(),
+        b"Bearer " + TOKEN.encode() + b"x",
+        b"Bearer " + TOKEN.swapcase().encode(),
+        b"Basic " + TOKEN.encode(),
+        TOKEN.encode(),
+        b"Bearer \xff\xfe",
+    ],
+)
+async def test_without_the_exact_token_nobody_gets_in(authorization: bytes | None) -> None:
+    headers = [] if authorization is None else [(b"authorization", authorization)]
+
+    answer = await knock(TCP, HOST, *headers)
+
+    assert (answer.status, answer.json["code"]) == (401, "unauthorized")
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert TOKEN not in answer.body.decode()
+
+
+async def test_two_tokens_are_none() -> None:
+    assert await refusal(TCP, HOST, BEARER, BEARER) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        [],
+        [b""],
+        [b"127.0.0.1"],
+        [b"localhost"],
+        [b"127.0.0.1:8701"],
+        [b"127.0.0.1:08700"],
+        [b"evil.example:8700"],
+        [b"localhost:8700.evil.example"],
+        [b"localhost:8700@evil.example"],
+        [b"127.1:8700"],
+        [b"[::1]:8700"],
+        [b"0.0.0.0:8700"],
+        [b" 127.0.0.1:8700"],
+        [b"127.0.0.1:8700", b"127.0.0.1:8700"],
+        [b"127.0.0.1:8700", b"evil.example"],
+        [b"127.0.0.1:8700\n"],
+    ],
+)
+async def test_another_name_is_refused_even_with_the_token(hosts: Iterable[bytes]) -> None:
+    headers = [(b"host", host) for host in hosts]
+
+    assert await refusal(TCP, *headers, BEARER) == (403, "forbidden_host")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [b"http://evil.example", b"null", b"", b"http://127.0.0.1:87000", b"HTTP://127.0.0.1:8700"],
+)
+async def test_a_page_that_is_not_listed_is_refused_even_with_the_token(origin: bytes) -> None:
+    assert await refusal(TCP, HOST, BEARER, (b"origin", origin)) == (403, "forbidden_origin")
+
+
+async def test_one_good_origin_does_not_hide_a_bad_one() -> None:
+    good, bad = (b"origin", b"http://127.0.0.1:8700"), (b"origin", b"http://evil.example")
+
+    assert (await knock(TCP, HOST, BEARER, good)).body == b"in"
+    assert await refusal(TCP, HOST, BEARER, good, bad) == (403, "forbidden_origin")
+
+
+async def test_a_page_that_hides_whose_it_is_cannot_be_listed() -> None:
+    gate = TcpGate(port=8700, token=TOKEN, origins=frozenset({"null"}))
+
+    assert await refusal(gate, HOST, BEARER, (b"origin", b"null")) == (403, "forbidden_origin")
+
+
+def test_a_gate_does_not_show_its_token() -> None:
+    assert TOKEN not in repr(TCP)
+
+
+@pytest.mark.parametrize("token", ["", "short", "x" * 31, "ä" * 40, "x" * 40 + "\n"])
+def test_a_token_that_is_none_is_refused(token: str) -> None:
+    with pytest.raises(ValueError, match="a token is"):
+        TcpGate(port=8700, token=token)
+
+
+# A unix socket ---------------------------------------------------------------------------------
+
+
+async def test_on_a_unix_socket_the_name_is_enough() -> None:
+    assert (await knock(UNIX, LOCALHOST)).body == b"in"
+
+
+@pytest.mark.parametrize("host", [b"", b"localhost:80", b"127.0.0.1", b"evil.example"])
+async def test_there_too_another_name_is_refused(host: bytes) -> None:
+    assert await refusal(UNIX, (b"host", host)) == (403, "forbidden_host")
+
+
+async def test_there_too_no_page_gets_in() -> None:
+    assert await refusal(UNIX, LOCALHOST, (b"origin", b"null")) == (403, "forbidden_origin")
+
+
+@pytest.mark.parametrize(("state", "status"), [({PEER_UID: 7}, 200), ({PEER_UID: 8}, 403)])
+async def test_only_the_user_who_runs_it_gets_in(state: dict[str, Any], status: int) -> None:
+    exchange = Exchange(
+        Gated(inside, UnixGate(own_uid=7)), scope_of("GET", "/", headers=[LOCALHOST], state=state)
+    )
+    await exchange.run()
+
+    assert exchange.status == status
+
+
+@pytest.mark.parametrize("state", [{}, {PEER_UID: None}, {PEER_UID: 0}])
+async def test_one_of_whom_nothing_is_known_does_not_get_in(state: dict[str, Any]) -> None:
+    exchange = Exchange(
+        Gated(inside, UnixGate(own_uid=7)), scope_of("GET", "/", headers=[LOCALHOST], state=state)
+    )
+    await exchange.run()
+
+    assert (exchange.status, exchange.json["code"]) == (403, "forbidden_peer")
+
+
+# Everything else -------------------------------------------------------------------------------
+
+
+async def test_too_many_headers_are_refused_before_anything_is_read_from_them() -> None:
+    large = (b"x", b"y" * MAX_HEADER_BYTES)
+
+    assert await refusal(UNIX, LOCALHOST, large) == (431, "headers_too_large")
+
+
+async def test_a_web_socket_never_gets_in() -> None:
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - an ASGI message
+        said.append(message)
+
+    async def receive() -> Any:  # noqa: ANN401 - as above
+        raise AssertionError("nobody listens")
+
+    scope = {**scope_of("GET", "/v1/stream", headers=[LOCALHOST]), "type": "websocket"}
+    await Gated(inside, UNIX)(scope, receive, send)
+
+    assert [message["type"] for message in said] == ["websocket.close"]
+
+
+async def test_a_server_that_starts_and_stops_is_told_that_all_is_well() -> None:
+    said: list[str] = []
+    coming = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - an ASGI message
+        said.append(message["type"])
+
+    async def receive() -> Any:  # noqa: ANN401 - as above
+        return {"type": next(coming)}
+
+    await Gated(inside, UNIX)({"type": "lifespan"}, receive, send)
+
+    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_one_who_is_refused_may_finish_sending_but_not_for_ever(nursery: Any) -> None:  # noqa: ANN401
+    exchange = Exchange(Gated(inside, TCP), scope_of("POST", "/", headers=[HOST]), body=None)
+    nursery.start_soon(exchange.run)
+    exchange.feed(b"x" * 1000, more=True)
+    await settle()
+    assert exchange.status is None
+
+    exchange.feed(b"x", more=False)
+    await exchange.is_over.wait()
+
+    assert exchange.status == 401
+
+
+async def test_one_who_is_refused_and_sends_nothing_is_answered_all_the_same(nursery: Any) -> None:  # noqa: ANN401
+    exchange = Exchange(Gated(inside, TCP), scope_of("POST", "/", headers=[HOST]), body=None)
+
+    await exchange.run()
+
+    assert exchange.status == 401

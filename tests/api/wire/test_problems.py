@@ -1,0 +1,121 @@
+"""Errors as problems: one table, every class in it, and the same class again at the other end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from supervisor import ConfigError, ImportFailed, InputRefused, SpawnRefused, SupervisorError
+from supervisor.api.wire.problems import (
+    REQUEST_STATUSES,
+    STATUSES,
+    RequestRefused,
+    error_of,
+    problem_of,
+    problem_of_faults,
+)
+from supervisor.api.wire.reading import Fault, Unreadable
+
+ALLOWED = {400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 431, 503}
+
+
+def classes(kind: type[SupervisorError] = SupervisorError) -> Iterator[type[SupervisorError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from classes(below)
+
+
+def made(kind: type[SupervisorError]) -> SupervisorError:
+    if kind is SpawnRefused:
+        return SpawnRefused("no", hint="wait", limit="max_children", used=5, allowed=5)
+    if kind is RequestRefused:
+        return RequestRefused("bad_json", "no", hint="send JSON")
+    return kind("no", hint="do otherwise")
+
+
+OURS = sorted(
+    (one for one in classes() if one.__module__.startswith("supervisor")), key=lambda one: one.code
+)
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_every_error_is_in_the_table(kind: type[SupervisorError]) -> None:
+    assert kind in STATUSES or kind is RequestRefused
+
+
+def test_only_a_defect_of_ours_is_a_500() -> None:
+    statuses = {*STATUSES.values(), *REQUEST_STATUSES.values()}
+
+    assert statuses - {HTTPStatus.INTERNAL_SERVER_ERROR} <= ALLOWED
+    assert [code for code, status in REQUEST_STATUSES.items() if status == 500] == [
+        "internal_error"
+    ]
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_an_error_comes_back_as_the_same_class_with_the_same_words(
+    kind: type[SupervisorError],
+) -> None:
+    error = made(kind)
+
+    again = error_of(problem_of(error).plain(), status=problem_of(error).status)
+
+    assert type(again) is kind
+    assert (again.code, str(again)) == (error.code, str(error))
+
+
+def test_what_is_exhausted_is_told_and_comes_back() -> None:
+    problem = problem_of(made(SpawnRefused)).plain()
+    again = error_of(problem, status=429)
+
+    assert (problem["limit"], problem["used"], problem["allowed"]) == ("max_children", 5, 5)
+    assert isinstance(again, SpawnRefused)
+    assert (again.limit, again.used, again.allowed) == ("max_children", 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"), [("max_children", 1), ("max_depth", None), ("permissions", None)]
+)
+def test_waiting_is_advised_only_where_it_helps(limit: str, seconds: int | None) -> None:
+    problem = problem_of(SpawnRefused("no", hint="wait", limit=limit))
+
+    assert problem.retry_after_seconds == seconds
+
+
+def test_a_line_number_is_told_once() -> None:
+    error = ImportFailed("no JSON", hint="mend it", line=3)
+
+    again = error_of(problem_of(error).plain(), status=422)
+
+    assert isinstance(again, ImportFailed)
+    assert (again.line, again.args[0]) == (3, "line 3: no JSON")
+
+
+def test_faults_have_the_code_of_what_the_embedding_api_would_raise() -> None:
+    one = Fault("$.text", "is blank", "send some text", InputRefused.code)
+    other = Fault("$.agent", "is missing", "give it", ConfigError.code)
+
+    assert problem_of_faults(Unreadable((one,))).code == InputRefused.code
+    assert problem_of_faults(Unreadable((one, other))).code == ConfigError.code
+
+
+def test_a_secret_in_an_error_is_covered() -> None:
+    error = ConfigError("name is 'ghp_0123456789abcdefghijABCDEFGHIJ'", hint="give another")
+
+    assert "0123456789" not in problem_of(error).detail
+
+
+@pytest.mark.parametrize("plain", [None, [], {}, "nonsense", {"code": 5, "detail": "x"}])
+def test_what_is_no_problem_of_ours_is_an_error_too(plain: object) -> None:
+    error = error_of(plain, status=502)
+
+    assert isinstance(error, RequestRefused)
+    assert "502" in str(error)
+
+
+def test_a_code_that_is_not_known_here_keeps_its_words() -> None:
+    error = error_of({"code": "new_thing", "detail": "no", "hint": "wait"}, status=409)
+
+    assert (error.code, str(error)) == ("new_thing", "no (hint: wait)")

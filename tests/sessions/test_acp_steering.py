@@ -1,0 +1,214 @@
+"""Guidance and questions of sessions whose agents are ACP processes."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from actors.testing import settle
+from supervisor import Deny, HookEvent, Settings, Supervisor
+from supervisor.drivers.acp.agent import scripted_process
+from tests.sessions.acp_house import open_house, open_session
+from tests.sessions.cast import outcomes, records, waiting_texts
+
+# Guidance ----------------------------------------------------------------------------------
+
+
+async def test_it_is_handed_over_at_once_and_that_is_on_record_first() -> None:
+    async with open_session("--steering", "injected") as (session, _):
+        await session.send("steering")
+        await settle()
+        receipt = await session.steer("more")
+        await settle()
+        await session.steer("enough")
+        await settle()
+
+        assert (await outcomes(session))[receipt.input_id] == ["steered"]
+        kinds = [record.kind for record in await records(session)]
+        assert kinds.index("input_changed") < kinds.index("steered")
+        [_, ended, *_] = await records(session, "turn_started", "turn_ended")
+        assert ended.body["text"] == "more; enough; "
+
+
+async def test_what_is_declined_waits_for_a_turn_of_its_own() -> None:
+    async with open_session("--steering", "promptRequired") as (session, _):
+        await session.send("sleep 5\nsay one")
+        await session.send("say three")
+        await settle()
+        receipt = await session.steer("say four")
+        await settle()
+        assert await waiting_texts(session) == ["say three", "say four"]
+        await trio.sleep(10)
+
+        assert (await outcomes(session))[receipt.input_id] == ["delivered"]
+        said = await records(session, "agent_text")
+        assert [record.body["text"] for record in said] == ["one", "three", "four"]
+
+
+async def test_an_answer_that_never_comes_is_a_failure_nobody_knows_the_outcome_of() -> None:
+    async with open_session("--steering", "injected", "--hang-at", "steering") as (session, _):
+        await session.send("sleep 5\nsay one")
+        await settle()
+        receipt = await session.steer("more")
+        waits = await session.steer("say two")
+        await trio.sleep(60)
+
+        settled = {one.body["input_id"]: one.body for one in await records(session, "input_settled")}
+        assert settled[receipt.input_id]["outcome"] == "failed"
+        assert settled[receipt.input_id]["detail"] == "unknown"
+        # This one was never sent, and so it is known that nobody has read it.
+        assert settled[waits.input_id]["outcome"] == "delivered"
+
+
+async def test_an_agent_that_begins_a_turn_with_it_has_begun_another_turn() -> None:
+    async with open_session("--steering", "startedNewTurn") as (session, _):
+        await session.send("say one\nsleep 1000")
+        await settle()
+        receipt = await session.steer("say two\nsleep 2\nsay three")
+        await session.send("say four")
+        await trio.sleep(60)
+
+        assert (await outcomes(session))[receipt.input_id] == ["delivered"]
+        ended = await records(session, "turn_ended")
+        assert [one.body["text"] for one in ended] == ["one", "twothree", "four"]
+        assert {one.body["outcome"] for one in ended} == {"completed"}
+
+
+async def test_a_turn_that_it_has_begun_can_be_interrupted() -> None:
+    async with open_session("--steering", "startedNewTurn") as (session, processes):
+        await session.send("sleep 1000")
+        await settle()
+        await session.steer("say two\nsleep 1000")
+        await trio.sleep(1)
+        report = await session.interrupt()
+
+        assert (report.stopped, report.ladder_step) == (1, "ask")
+        assert (await session.prompt("say on")).text == "on"
+        assert len(processes.all) == 1
+
+
+async def test_guidance_for_a_turn_whose_agent_is_not_up_yet_is_handed_over_when_it_is() -> None:
+    settings = Settings(suspend_after_seconds=10.0)
+    flags = ("--steering", "injected", "--delay", "3")
+    async with open_session(*flags, settings=settings) as (session, _):
+        await trio.sleep(30)
+        await session.send("steering")
+        receipt = await session.steer("more")
+        await session.steer("enough")
+        await trio.sleep(30)
+
+        assert (await outcomes(session))[receipt.input_id] == ["steered"]
+        [ended] = await records(session, "turn_ended")
+        assert ended.body["text"].endswith("enough; ")
+
+
+@pytest.mark.parametrize(("fallback", "texts"), [("queue", ["one", "two"]), ("interrupt", ["two"])])
+async def test_one_that_takes_none_does_as_was_agreed(
+    fallback: str, texts: list[str]
+) -> None:
+    settings = Settings(steer_fallback=fallback)
+    async with open_session(settings=settings) as (session, _):
+        await session.send("sleep 5\nsay one")
+        await settle()
+        await session.steer("say two")
+        await trio.sleep(60)
+
+        said = await records(session, "agent_text")
+        assert [record.body["text"] for record in said] == texts
+
+
+async def test_one_that_dies_of_it_is_not_given_it_again() -> None:
+    async with open_session("--steering", "injected", "--die-at", "steering") as (session, them):
+        await session.send("sleep 1000")
+        await settle()
+        receipt = await session.steer("more")
+        await trio.sleep(60)
+
+        assert (await outcomes(session))[receipt.input_id] == ["failed"]
+        assert sum(b"_session/steering" in line for one in them.all for _, line in one.wire) == 1
+
+
+# Questions ---------------------------------------------------------------------------------
+
+
+async def the_question(sup: Supervisor) -> str:
+    while not (waiting := await sup.permissions()):
+        await trio.sleep(0.1)
+    return waiting[0].id
+
+
+async def test_a_question_waits_for_a_person() -> None:
+    async with open_house(scripted_process("agent")) as (sup, _):
+        session = await sup.create("agent")
+        await session.send("ask bash")
+        request = await the_question(sup)
+        assert (await session.info()).badge == "waiting-for-you"
+        await sup.answer(request, "allow_once")
+        await trio.sleep(1)
+
+        [ended] = await records(session, "turn_ended")
+        assert ended.body["text"] == "bash: allowed\n"
+
+
+async def test_a_question_that_nobody_answers_is_a_no() -> None:
+    settings = Settings(permission_timeout_seconds=30.0)
+    async with open_session(settings=settings) as (session, _):
+        result = await session.prompt("ask bash")
+
+        assert result.text == "bash: rejected\n"
+        assert trio.current_time() == 30.0
+
+
+async def test_an_answer_for_always_is_not_asked_again() -> None:
+    async with open_house(scripted_process("agent", ["--offers", "allow_once,allow_always"])) as (
+        sup,
+        _,
+    ):
+        session = await sup.create("agent")
+        await session.send("ask bash\nask bash")
+        await sup.answer(await the_question(sup), "allow_always")
+        await trio.sleep(1)
+
+        [ended] = await records(session, "turn_ended")
+        assert ended.body["text"] == "bash: allowed\nbash: allowed\n"
+
+
+async def test_an_interrupt_cancels_the_question_and_asks_the_agent_to_end() -> None:
+    async with open_house(scripted_process("agent")) as (sup, processes):
+        session = await sup.create("agent")
+        await session.send("ask bash\nsay so what")
+        await the_question(sup)
+        report = await session.interrupt()
+
+        assert (report.stopped, report.ladder_step) == (1, "ask")
+        assert report.seconds < 0.1
+        assert await sup.permissions() == ()
+        [answered] = await records(session, "permission_answered")
+        assert answered.body["decision"] == "cancelled"
+        [ended] = await records(session, "turn_ended")
+        assert (ended.body["outcome"], ended.body["text"]) == ("interrupted", "")
+        assert len(processes.all) == 1
+
+
+async def test_a_hook_may_say_no() -> None:
+    async with open_house(scripted_process("agent")) as (sup, _):
+        async def deny(_: HookEvent) -> Deny:
+            return Deny("not here")
+
+        sup.hooks.add("permission", deny)
+        session = await sup.create("agent")
+
+        assert (await session.prompt("ask bash")).text == "bash: rejected\n"
+
+
+async def test_a_question_of_one_that_dies_is_cancelled() -> None:
+    async with open_house(scripted_process("agent")) as (sup, processes):
+        session = await sup.create("agent")
+        await session.send("ask bash")
+        await the_question(sup)
+        processes.all[0].kill()
+        await trio.sleep(5)
+
+        assert await sup.permissions() == ()
+        [ended] = await records(session, "turn_ended")
+        assert ended.body["outcome"] == "lost"
