@@ -97,7 +97,7 @@ class House:
 
     def confinement(self, agent: str) -> Confined | Free:
         """What sessions of that agent get if nobody asks for anything else."""
-        kind = self.agents.get(agent)
+        kind = self.agents.get(agent) if isinstance(agent, str) else None
         return kind if isinstance(kind, Confined) else FREE
 
     def terms_of(self, settings: Settings) -> Terms:

@@ -58,6 +58,7 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         ev.RequestAnswered,
         ev.AgentExited,
         ev.SilenceNoticed,
+        ev.ProgressMade,
         ev.InputPromoted,
     ),
     Phase.INTERRUPTING: (

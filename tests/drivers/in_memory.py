@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Final, Literal, Protocol, TypeAlias
 
 import trio
@@ -66,6 +67,9 @@ class InMemoryProcesses:
         self.signals: list[tuple[int, str]] = []
         # How many there were at once, at most.
         self.most_alive = 0
+        # Told of every line as it is written.
+        self.on_line: Callable[[InMemoryProcess, Side, bytes], None] = lambda *_: None
+        self._pids = count(FIRST_PID)
         self._make_agent = make_agent or self._scripted
         self._are_immortal = are_immortal
 
@@ -88,7 +92,7 @@ class InMemoryProcesses:
     ) -> AsyncIterator[InMemoryProcess]:
         await trio.lowlevel.checkpoint()
         agent = self._make_agent(launch)
-        process = InMemoryProcess(FIRST_PID + len(self.all), agent, self.signals)
+        process = InMemoryProcess(next(self._pids), agent, self)
         process.is_immortal = self._are_immortal
         await before_it_runs(process.identity)
         self.all.append(process)
@@ -117,14 +121,16 @@ class InMemoryProcesses:
 class InMemoryProcess:
     """See `process.port.Process`."""
 
-    def __init__(self, pid: int, agent: Agent, signals: list[tuple[int, str]]) -> None:
+    def __init__(self, pid: int, agent: Agent, among: InMemoryProcesses) -> None:
         self.identity = ProcessIdentity(pid, 1, "memory")
         self.agent = agent
         self.gone = trio.Event()
         self.is_immortal = False
         # Every line, in the order in which it was written.
         self.wire: list[tuple[Side, bytes]] = []
-        self._signals = signals
+        # Whether it left, or died, and nobody had told it to.
+        self.left_by_itself = False
+        self._among = among
         self._exit: Exit | None = None
         self._input = bytearray()
         self._output = bytearray()
@@ -146,7 +152,8 @@ class InMemoryProcess:
             if self._is_input_closed:
                 raise InputClosed
             self._input += data
-            self.wire += [("client", line) for line in data.splitlines()]
+            for line in data.splitlines():
+                self._note("client", line)
             self.rouse()
             return
         self.close_input()
@@ -173,13 +180,13 @@ class InMemoryProcess:
 
     def interrupt(self) -> None:
         if self._exit is None:
-            self._signals.append((self.identity.pid, "interrupt"))
+            self._among.signals.append((self.identity.pid, "interrupt"))
             self._is_stopped = False
             self._leave(Exit(None, 2))
 
     def terminate(self) -> None:
         if self._exit is None:
-            self._signals.append((self.identity.pid, "terminate"))
+            self._among.signals.append((self.identity.pid, "terminate"))
             self._is_stopped = False
             self.rouse()
             if not self._ignores_term and not self.is_immortal:
@@ -187,7 +194,7 @@ class InMemoryProcess:
 
     def kill(self) -> None:
         if self._exit is None:
-            self._signals.append((self.identity.pid, "kill"))
+            self._among.signals.append((self.identity.pid, "kill"))
             if not self.is_immortal:
                 self._leave(Exit(None, 9))
 
@@ -208,7 +215,8 @@ class InMemoryProcess:
     # For the test -------------------------------------------------------------------------
 
     def die(self) -> None:
-        """At last."""
+        """At last, or of somebody else's signal."""
+        self.left_by_itself = self._exit is None
         self._leave(Exit(None, 9))
 
     def rouse(self) -> None:
@@ -274,7 +282,8 @@ class InMemoryProcess:
             return False
         said = self.agent.take_output()
         if said and not self._output_ended:
-            self.wire += [("agent", line) for line in said]
+            for line in said:
+                self._note("agent", line)
             self._output += b"".join(said)
             self.rouse()
         return True
@@ -282,6 +291,7 @@ class InMemoryProcess:
     def _perform(self, want: Want) -> str:
         match want.do:
             case "exit":
+                self.left_by_itself = not self._input_ended
                 self._leave(Exit(want.number))
             case "ignore_term":
                 self._ignores_term = True
@@ -293,6 +303,10 @@ class InMemoryProcess:
             case "log":
                 self._errors += want.text
         return ""
+
+    def _note(self, side: Side, line: bytes) -> None:
+        self.wire.append((side, line))
+        self._among.on_line(self, side, line)
 
     def _leave(self, how: Exit) -> None:
         self._exit = self._exit or how

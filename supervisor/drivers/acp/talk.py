@@ -50,6 +50,8 @@ class _Turn:
     id: TurnId
     guidance: Guidance
     is_cancelled: bool = False
+    # Whether its prompt is on its way, or was; and whether it was answered.
+    is_sent: bool = False
     is_answered: bool = False
     # Set when it has put out more than it may: it then ends, and with this.
     problem: str | None = None
@@ -242,12 +244,14 @@ class Talk:
         for is_last in (False, True):
             if turn.is_cancelled:
                 break
+            turn.is_sent = True
             try:
                 answer = await self._connection.call(
                     "session/prompt", params, timeout_seconds=math.inf
                 )
             except RpcError as error:
                 # Refused before anything was done: say who we are, and try once more.
+                turn.is_sent = False
                 self.tells_history &= error.code == AUTH_REQUIRED
                 if is_last or error.code != AUTH_REQUIRED or not await self._log_in(turn):
                     raise
@@ -321,13 +325,18 @@ class Talk:
         turn = self._turn
         if turn is not None and turn.id == turn_id:
             turn.silence = Silence(trio.current_time())
-            if not turn.is_cancelled:
+            if turn.is_cancelled:
+                # It was told before it began this one.
+                self._nursery.start_soon(self._notify_cancel, turn)
+            else:
                 turn.adopted = trio.Event()
 
     async def _notify_cancel(self, turn: _Turn) -> None:
+        # What is over, or was never begun, needs no end; and if the agent is in the next one by now,
+        # nobody has interrupted that.
+        is_at_it = turn.is_sent and not turn.is_answered
         try:
-            # If it is over by now, the agent may be in the next one, which nobody has interrupted.
-            if self._turn is turn:
+            if self._turn is turn and (is_at_it or turn.silence is not None):
                 await self._connection.notify("session/cancel", {"sessionId": self._session_id})
         except ConnectionLost:
             pass  # then it needs not be told

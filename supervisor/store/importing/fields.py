@@ -41,7 +41,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
     "turn_ended": (
         "turn_id outcome stop_reason text error zombie ladder_step usage messages seconds"
     ),
-    "warning": "",
+    "warning": "text",
     "quiet": "waits_for detail since seconds",
     "stalled": "waits_for detail since seconds",
     "progress_resumed": "was",

@@ -123,7 +123,7 @@ SHAPES: Final[Mapping[Kind, Shape]] = {
         messages=WHOLE,
         seconds=NUMBER,
     ),
-    "warning": _shape(),
+    "warning": _shape(text=TEXT, optional={"update": ANYTHING}),
     "quiet": _SILENCE,
     "stalled": _SILENCE,
     "progress_resumed": _shape(was=TEXT_OR_NONE),

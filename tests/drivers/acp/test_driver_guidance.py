@@ -392,6 +392,22 @@ async def test_a_turn_that_is_interrupted_meanwhile_ends_when_it_says_so() -> No
         assert trio.current_time() <= SILENCE_SECONDS
 
 
+async def test_a_turn_that_it_begins_though_it_was_interrupted_is_interrupted_too() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.office.on_report = lambda _: None
+        desk.hand(turn, "in_2", "more")
+        steering = await puppet.hears(STEERING)
+        desk.driver.cancel_turn(turn, "ask")
+        await puppet.hears("session/cancel")
+        puppet.ends(prompt, "cancelled")
+        puppet.answers(steering, {"outcome": "startedNewTurn"})
+        await puppet.hears("session/cancel", times=2)
+        ended = await desk.office.heard(ev.TurnEnded)
+
+        assert ended.outcome == "interrupted"
+
+
 async def test_a_question_of_a_turn_that_it_has_begun_is_that_turns() -> None:
     async with open_puppet(STEERS) as (desk, puppet):
         turn, prompt = await at_work(desk, puppet)

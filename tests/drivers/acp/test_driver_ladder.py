@@ -134,6 +134,18 @@ async def test_an_interrupt_that_comes_with_the_end_of_its_turn_does_not_hit_the
         assert desk.heard("session/cancel") == []
 
 
+async def test_a_turn_that_was_never_sent_needs_no_end() -> None:
+    async with open_desk() as desk:
+        await desk.come_up()
+        turn = desk.order("say hello")
+        desk.driver.cancel_turn(turn, "ask")
+        ended = await desk.office.heard(ev.TurnEnded)
+        await settle()
+
+        assert ended.outcome == "interrupted"
+        assert desk.methods() == []
+
+
 async def test_one_that_answers_an_interrupt_with_an_error_was_interrupted() -> None:
     async with open_puppet() as (desk, puppet):
         await desk.come_up()

@@ -65,6 +65,8 @@ class Terminals:
         self._terminals: dict[str, Terminal] = {}
         # Those that are about to be created count too, or many at once would be too many.
         self._coming = 0
+        # How often what runs was ended. Who is still asking whether it may run begins no more.
+        self._kills = 0
         self._released: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     # For the agent ------------------------------------------------------------------------
@@ -79,6 +81,7 @@ class Terminals:
             raise RpcError(
                 INVALID_PARAMS, f"there are {MAX_TERMINALS} terminals already: release one"
             )
+        kills = self._kills
         self._coming += 1
         try:
             cwd = await self._cwd(command)
@@ -90,6 +93,8 @@ class Terminals:
             )
         finally:
             self._coming -= 1
+        if self._kills != kills:
+            raise RpcError(INTERNAL_ERROR, "it was ended before it began to run")
         return {"terminalId": await self._launch(command, cwd, turn)}
 
     async def output(self, params: object) -> dict[str, object]:
@@ -135,14 +140,21 @@ class Terminals:
         if terminal is not None:
             await terminal.end()
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._terminals)
+
     def kill_turn(self, turn: TurnId) -> None:
-        """End what was begun in that turn; nothing else is touched."""
+        """End what was begun in that turn, which is the one that runs; nothing else is touched."""
+        self._kills += 1
         for terminal in self._terminals.values():
             if terminal.turn == turn:
                 terminal.kill()
 
     def kill_all(self) -> None:
         """The agent is over, and so is what it had us run."""
+        self._kills += 1
         for terminal in self._terminals.values():
             terminal.kill()
 

@@ -412,6 +412,24 @@ async def test_the_end_of_a_turn_ends_what_was_begun_in_it(
     assert processes.alive == []
 
 
+async def test_what_is_killed_while_somebody_is_asked_never_runs(
+    terminals: Terminals, processes: FakeProcesses, nursery: trio.Nursery
+) -> None:
+    errors: list[RpcError] = []
+
+    async def begin() -> None:
+        errors.append(await refusal(create(terminals)))
+
+    nursery.start_soon(begin)
+    await trio.lowlevel.checkpoint()
+    terminals.kill_turn(TURN)
+    while not errors:
+        await trio.lowlevel.checkpoint()
+
+    assert [error.message for error in errors] == ["it was ended before it began to run"]
+    assert processes.all == []
+
+
 async def test_what_is_killed_while_it_begins_never_runs(
     terminals: Terminals, processes: FakeProcesses, nursery: trio.Nursery
 ) -> None:
@@ -422,7 +440,8 @@ async def test_what_is_killed_while_it_begins_never_runs(
         errors.append(await refusal(create(terminals)))
 
     nursery.start_soon(begin)
-    await wait_all_tasks_blocked()
+    while not terminals.count:  # a thread looks at its folder first, in its own time
+        await trio.lowlevel.checkpoint()
     terminals.kill_turn(TURN)
     await wait_all_tasks_blocked()
 
