@@ -9,9 +9,12 @@ Rule 3: text that an agent wrote reaches a terminal only through `terminal.safe`
 
 from __future__ import annotations
 
+import os
 import sys
 
 _HELP = ((), ("--help",), ("-h",), ("help",))
+# By this a shell asks click what may come next.
+_COMPLETING = "_UNDERSTUDY_COMPLETE"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     interrupted.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    if tuple(given) in _HELP:
+    if tuple(given) in _HELP and _COMPLETING not in os.environ:
         from .table import overview  # noqa: PLC0415 - see Rule 1
 
         return overview(sys.stdout)

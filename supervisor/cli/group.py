@@ -44,6 +44,14 @@ class Commands(click.Group):
             ctx.fail(f"There is no command {name!r}.{guess}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
+        """As click does it, but that whoever stops reading is no error."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _forget_output()
+            return OK
+
     def get_help(self, ctx: click.Context) -> str:
         """The same list as without click."""
         return overview_text(ctx.terminal_width or 80)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import attrs
 import orjson
@@ -24,8 +25,6 @@ def scope_of(
     state: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What a server says of a request; `target` is the path as it stands in the request line."""
-    from urllib.parse import unquote  # noqa: PLC0415 - as servers do, and only here
-
     path, _, query = target.partition("?")
     return {
         "type": "http",
@@ -132,6 +131,10 @@ def _event(block: str) -> Event:
         found[name or "comment"] = value
     data = orjson.loads(found["data"]) if "data" in found else None
     return Event(found.get("event"), found.get("id"), data, found.get("comment"))
+
+
+# Opens a stream for the rest of the test; see the fixture `watch`.
+Watch: TypeAlias = Callable[..., Awaitable[Exchange]]
 
 
 async def ask(

@@ -5,7 +5,7 @@ Every async test runs in virtual time, without a server and without a socket.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from supervisor import Session, Settings, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.doors import Doors
 from supervisor.api.gate import UnixGate
-from tests.api.asgi import Exchange, begin
+from tests.api.asgi import Exchange, Watch, begin
 from tests.sessions.cast import Player, Scene
 from tests.virtual_time import use_virtual_time
 
@@ -69,7 +69,7 @@ def app(sup: Supervisor, doors: Doors) -> ASGIApp:
 @pytest.fixture
 async def client(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody who asks."""
-    transport = httpx.ASGITransport(app)  # type: ignore[arg-type] # any ASGI app
+    transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as made:
         yield made
 
@@ -88,7 +88,7 @@ async def scene(session: Session, player: Player) -> Scene:
 
 
 @pytest.fixture
-def watch(nursery: trio.Nursery, app: ASGIApp) -> Callable[..., Awaitable[Exchange]]:
+def watch(nursery: trio.Nursery, app: ASGIApp) -> Watch:
     """Open a stream for the rest of the test."""
 
     async def opened(target: str, **options: Any) -> Exchange:  # noqa: ANN401 - see begin

@@ -12,7 +12,7 @@ from actors.testing import settle
 from supervisor.api.gate import MAX_HEADER_BYTES, PEER_UID, Gate, Gated, TcpGate, UnixGate
 from tests.api.asgi import Exchange, ask, scope_of
 
-TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but these
 BEARER = (b"authorization", b"Bearer " + TOKEN.encode())
 HOST = (b"host", b"127.0.0.1:8700")
 LOCALHOST = (b"host", b"localhost")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
-
 import pytest
 import trio
 from starlette.types import ASGIApp
@@ -13,10 +10,8 @@ from actors.testing import settle
 from supervisor import Session, Supervisor
 from supervisor.api.doors import Doors
 from supervisor.api.streaming.stream import KEEPALIVE_SECONDS, WRITE_SECONDS
-from tests.api.asgi import LOCALHOST, Exchange, ask
+from tests.api.asgi import LOCALHOST, Watch, ask
 from tests.sessions.cast import Player, Scene, records
-
-Watch: TypeAlias = Callable[..., Awaitable[Exchange]]
 
 
 @pytest.fixture

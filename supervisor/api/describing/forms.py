@@ -97,9 +97,7 @@ def form_of(
     wanted = set(found if only is None else only) - set(without)
     return Form(
         tuple(
-            Field(
-                name, others.get(name, kind), default, None if name in others else rules.get(name)
-            )
+            Field(name, others.get(name, kind), default, rules.get(name))
             for name, (kind, default) in found.items()
             if name in wanted
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os.path
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import attrs
 
@@ -17,6 +17,7 @@ from supervisor.api.wire.reading import Check
 from supervisor.config import Settings
 from supervisor.core.errors import ConfigError, shown
 from supervisor.core.ids import as_key
+from supervisor.core.session import Decision
 from supervisor.sessions.surface import checks
 from supervisor.sessions.surface.listing import decoded, some_number
 from supervisor.sessions.surface.plans import checked_workspace
@@ -73,6 +74,8 @@ IN_BODIES: Final[Mapping[str, Rule]] = {
         checks.positive_seconds, {"exclusiveMinimum": 0, "maximum": checks.MAX_SECONDS}
     ),
     "position": Rule(functools.partial(some_number, "position", least=0), {"minimum": 0}),
+    # Which of them a request offers, it says itself, and refuses with its own words.
+    "decision": Rule(lambda _: None, {"enum": list(get_args(Decision))}),
     "path": Rule(_absolute, {"pattern": "^/"}),
 }
 

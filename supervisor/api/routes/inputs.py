@@ -158,6 +158,6 @@ async def _missing_said(call: Call) -> AsyncIterator[None]:
     """Tell an input that is over, which is a conflict, from one that never was."""
     try:
         yield
-    except InputRefused:
+    except (InputRefused, NotRunning):
         await Fate(call.session, call.ids["input"]).read()  # raises if there never was one
         raise

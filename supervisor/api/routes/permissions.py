@@ -26,7 +26,7 @@ async def permissions(call: Call) -> Page[PermissionRequest]:
 @operation(
     "POST",
     "/v1/permissions/{request}",
-    form_of(Supervisor.answer, only=("decision",)),
+    form_of(Supervisor.answer, only=("decision",), kinds={"decision": str}),
     status=204,
     raises=(PermissionNotFound, PermissionConflict, InvalidDecision, StoreDegraded),
 )

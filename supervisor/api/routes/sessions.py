@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from supervisor.api.describing.forms import form_of, query_of
 from supervisor.api.describing.operations import Call, operation
+from supervisor.api.describing.rules import IN_BODIES
 from supervisor.api.wire.kinds import Partial
 from supervisor.core.errors import (
     AgentStartFailed,
@@ -90,10 +91,18 @@ async def get(call: Call) -> Info:
     return await call.session.info()
 
 
+# Only some of the limits: they are checked as they are read, and are no whole to be checked again.
+_CHANGE = form_of(
+    Session.set,
+    kinds={"limits": Partial[Limits] | None},
+    rules={name: rule for name, rule in IN_BODIES.items() if name != "limits"},
+)
+
+
 @operation(
     "PATCH",
     "/v1/sessions/{id}",
-    form_of(Session.set, kinds={"limits": Partial[Limits] | None}),
+    _CHANGE,
     raises=(SessionNotFound, ConfigError, SessionNotActive, StoreDegraded),
 )
 async def change(call: Call) -> Info:

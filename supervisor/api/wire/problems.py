@@ -73,6 +73,7 @@ REQUEST_STATUSES: Final[Mapping[str, int]] = {
     "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "headers_too_large": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
+    "too_many_connections": HTTPStatus.SERVICE_UNAVAILABLE,  # said by the server, before the app
     "draining": HTTPStatus.SERVICE_UNAVAILABLE,
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
 }

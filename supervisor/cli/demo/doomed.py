@@ -1,7 +1,8 @@
 """A supervisor that is about to be killed, in a process of its own: `doomed PATH`.
 
-It says on standard output who it is, then every input that was acknowledged to it, a line each, and
-goes on until it is killed, or until whoever started it is gone.
+It waits for a byte on standard input. Then it says on standard output who it is, and every input
+that was acknowledged to it, a line each, and goes on until it is killed, or until whoever started
+it is gone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WAITING = ("say one", "say two", "say three")
 async def main(path: str) -> None:
     """Keep sessions busy for ever."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_end_with_parent)
+        await nursery.start(_end_with_parent)
         async with supervisor.open(path, agents=[stagehand()]) as sup:
             worker = await sup.create("stagehand", name="worker")
             receipt = await worker.send("tool sawing 60")
@@ -48,11 +49,13 @@ async def _write(sup: supervisor.Supervisor, name: str) -> None:
         await clerk.result(receipt.input_id)
 
 
-async def _end_with_parent() -> None:
-    """Standard input is a pipe from whoever started us, and ends with them."""
+async def _end_with_parent(*, task_status: trio.TaskStatus[None]) -> None:
+    """Standard input is a pipe from whoever started us: its first byte says go, its end is ours."""
     async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as stdin:
-        while await stdin.receive_some(1024):
-            pass
+        if await stdin.receive_some(1):
+            task_status.started()
+            while await stdin.receive_some(1024):
+                pass
     os._exit(1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
@@ -15,14 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from supervisor.cli.terminal.columns import BADGE_STYLES
-from supervisor.cli.terminal.safe import safe_line
+from supervisor.core.printable import one_line
 
-from .stage import WORD_WIDTH, WORDS
+from .stage import WORD_WIDTH, WORDS, Stopwatch
 
 if TYPE_CHECKING:
     from supervisor.core.info import Node
 
-_BREATH_SECONDS: Final = 0.9
+_BREATH_SECONDS: Final = 0.5
 _NAME_WIDTH: Final = 22
 _SIGNS: Final = {
     "running": "●",
@@ -43,10 +42,11 @@ class LiveStage:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False)
-        self._began = time.monotonic()
+        self._time = Stopwatch()
         self._scene = (0, 0, "")
         self._roots: Sequence[Node] = ()
         self._doings: dict[str, str] = {}
+        self._remark = ""
 
     def lit(self) -> AbstractContextManager[object]:
         """The tree stands at the bottom while this lasts, and stays there as it was last."""
@@ -62,18 +62,17 @@ class LiveStage:
 
     def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
         """The time, the word, and the sentence, which may take several lines."""
-        seconds = time.monotonic() - self._began
         line = Table.grid(padding=(0, 1))
         line.add_column(width=7, justify="right", style="dim")
         line.add_column(width=WORD_WIDTH, style=f"bold {WORDS.get(word, 'default')}")
         line.add_column(overflow="fold")
-        line.add_row(f"{seconds:.2f} s", word, Text(safe_line(sentence)))
+        line.add_row(f"{self._time.seconds():.2f} s", word, Text(one_line(sentence)))
         self._console.print(line)
         self._draw()
 
-    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
+    def show(self, roots: Sequence[Node], doings: dict[str, str], remark: str) -> None:
         """Draw the tree as it is now."""
-        self._roots, self._doings = roots, doings
+        self._roots, self._doings, self._remark = roots, doings, remark
         self._draw()
 
     def _draw(self) -> None:
@@ -82,7 +81,7 @@ class LiveStage:
         lines = [line for root in self._roots for line in self._branch(root, "", "")]
         self._live.update(
             Panel(
-                Group(*(lines or [Text("the stage is empty", style="dim")])),
+                Group(*(lines or [Text(self._remark, style="dim", no_wrap=True)])),
                 title=f"understudy {steps} {word}".rstrip(),
                 title_align="left",
                 box=box.ROUNDED,
@@ -100,13 +99,13 @@ class LiveStage:
 
     def _line(self, node: Node, first: str) -> Text:
         style = BADGE_STYLES.get(node.badge, "default")
-        name = first + safe_line(node.name or node.id)
+        name = first + one_line(node.name or node.id)
         waiting = "▪" * node.queued
         return Text.assemble(
             (f"{name:<{_NAME_WIDTH}} ", "bold"),
             (f"{_SIGNS.get(node.badge, '?')} {node.badge:<11}", style),
             (f"{waiting:<4}", "cyan"),
-            (safe_line(self._doings.get(node.id, "")), "dim"),
+            (one_line(self._doings.get(node.id, "")), "dim"),
             no_wrap=True,
             overflow="ellipsis",
         )

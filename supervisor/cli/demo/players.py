@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import attrs
 import trio
@@ -12,55 +13,73 @@ from supervisor.drivers.acp.agent import AcpAgent
 from supervisor.drivers.python import PythonAgent
 from supervisor.drivers.turn import Turn
 
-BARS = 12
+BARS: Final = 12
+HAMMERING: Final = "hammering"
+PAINTING: Final = "painting"
+_TOO_LONG_SECONDS: Final = 60.0
 
 
-def players(tempo: float) -> list[PythonAgent | AcpAgent]:
-    """All of them; with a tempo below 1 they are quicker."""
+@attrs.frozen
+class Player:
+    """An agent that knows a few pieces by their names; with a tempo below 1 it is quicker."""
 
-    async def musician(turn: Turn) -> str:
-        """Plays bar after bar, and looks up at the end of each."""
-        how = "as written"
+    tempo: float
+
+    async def play(self, turn: Turn) -> str:
+        """Play what the text names, and take anything else for a small errand."""
+        match turn.text:
+            case "overture":
+                return await self._overture(turn)
+            case "build":
+                return await self._build(turn)
+            case "dream":
+                return await self._dream(turn)
+            case errand:
+                async with turn.tool(errand):
+                    await trio.sleep(0.5 * self.tempo)
+                return f"{errand}: done"
+
+    async def _overture(self, turn: Turn) -> str:
+        """Bar after bar, looking up at the end of each."""
         for bar in range(1, BARS + 1):
-            async with turn.tool(f"bar {bar}, {how}"):
-                await trio.sleep(0.3 * tempo)
-            for wish in turn.steering():
-                return f"from bar {bar + 1} on: {wish}"
-        return how
+            async with turn.tool(f"bar {bar}"):
+                await trio.sleep(0.3 * self.tempo)
+            wishes = turn.steering()
+            if wishes:
+                await trio.sleep(0.3 * self.tempo)
+                return f"{' and '.join(wishes)}, from bar {bar + 1} on"
+        return "as written"
 
-    async def carpenter(turn: Turn) -> str:
-        """Has two things in hand at once."""
+    async def _build(self, turn: Turn) -> str:
+        """Two things in hand at once, of which one would take for ever."""
         done: list[str] = []
 
         async def work(name: str, seconds: float) -> None:
-            async with turn.tool(name) as call:
+            async with turn.tool(name):
                 await trio.sleep(seconds)
-                call.result("done")
                 done.append(name)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(work, "hammering", 60.0)
-            nursery.start_soon(work, "painting", 1.4 * tempo)
-        return f"done: {', '.join(done)}"
+            nursery.start_soon(work, HAMMERING, _TOO_LONG_SECONDS)
+            nursery.start_soon(work, PAINTING, 1.5 * self.tempo)
+        return " and ".join(done)
 
-    async def dreamer(turn: Turn) -> None:
-        """Says something, and then nothing any more."""
+    async def _dream(self, turn: Turn) -> str:
+        """A few words, and then nothing any more."""
         await turn.say("To be, or not to be, that is")
         await trio.sleep_forever()
+        return ""
 
-    return [
-        PythonAgent("musician", musician),
-        PythonAgent("carpenter", carpenter),
-        PythonAgent("dreamer", dreamer),
-        stagehand(),
-    ]
+
+def player(tempo: float) -> PythonAgent:
+    """An agent in our own process."""
+    return PythonAgent("player", Player(tempo).play)
 
 
 def stagehand() -> AcpAgent:
-    """A real process that speaks ACP, and does as it is told."""
-    return attrs.evolve(
-        supervisor.scripted_process("stagehand"), env={"PYTHONPATH": package_folder()}
-    )
+    """An agent that is a process of its own, speaks ACP, and does as it is told."""
+    script = supervisor.scripted_process("stagehand")
+    return attrs.evolve(script, env={"PYTHONPATH": package_folder()})
 
 
 def package_folder() -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +18,15 @@ import attrs
 import orjson
 import trio
 
-import supervisor
+from supervisor.core.errors import SupervisorError
 from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
 from supervisor.sessions.surface.supervisor import Supervisor
 
-from .players import package_folder, stagehand
+from .players import package_folder
 
 ENOUGH: Final = 40
 _GONE_WITHIN_SECONDS: Final = 5.0
+_LOOK_AGAIN_SECONDS: Final = 0.005
 
 
 @attrs.frozen
@@ -50,48 +52,53 @@ class Proof:
     replies: tuple[str, ...]
 
 
-async def kill_one(path: Path) -> Killed:
-    """Have a supervisor work on that file, and kill it when it has acknowledged enough."""
-    command = [sys.executable, "-m", f"{__package__}.doomed", str(path)]
-    environment = {**os.environ, "PYTHONPATH": package_folder()}
+@asynccontextmanager
+async def doomed(path: Path) -> AsyncIterator[trio.Process]:
+    """A process that is ready to supervise on that file, and dead when the block is left."""
     process = await trio.lowlevel.open_process(
-        command,
+        [sys.executable, "-m", f"{__package__}.doomed", str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": package_folder()},
     )
     try:
-        return await _watch(process)
+        yield process
     finally:
         process.kill()
-        with trio.CancelScope(shield=True):  # it is dead already, and only waited for
+        with trio.CancelScope(shield=True):  # it is dead, and only has to be waited for
             await process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                await trio.aclose_forcefully(stream)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    await trio.aclose_forcefully(stream)
 
 
-async def _watch(process: trio.Process) -> Killed:
+async def kill(process: trio.Process, *, tell_count: Callable[[int], None]) -> Killed:
+    """Have it begin, and kill it when it has acknowledged enough."""
+    assert process.stdin is not None
     acknowledged: set[str] = set()
     first: dict[str, Any] = {}
     agent: ProcessIdentity | None = None
+    killed_at = 0.0
+    await process.stdin.send_all(b"\n")
     async for said in _lines(process):
         if not first:
             first = said
             agent = identify(said["agent_pid"]) if said["agent_pid"] else None
         acknowledged.update(said["acknowledged"])
-        if len(acknowledged) >= ENOUGH:
+        tell_count(len(acknowledged))
+        if len(acknowledged) >= ENOUGH and not killed_at:
             process.kill()  # and read on: what it has said by now, it has said
-    if not first:
-        raise supervisor.SupervisorError(
-            "the supervisor that was to be killed did not come up",
+            killed_at = trio.current_time()
+    if not killed_at:
+        raise SupervisorError(
+            "the supervisor that was to be killed has ended before",
             hint="`understudy doctor` looks why",
         )
     return Killed(
         pid=process.pid,
         agent_pid=first["agent_pid"],
-        agent_gone_seconds=await _seconds_until_gone(agent),
+        agent_gone_seconds=await _seconds_until_gone(agent, killed_at),
         worker=first["worker"],
         waiting=tuple(first["waiting"]),
         acknowledged=frozenset(acknowledged),
@@ -108,15 +115,13 @@ async def _lines(process: trio.Process) -> AsyncIterator[dict[str, Any]]:
             yield orjson.loads(line)
 
 
-async def _seconds_until_gone(agent: ProcessIdentity | None) -> float | None:
-    began = trio.current_time()
-    if agent is None:
-        return 0.0
-    while is_alive(agent):
-        if trio.current_time() > began + _GONE_WITHIN_SECONDS:
+async def _seconds_until_gone(agent: ProcessIdentity | None, killed_at: float) -> float | None:
+    """Since the kill; None if it does not go."""
+    while agent is not None and is_alive(agent):
+        if trio.current_time() > killed_at + _GONE_WITHIN_SECONDS:
             return None
-        await trio.sleep(0.005)
-    return trio.current_time() - began
+        await trio.sleep(_LOOK_AGAIN_SECONDS)
+    return trio.current_time() - killed_at
 
 
 async def prove(sup: Supervisor, killed: Killed) -> Proof:
@@ -155,8 +160,3 @@ async def _accepted(sup: Supervisor, session_id: str) -> set[str]:
         for record in turn.records
         if record.kind == "input_accepted"
     }
-
-
-def agents() -> Sequence[Any]:
-    """Whom the file's sessions need."""
-    return [stagehand()]

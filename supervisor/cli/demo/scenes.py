@@ -1,82 +1,148 @@
-"""The scenes, one function each: something is done, and what came of it is told.
+"""The scenes with one supervisor: something is done, and what came of it is told.
 
-Rule 1: a scene waits for facts, never for time; what is told has happened.
+Rule 1: a scene waits for facts. What is told has happened, and numbers are measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+import time
 from typing import Final
-
-import attrs
-import trio
 
 import supervisor
 from supervisor.cli.terminal.times import duration
-from supervisor.core.records import Record
-from supervisor.sessions.shell.feed import Watcher
+from supervisor.core.limits import Limits, Restart
 from supervisor.sessions.surface.handle import Session
 from supervisor.sessions.surface.supervisor import Supervisor
 
-from .proof import agents, kill_one, prove
-from .stage import Stage
+from .play import Play, followed, until
+from .players import HAMMERING, PAINTING
 
-STALLED_AFTER_SECONDS: Final = 1.0
 CHILDREN: Final = 3
+SILENCE_SECONDS: Final = 1.0
+BACK_OFF_SECONDS: Final = 0.3
 
 
-@attrs.define
-class Play:
-    """What the scenes have in common: where they are shown, and who is on."""
-
-    stage: Stage
-    sup: Supervisor
-    director: Session
-    tempo: float
-
-    def tell(self, word: str, sentence: str, **facts: object) -> None:
-        """Something has happened."""
-        self.stage.tell(word, sentence, **facts)
-
-    async def breathe(self) -> None:
-        """Let people look at it."""
-        await trio.sleep(self.stage.breath_seconds)
-
-
-async def spawn(play: Play) -> dict[str, Session]:
-    """Children up to the cap, and one more."""
+async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
+    """Children up to the cap, and one more than that."""
+    director = await sup.create("player", name="director", limits=Limits(max_children=CHILDREN))
+    play.tell("spawn", f"director is there, and may have {CHILDREN} children")
     cast = {}
-    for name, agent in (("lights", "scripted"), ("sound", "musician"), ("props", "carpenter")):
-        child = await play.director.spawn(agent, "say ready" if agent == "scripted" else "wait")
-        await child.set(title=name)
-        cast[name] = child
+    for name, errand in (("lights", "focus"), ("sound", "tune"), ("props", "sharpen")):
+        # What becomes of one who falls silent is decided when it is made.
+        cast[name] = await director.spawn(
+            "player",
+            errand,
+            name=name,
+            quiet_after_seconds=SILENCE_SECONDS / 2,
+            stalled_after_seconds=SILENCE_SECONDS,
+            on_stall="interrupt",
+        )
+        play.tell("spawn", f"{name} is up, below director, and begins to {errand}")
+        await play.breathe_shortly()
+    try:
+        await director.spawn("player", "fall", name="curtain")
+    except supervisor.SpawnRefused as refused:
+        play.tell(
+            "spawn",
+            f"curtain is refused: {refused.used:g} of {refused.allowed:g} ({refused.limit});"
+            f" hint: {refused.hint}",
+            limit=refused.limit,
+            used=refused.used,
+            allowed=refused.allowed,
+        )
+    for child in cast.values():
+        await child.wait()
     return cast
 
 
-async def until(feed: Watcher, kind: str, **wanted: object) -> Record:
-    """Wait for a record of that kind, with that in its body."""
-    async for item in feed:
-        if isinstance(item, Record) and item.kind == kind:
-            if all(item.body.get(name) == value for name, value in wanted.items()):
-                return item
-    raise supervisor.SupervisorError(
-        f"nobody will ever write {kind}", hint="this is a defect of the demo"
+async def queue(play: Play, lights: Session) -> None:
+    """Three inputs at once: one runs, two wait, and all run in their order."""
+    receipts = [await lights.send(text) for text in ("dim the house", "warm the left", "spot on")]
+    play.tell("queue", "lights gets three inputs at once; the first begins a turn")
+    for receipt in receipts[1:]:
+        play.tell(
+            "queue",
+            f"lights is busy: the next is on record, and waits at place {receipt.position}",
+            input_id=receipt.input_id,
+            position=receipt.position,
+        )
+    await play.breathe_shortly()
+    said = [(await lights.result(receipt.input_id)).text for receipt in receipts]
+    play.tell("queue", f"they ran one by one, in their order: {', '.join(said)}")
+
+
+async def steer(play: Play, sound: Session) -> None:
+    """Guidance for a turn that runs, which takes it at the end of a tool call."""
+    async with followed(sound) as feed:
+        receipt = await sound.send("overture")
+        await until(feed, "tool_call")
+        play.tell("steer", "sound plays the overture; nobody wants to stop it, only softer")
+        await play.breathe_shortly()
+        await sound.steer("softer")
+        taken = await until(feed, "steered")
+    play.tell("steer", f"taken in by the turn that runs, at the {taken.body['how']} of a tool call")
+    result = await sound.result(receipt.input_id)
+    play.tell("steer", f"it is still the same turn, and it ended with: {result.text}")
+
+
+async def interrupt(play: Play, props: Session) -> None:
+    """One of two tool calls, and nothing beside it."""
+    async with followed(props) as feed:
+        receipt = await props.send("build")
+        hammering = await until(feed, "tool_call", name=HAMMERING)
+        play.tell("interrupt", f"props has two tool calls in hand: {HAMMERING} and {PAINTING}")
+        await play.breathe_shortly()
+        report = await props.interrupt(
+            supervisor.ToolCall(hammering.body["call_id"]), reason="too loud"
+        )
+    play.tell(
+        "interrupt",
+        f"{HAMMERING} alone is interrupted, in {duration(report.seconds)}",
+        stopped=report.stopped,
+        seconds=report.seconds,
     )
+    result = await props.result(receipt.input_id)
+    play.tell("interrupt", f"the turn went on, and what it got done is: {result.text}")
 
 
-@asynccontextmanager
-async def followed(session: Session) -> AsyncIterator[Watcher]:
-    """What is written about a session from now on."""
-    last = (await session.info()).last_seq
-    async with session.watch(after=last) as feed:
-        yield feed
+async def stall(play: Play, props: Session) -> None:
+    """One who says nothing any more is noticed, and brought back."""
+    async with followed(props) as feed:
+        receipt = await props.send("dream")
+        await until(feed, "turn_started")
+        play.tell("stall", "props begins a sentence, and does not end it")
+        silent = (await until(feed, "stalled")).body
+    play.tell(
+        "stall",
+        f"noticed: no progress for {duration(silent['seconds'])}, it waits for its"
+        f" {silent['waits_for']}; by its policy the turn is interrupted",
+        seconds=silent["seconds"],
+        waits_for=silent["waits_for"],
+    )
+    result = await props.result(receipt.input_id)
+    badge = (await props.info()).badge
+    play.tell("stall", f"the turn is {result.outcome}, props is {badge}, and the show goes on")
 
 
-def told(path: Path) -> str:
-    """A file's name, for people."""
-    return path.name
-
-
-__all__ = ["agents", "duration", "kill_one", "prove"]
+async def crash(play: Play, sup: Supervisor) -> None:
+    """An agent that is a process dies in the middle of its turn, and comes back."""
+    restart = Restart(backoff_seconds=BACK_OFF_SECONDS)
+    hand = await sup.create("stagehand", name="stagehand", restart=restart)
+    async with followed(hand) as feed:
+        first = (await hand.info()).pid
+        await hand.send(f"say lifting the curtain\nsleep {0.8 * play.tempo:.2f}\ncrash")
+        next_one = await hand.send("say the curtain is up")
+        play.tell("crash", f"stagehand is a process of its own, {first}; one more input waits")
+        died = await until(feed, "agent_restarting")
+        began = time.monotonic()
+        play.tell("crash", f"process {first} died in the middle of its turn, which is lost")
+        back = await until(feed, "agent_attached")
+    seconds = time.monotonic() - began
+    play.tell(
+        "recovery",
+        f"attempt {died.body['attempt']}: back after {duration(seconds)},"
+        f" as process {back.body['pid']}",
+        seconds=seconds,
+    )
+    result = await hand.result(next_one.input_id)
+    play.tell("recovery", f"and what waited in its queue ran: {result.text}")

@@ -27,6 +27,20 @@ WORDS: Final = {
 WORD_WIDTH: Final = 9
 
 
+class Stopwatch:
+    """Seconds since it was first asked: what was imported before is nobody's story."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def seconds(self) -> float:
+        """So long has it taken."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        return now - self._began
+
+
 class Stage(Protocol):
     """Whoever shows the story."""
 
@@ -34,7 +48,7 @@ class Stage(Protocol):
     breath_seconds: float
 
     def lit(self) -> AbstractContextManager[object]:
-        """While this lasts, things are shown."""
+        """Things are shown for as long as the block lasts."""
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
         """A scene begins."""
@@ -42,8 +56,8 @@ class Stage(Protocol):
     def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - plain data
         """Something has happened; the facts are for programs."""
 
-    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
-        """This is how all sessions are now."""
+    def show(self, roots: Sequence[Node], doings: dict[str, str], remark: str) -> None:
+        """Show how all sessions are now; the remark is for a stage that is empty."""
 
 
 class PlainStage:
@@ -53,7 +67,7 @@ class PlainStage:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._began = time.monotonic()
+        self._time = Stopwatch()
 
     def lit(self) -> AbstractContextManager[object]:
         """Nothing to switch on."""
@@ -66,11 +80,10 @@ class PlainStage:
 
     def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
         """The time, the word, and the sentence."""
-        seconds = time.monotonic() - self._began
         label = Cell(f"{word:<{WORD_WIDTH}} ", WORDS.get(word))
-        self._screen.line(Cell(f"{seconds:6.2f} s  ", "dim"), label, sentence)
+        self._screen.line(Cell(f"{self._time.seconds():6.2f} s  ", "dim"), label, sentence)
 
-    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
+    def show(self, roots: Sequence[Node], doings: dict[str, str], remark: str) -> None:
         """A tree that moves is no line."""
 
 
@@ -81,7 +94,7 @@ class JsonStage:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._began = time.monotonic()
+        self._time = Stopwatch()
 
     def lit(self) -> AbstractContextManager[object]:
         """Nothing to switch on."""
@@ -95,8 +108,8 @@ class JsonStage:
         """What happened, with the facts."""
         self._put({"word": word, "text": sentence, **facts})
 
-    def show(self, roots: Sequence[Node], doings: dict[str, str]) -> None:
+    def show(self, roots: Sequence[Node], doings: dict[str, str], remark: str) -> None:
         """Programs ask for a tree when they want one."""
 
     def _put(self, said: dict[str, Any]) -> None:
-        self._screen.data({"seconds": round(time.monotonic() - self._began, 3), **said})
+        self._screen.data({"seconds": round(self._time.seconds(), 3), **said})

@@ -12,18 +12,7 @@ from typing import Final
 
 from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen, json_text
-from supervisor.core.errors import (
-    AgentUnknown,
-    BudgetSpent,
-    InputTooLarge,
-    OutputTooLarge,
-    PermissionNotFound,
-    QueueFull,
-    RecordNotFound,
-    SessionNotFound,
-    SpawnRefused,
-    SupervisorError,
-)
+from supervisor.core.errors import SpawnRefused, SupervisorError
 
 OK: Final = 0
 ERROR: Final = 1
@@ -34,27 +23,29 @@ NO_DAEMON: Final = 5
 INTERRUPTED: Final = 130
 
 
-class NoDaemon(SupervisorError):
-    """The command talks to the daemon, and none is running."""
-
-
 class StoreNotFound(SupervisorError):
     """There is no file of that name."""
 
 
-_CODES: Final[tuple[tuple[int, tuple[type[SupervisorError], ...]], ...]] = (
-    (
-        NOT_FOUND,
-        (SessionNotFound, AgentUnknown, PermissionNotFound, RecordNotFound, StoreNotFound),
-    ),
-    (REFUSED, (SpawnRefused, QueueFull, BudgetSpent, InputTooLarge, OutputTooLarge)),
-    (NO_DAEMON, (NoDaemon,)),
-)
+# By the errors' codes, so that nothing has to be imported to know them. Others exit with ERROR.
+_CODES: Final = {
+    "session_not_found": NOT_FOUND,
+    "agent_unknown": NOT_FOUND,
+    "permission_not_found": NOT_FOUND,
+    "record_not_found": NOT_FOUND,
+    "store_not_found": NOT_FOUND,
+    "spawn_refused": REFUSED,
+    "queue_full": REFUSED,
+    "budget_spent": REFUSED,
+    "input_too_large": REFUSED,
+    "output_too_large": REFUSED,
+    "no_daemon": NO_DAEMON,
+}
 
 
 def exit_code_of(error: SupervisorError) -> int:
     """The code that says what kind of failure it is."""
-    return next((code for code, kinds in _CODES if isinstance(error, kinds)), ERROR)
+    return _CODES.get(error.code, ERROR)
 
 
 def report(error: SupervisorError, screen: Screen) -> int:

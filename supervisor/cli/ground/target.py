@@ -11,11 +11,10 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from supervisor.cli.terminal.screen import Screen
 
-from .failures import NoDaemon
 from .settings import load_configuration
 
 if TYPE_CHECKING:  # a file brings the store and all of the sessions with it, a daemon does not
@@ -33,7 +32,9 @@ async def open_target(
 ) -> AsyncIterator[Target]:
     """The file `state`, or the daemon if that is None; raises `NoDaemon`, and what they raise."""
     if state is None:
-        raise NoDaemon("no daemon is running", hint=_hint(access))
+        async with _connected(access) as sup:
+            yield sup
+        return
     from .still import open_for_keeping, open_for_reading  # noqa: PLC0415 - see above
 
     if access == "keep":
@@ -43,6 +44,17 @@ async def open_target(
     async with open_for_reading(state) as sup:
         await _say_how_old_it_is(screen, sup, state)
         yield sup
+
+
+@asynccontextmanager
+async def _connected(access: Access) -> AsyncIterator[Target]:
+    from supervisor.client import NoDaemon, connect  # noqa: PLC0415 - only for who talks to it
+
+    try:
+        async with connect() as sup:
+            yield cast("Target", sup)  # it has the same names, and a test sees to it
+    except NoDaemon as error:
+        raise NoDaemon(str(error.args[0]), hint=_hint(access)) from None
 
 
 def _hint(access: Access) -> str:

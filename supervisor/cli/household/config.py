@@ -14,7 +14,6 @@ from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen, json_text
 from supervisor.configuration import check as check_configuration
 from supervisor.configuration import plain, values
-from supervisor.core.errors import SupervisorError
 
 
 @click.group(invoke_without_command=True)
@@ -57,9 +56,15 @@ def check(*, path: str | None, as_json: bool) -> int:
 
 
 @config.command("token")
+@config_option
 @json_option
-def token(*, as_json: bool) -> None:  # noqa: ARG001 - for the daemon
-    """Print the token that programs need to talk to the daemon over TCP."""
-    raise SupervisorError(
-        "this version has no daemon yet", hint="a daemon makes its token when it first serves TCP"
-    )
+def token(*, config_path: str | None, as_json: bool) -> None:
+    """Print the token that programs need to talk to the daemon over TCP; nothing else does."""
+    from supervisor.daemon import read_token  # noqa: PLC0415 - late
+
+    screen = Screen(as_json=as_json)
+    found = read_token(Path(load_configuration(config_path).daemon.token))
+    if as_json:
+        screen.data({"token": found})
+    else:
+        screen.line(found)

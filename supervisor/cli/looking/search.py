@@ -12,9 +12,9 @@ from supervisor.cli.ground.options import json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.columns import Cell
-from supervisor.cli.terminal.safe import safe_line
 from supervisor.cli.terminal.screen import Screen
 from supervisor.cli.terminal.times import stamp
+from supervisor.core.printable import one_line
 
 if TYPE_CHECKING:
     from supervisor.sessions.library.searching import SearchHit
@@ -77,4 +77,4 @@ def _show(screen: Screen, hit: SearchHit) -> None:
             ]
         )
     )
-    screen.line("    ", safe_line(hit.snippet))
+    screen.line("    ", one_line(hit.snippet))

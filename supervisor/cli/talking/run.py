@@ -124,8 +124,8 @@ def _is_end(record: Record, input_id: str) -> bool:
         case "turn_ended" | "session_stopped":
             return True
         case "input_settled":
-            body = record.body
-            return body["input_id"] == input_id and body["outcome"] != "delivered"
+            is_ours = bool(record.body["input_id"] == input_id)
+            return is_ours and record.body["outcome"] != "delivered"
         case _:
             return False
 

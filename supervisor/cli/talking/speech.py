@@ -5,16 +5,15 @@ The text goes to standard output, everything else to standard error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from supervisor.cli.looking.records import said_by
 from supervisor.cli.terminal.columns import Cell, cut
-from supervisor.cli.terminal.safe import SafeStream, safe_line
+from supervisor.cli.terminal.safe import SafeStream
 from supervisor.cli.terminal.screen import Screen
+from supervisor.core.printable import one_line
 from supervisor.core.records import Record
-
-if TYPE_CHECKING:
-    from supervisor.sessions.shell.feed import Delta, Item
+from supervisor.sessions.shell.feed import Delta, Item
 
 # Told beside the text: how a record of that kind begins.
 _ASIDE: Final = {
@@ -51,7 +50,7 @@ class Speech:
         """Print what it says, if it says anything to people."""
         if isinstance(item, Record):
             self._take_record(item)
-        elif hasattr(item, "part") and item.kind == "agent_text":
+        elif isinstance(item, Delta) and item.kind == "agent_text":
             self._take_delta(item)
 
     def end_line(self) -> None:
@@ -68,8 +67,8 @@ class Speech:
     def _take_record(self, record: Record) -> None:
         if record.kind == "agent_text":
             # What its deltas have not said, for they may be missed.
-            part = record.body.get("part")
-            self._say(record.body["text"][self._printed.pop(part, 0) :])
+            known = self._printed.pop(str(record.body.get("part")), 0)
+            self._say(record.body["text"][known:])
             return
         self._is_broken = record.kind not in ("input_accepted", "input_settled", "usage")
         if self._with_asides and record.kind in _ASIDE:
@@ -77,7 +76,7 @@ class Speech:
 
     def _tell_aside(self, record: Record) -> None:
         self.end_line()
-        said = safe_line(f"{_ASIDE[record.kind]} {said_by(record)}")
+        said = one_line(f"{_ASIDE[record.kind]} {said_by(record)}")
         width = min(self._screen.width or _WIDEST, _WIDEST)
         self._screen.note(Cell(cut(f"  {said}", width), "dim"))
 

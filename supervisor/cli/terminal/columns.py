@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from .safe import safe_line
+from supervisor.core.printable import one_line
 
 _GAP: Final = 2
 _NARROWEST: Final = 8
@@ -102,7 +102,7 @@ def columns(
 
 def _line(cell: Cell | str) -> Cell:
     cell = Cell(cell) if isinstance(cell, str) else cell
-    return attrs.evolve(cell, text=safe_line(cell.text))
+    return attrs.evolve(cell, text=one_line(cell.text))
 
 
 def _fitted(cell: Cell, width: int, is_last: bool) -> Cell:  # noqa: FBT001 - only called above

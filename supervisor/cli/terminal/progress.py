@@ -8,7 +8,8 @@ from typing import Final
 
 import trio
 
-from .safe import safe_line
+from supervisor.core.printable import one_line
+
 from .screen import Screen
 from .times import duration
 
@@ -29,7 +30,7 @@ async def progress(screen: Screen, what: str) -> AsyncIterator[None]:
         return
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_turn, screen, safe_line(what))
+        nursery.start_soon(_turn, screen, one_line(what))
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - raised again, bare, below

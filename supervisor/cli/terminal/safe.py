@@ -1,179 +1,81 @@
-"""Text that somebody else wrote, made harmless for a terminal.
+"""Text that somebody else wrote, made harmless for a terminal; also while it is still coming.
 
-Rule 1: of the control characters only newline and tab get through: no C0, no DEL, no C1, nothing
-        that turns the direction of writing, and no half of a character.
-Rule 2: an escape sequence goes as a whole, so that nobody reads its remains. One that never ends,
-        or is longer than any honest one, hides nothing: only its first character goes.
-Rule 3: how a text was cut into pieces on its way changes nothing.
+What is harmless is said in `core.printable`. Here is what terminals need beside.
+
+Rule 1: an escape sequence may be cut in two on its way. What may be the first half of one waits for
+        the rest, so that how a text was cut changes nothing.
+Rule 2: a sequence that never ends hides nothing: at the end of the line, or after more than any
+        honest one has, it is shown without what a terminal would obey.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-_UNSAFE_CLASS: Final = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # who write from the other side
-    "\ud800-\udfff"  # halves of characters, which cannot be written at all
-)
-_UNSAFE: Final = re.compile(f"[{_UNSAFE_CLASS}]")
-_HALF: Final = re.compile("[\ud800-\udfff]")
-_BREAKS: Final = re.compile("[\n\t\u2028\u2029]+")
+from supervisor.core.printable import printable
 
 # No honest sequence is longer, but for pictures.
 LONGEST: Final = 4096
 
-_ESCAPE: Final = "\x1b"
-# What begins a sequence, alone or behind an escape; all but the first are strings with an end.
-_BEGINNINGS: Final = {
-    "\x9b": "parameters",
-    "\x9d": "string",
-    "\x90": "string",
-    "\x98": "string",
-    "\x9e": "string",
-    "\x9f": "string",
-}
-_BEHIND_ESCAPE: Final = {
-    "[": "parameters",
-    "]": "string",
-    "P": "string",
-    "X": "string",
-    "^": "string",
-    "_": "string",
-}
-_ENDS_OF_STRINGS: Final = frozenset("\x07\x9c")
+_BEGINNING: Final = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f\r]")
+# At the end of a text: what becomes a sequence, or does not, by what comes next.
+_UNDECIDED: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}+[ -/]{0,16}+\Z"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*+\x1b?\Z"
+    r"|\x1b[ -/]{0,4}+\Z"
+    r"|\r\Z"
+)
+_JUMPS: Final = re.compile("[\n\t]")
+_OBEYED: Final = re.compile(
+    "[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
-_State: TypeAlias = Literal["text", "escape", "parameters", "string", "string_escape"]
+safe: Final = printable
 
 
-def safe(text: str) -> str:
-    """The text, with nothing in it that a terminal would obey."""
-    if _UNSAFE.search(text) is None:
-        return text
-    stream = SafeStream()
-    return stream.feed(text) + stream.finish()
-
-
-def safe_line(text: str) -> str:
-    """The same as one line, without blanks around it."""
-    return one_line(text).strip()
-
-
-def one_line(text: str) -> str:
-    """The same as one line: what would begin another, or jump, is a blank."""
-    return _BREAKS.sub(" ", safe(text))
+def flat(text: str) -> str:
+    """The same as one line, with every blank where it was."""
+    return _JUMPS.sub(" ", printable(text))
 
 
 def escaped_json(text: str) -> str:
-    """A JSON text in which everything that `safe` would take away is written as an escape.
+    """A JSON text in which what is not harmless is written as an escape.
 
     Inside of JSON such characters stand in strings only, so it says the same.
     """
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class SafeStream:
-    """The same for a text that comes in pieces; what may be half of a sequence waits for more.
+    """`safe` for a text that comes in pieces.
 
-    The pieces that `feed` gives, and the last from `finish`, are what `safe` makes of the whole.
+    The pieces that `feed` gives, and the last from `finish`, are what `safe` makes of the whole, if
+    no sequence in it is longer than LONGEST.
     """
 
     def __init__(self) -> None:
-        self._state: _State = "text"
-        # Invariant: empty exactly when the state is "text"; else the sequence so far, with the
-        # character that began it, and never more than LONGEST of them.
+        # Invariant: what may be the first half of a sequence, and no longer than LONGEST.
         self._held = ""
 
     def feed(self, piece: str) -> str:
         """What can be shown of it now."""
-        shown: list[str] = []
-        at = 0
-        while at < len(piece):
-            if self._state == "text":  # then nothing matters until the next one that is unsafe
-                found = _UNSAFE.search(piece, at)
-                end = len(piece) if found is None else found.start()
-                shown.append(piece[at:end])
-                at = end
-            if at < len(piece):
-                shown.append(self._take(piece[at]))
-                at += 1
-        return "".join(shown)
+        text = self._held + piece
+        place = _undecided_from(text)
+        self._held = text[place:]
+        return printable(text[:place])
 
     def finish(self) -> str:
-        """What was held back for an end that did not come."""
-        return self._give_up() + self._give_up()
-
-    def _take(self, letter: str) -> str:
-        if self._state == "text":
-            return self._begin(letter)
-        goes_on = self._next_state(letter)
-        if goes_on is None:
-            # No sequence after all: what was held is text, and this is looked at anew.
-            return self._give_up() + self._take(letter)
-        self._state = goes_on
-        self._held = "" if goes_on == "text" else self._held + letter
-        return self._give_up() if len(self._held) > LONGEST else ""
-
-    def _begin(self, letter: str) -> str:
-        if letter == _ESCAPE:
-            self._state = "escape"
-        elif letter in _BEGINNINGS:
-            self._state = _state(_BEGINNINGS[letter])
-        else:
-            return _shown(letter)
-        self._held = letter
-        return ""
-
-    def _next_state(self, letter: str) -> _State | None:
-        """Where the sequence is after this letter: "text" if it is over, None if it is none."""
-        match self._state:
-            case "escape":
-                return _after_escape(letter, is_first=len(self._held) == 1)
-            case "parameters":
-                return _in_parameters(letter)
-            case "string_escape":
-                return "text" if letter == "\\" else None
-            case _:
-                return _in_string(letter)
-
-    def _give_up(self) -> str:
-        held, self._held, self._state = self._held, "", "text"
-        if not held.endswith(_ESCAPE) or len(held) == 1:
-            return "".join(map(_shown, held[1:]))
-        # The escape inside of a string was not the beginning of its end: it may begin another.
-        text = "".join(map(_shown, held[1:-1]))
-        self._held, self._state = _ESCAPE, "escape"
-        return text
+        """What was held back for a rest that did not come."""
+        held, self._held = self._held, ""
+        return printable(held)
 
 
-def _after_escape(letter: str, *, is_first: bool) -> _State | None:
-    if is_first and letter in _BEHIND_ESCAPE:
-        return _state(_BEHIND_ESCAPE[letter])
-    if " " <= letter <= "/":
-        return "escape"
-    return "text" if "0" <= letter <= "~" else None
-
-
-def _in_parameters(letter: str) -> _State | None:
-    if "@" <= letter <= "~":
-        return "text"
-    return "parameters" if " " <= letter <= "?" else None
-
-
-def _in_string(letter: str) -> _State | None:
-    if letter in _ENDS_OF_STRINGS:
-        return "text"
-    if letter == "\n":
-        return None
-    return "string_escape" if letter == _ESCAPE else "string"
-
-
-def _state(name: str) -> _State:
-    return "parameters" if name == "parameters" else "string"
-
-
-def _shown(letter: str) -> str:
-    if _HALF.match(letter):
-        return "\ufffd"
-    return "" if _UNSAFE.match(letter) else letter
+def _undecided_from(text: str) -> int:
+    """Where the first half of a sequence begins, with which the text ends; else its length."""
+    # Whatever began before the end of a line is decided, and so is what is too long.
+    start = max(text.rfind("\n") + 1, len(text) - LONGEST)
+    for found in _BEGINNING.finditer(text, start):
+        if _UNDECIDED.match(text, found.start()):
+            return found.start()
+    return len(text)

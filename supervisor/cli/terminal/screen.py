@@ -16,7 +16,7 @@ import orjson
 
 from .columns import STYLES, Cell, columns, cut, width_of
 from .plain import plain
-from .safe import escaped_json, one_line, safe
+from .safe import escaped_json, flat, safe
 
 _NARROWEST: Final = 20
 _USUAL: Final = 80
@@ -110,7 +110,7 @@ class Screen:
         left = self.width
         fitted = []
         for cell in row:
-            text = one_line(cell.text)
+            text = flat(cell.text)
             if left is not None:
                 text = cut(text, left)
                 left -= width_of(text)

@@ -56,6 +56,7 @@ class Guidance:
         self._on_new_turn = on_new_turn
         # What waits to be handed over, the first first.
         self._waiting: list[OfferSteering] = []
+        self._is_closed = False
         # Set exactly while nobody is at it.
         self._settled = trio.Event()
         self._settled.set()
@@ -67,6 +68,9 @@ class Guidance:
 
     def add(self, offer: OfferSteering) -> bool:
         """Have it handed over; gives whether somebody has to be sent for that (`hand_over`)."""
+        if self._is_closed:
+            self._report("promptRequired", [offer.input])
+            return False
         self._waiting.append(offer)
         starts = self.is_settled
         if starts:
@@ -79,6 +83,7 @@ class Guidance:
 
     def close(self) -> None:
         """The turn is over: what still waits was not taken, for certain."""
+        self._is_closed = True
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._report("promptRequired", [offer.input for offer in waiting])

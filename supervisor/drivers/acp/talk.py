@@ -332,8 +332,8 @@ class Talk:
                 turn.adopted = trio.Event()
 
     async def _notify_cancel(self, turn: _Turn) -> None:
-        # What is over, or was never begun, needs no end; and if the agent is in the next one by now,
-        # nobody has interrupted that.
+        # What is over, or was never begun, needs no end; and if the agent is in the next turn by
+        # now, nobody has interrupted that one.
         is_at_it = turn.is_sent and not turn.is_answered
         try:
             if self._turn is turn and (is_at_it or turn.silence is not None):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import httpx
 import pytest
 import trio
-from starlette.types import ASGIApp
 
 from actors.testing import settle
-from supervisor import Receipt, Session, Settings, Supervisor
+from supervisor import Receipt, Restart, Session, Settings, Supervisor
 from supervisor.api.doors import Doors
 from supervisor.api.wire import decode
-from tests.api.asgi import begin
+from tests.api.asgi import Watch
 from tests.sessions.cast import Player, Scene, outcomes, waiting_texts
 
 
@@ -216,14 +215,19 @@ async def test_an_input_that_was_cancelled_says_so_with_the_error_of_its_result(
 
 
 async def test_an_input_that_a_stopped_session_holds_is_not_waited_for(
-    client: httpx.AsyncClient, at: str, scene: Scene, session: Session
+    client: httpx.AsyncClient, sup: Supervisor
 ) -> None:
-    input_id = await send(client, at)
-    await session.set(title="x")
-    row = await session._house.tree.row(session.id)
-    assert row.inputs
-    scene.fail(SystemExit())
-    await settle()
+    session = await sup.create("scripted", restart=Restart(policy="never"))
+    await session.send("sleep 1\ncrash")
+    at = f"/v1/sessions/{session.id}/inputs"
+    input_id = await send(client, at, "say second")
+
+    while_it_stops = (await client.get(f"{at}/{input_id}?wait=60")).json()
+    afterwards = (await client.get(f"{at}/{input_id}?wait=60")).json()
+
+    assert while_it_stops == afterwards
+    assert (afterwards["status"], afterwards["code"]) == ("queued", "session_not_active")
+    assert trio.current_time() < 5
 
 
 async def test_steering_says_which_turn_took_it(
@@ -231,7 +235,7 @@ async def test_steering_says_which_turn_took_it(
 ) -> None:
     receipt = (await client.post(f"{at[:-7]}/steer", json={"text": "shorter"})).json()
     staged = (await client.get(f"{at}/{receipt['input_id']}")).json()
-    assert [note for note in scene.turn.steering()] == ["shorter"]
+    assert list(scene.turn.steering()) == ["shorter"]
     await settle()
     steered = (await client.get(f"{at}/{receipt['input_id']}")).json()
 
@@ -240,16 +244,10 @@ async def test_steering_says_which_turn_took_it(
 
 
 async def test_hanging_up_ends_the_wait_and_nothing_else(
-    app: ASGIApp,
-    client: httpx.AsyncClient,
-    at: str,
-    scene: Scene,
-    doors: Doors,
-    nursery: trio.Nursery,
-    session: Session,
+    scene: Scene, session: Session, at: str, doors: Doors, watch: Watch
 ) -> None:
-    input_id = await send(client, at, "later")
-    waiting = await begin(nursery, app, f"{at}/{input_id}?wait=60")
+    receipt = await session.send("later")
+    waiting = await watch(f"{at}/{receipt.input_id}?wait=60")
     assert doors.streams == 1
 
     waiting.hang_up()
@@ -261,15 +259,10 @@ async def test_hanging_up_ends_the_wait_and_nothing_else(
 
 
 async def test_a_wait_is_answered_when_the_server_leaves(
-    app: ASGIApp,
-    client: httpx.AsyncClient,
-    at: str,
-    scene: Scene,
-    doors: Doors,
-    nursery: trio.Nursery,
+    scene: Scene, session: Session, at: str, doors: Doors, watch: Watch
 ) -> None:
-    input_id = await send(client, at)
-    waiting = await begin(nursery, app, f"{at}/{input_id}?wait=60")
+    receipt = await session.send("later")
+    waiting = await watch(f"{at}/{receipt.input_id}?wait=60")
 
     doors.close()
     await settle()

@@ -17,9 +17,9 @@ from supervisor import (
     Node,
     Page,
     Permissions,
-    Receipt,
     Record,
     Session,
+    SessionId,
     Stats,
     Supervisor,
     Why,
@@ -45,7 +45,7 @@ async def test_all_that_is_known_of_a_session_comes_back_as_it_was(
         *await records(session),
         *await session.history(),
         *await session.transcript(),
-        Receipt("in_1", "s_1", "queued", 0, None, None, 0, ("in_0",)),
+        await session.send("second"),
         InterruptReport("turn", matched=1, ladder_step="ask"),
         Permissions(tools=frozenset({"b", "a"}), mode="deny_all"),
         Limits(cost=1.5),
@@ -67,9 +67,7 @@ async def test_a_tree_comes_back_with_those_below(
 
 
 async def test_no_tree_is_too_deep_to_be_written(session: Session) -> None:
-    fields = {
-        field.name: getattr(await session.info(), field.name) for field in attrs.fields(Info)
-    }
+    fields = {field.name: getattr(await session.info(), field.name) for field in attrs.fields(Info)}
     tree = Node(**{**fields, "children": ()})
     for _ in range(sys.getrecursionlimit() * 2):
         tree = Node(**{**fields, "children": (tree, tree) if not tree.children else (tree,)})
@@ -81,7 +79,7 @@ def test_no_body_is_too_deep_to_be_written() -> None:
     deep: Any = "x"
     for _ in range(253):
         deep = [deep]
-    record = Record("s_1", 1, 0.0, None, "plan", {"entries": deep})
+    record = Record(SessionId("s_1"), 1, 0.0, None, "plan", {"entries": deep})
 
     assert b'[["x"]]' in encode(Page((record,), None))
 

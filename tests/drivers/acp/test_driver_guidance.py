@@ -468,6 +468,21 @@ async def test_what_waits_when_it_begins_a_turn_is_declined() -> None:
         assert len(desk.heard(STEERING)) == 1
 
 
+async def test_guidance_for_the_turn_before_is_not_handed_to_one_that_it_begins() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.office.on_report = lambda _: None  # its session has not heard of the new turn yet
+        desk.hand(turn, "in_2", "one")
+        puppet.ends(prompt)
+        puppet.answers(await puppet.hears(STEERING), {"outcome": "startedNewTurn"})
+        await desk.office.heard(ev.SteeringBeganTurn)
+        desk.hand(turn, "in_3", "two")
+        await settle()
+
+        assert len(desk.heard(STEERING)) == 1
+        assert desk.office.kinds() == ["SteeringBeganTurn", "SteeringDeclined"]
+
+
 async def test_one_that_answers_its_prompt_and_dies_of_guidance_has_ended_its_turn() -> None:
     async with open_puppet(STEERS) as (desk, puppet):
         turn, prompt = await at_work(desk, puppet)

@@ -1,0 +1,25 @@
+"""A supervisor in another process, by the same names: `supervisor.connect()`.
+
+    async with supervisor.connect() as sup:
+        session = await sup.create("echo")
+        result = await session.prompt("hello")
+
+`connecting` finds the daemon, `line` asks it one thing at a time, `watching` follows its streams;
+`supervisor` and `session` have the methods of the embedding API.
+"""
+
+from .connecting import connect
+from .errors import AnswerLost, NoDaemon
+from .session import RemoteSession
+from .supervisor import RemoteSupervisor
+from .watching import RemoteEverything, RemoteWatcher
+
+__all__ = [
+    "AnswerLost",
+    "NoDaemon",
+    "RemoteEverything",
+    "RemoteSession",
+    "RemoteSupervisor",
+    "RemoteWatcher",
+    "connect",
+]

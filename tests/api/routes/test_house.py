@@ -1,0 +1,273 @@
+"""The house as a whole over HTTP: health, readiness, overviews, permissions, what is kept."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from actors.testing import settle
+from supervisor import Session, StoreState, Supervisor
+from supervisor.api.app import make_app
+from supervisor.api.describing.operations import Call, operation
+from supervisor.api.doors import Doors
+from supervisor.api.gate import UnixGate
+from supervisor.core.info import Info
+from tests.api.asgi import ask
+from tests.sessions.cast import Scene
+
+GATE = UnixGate(own_uid=None)
+
+
+# Health ----------------------------------------------------------------------------------------
+
+
+async def test_ready_means_ready(sup: Supervisor) -> None:
+    doors = Doors()
+    app = make_app(sup, gate=GATE, doors=doors)
+    said = [await ask(app, "GET", "/v1/ready")]
+    doors.open()
+    said.append(await ask(app, "GET", "/v1/ready"))
+    doors.drain()
+    said.append(await ask(app, "GET", "/v1/ready"))
+
+    assert [answer.status for answer in said] == [503, 200, 503]
+    assert {said[0].json["code"], said[2].json["code"]} == {"not_ready"}
+    assert said[0].headers["retry-after"] == "1"
+    assert (await ask(app, "GET", "/v1/health")).status == 200
+
+
+async def test_a_store_that_cannot_write_is_not_ready(sup: Supervisor, doors: Doors) -> None:
+    state = StoreState(degraded=True, problem="the disk is full", hint="make room")
+    app = make_app(sup, gate=GATE, doors=doors, store_state=lambda: state)
+
+    answer = await ask(app, "GET", "/v1/ready")
+
+    assert (answer.status, answer.json["code"]) == (503, "store_degraded")
+    assert (answer.json["detail"], answer.json["hint"]) == ("the disk is full", "make room")
+    assert answer.headers["retry-after"] == "2"
+
+
+async def test_metrics_are_what_the_process_gives(sup: Supervisor, doors: Doors) -> None:
+    app = make_app(sup, gate=GATE, doors=doors, metrics=lambda: b"understudy_up 1\n")
+
+    answer = await ask(app, "GET", "/metrics")
+
+    assert answer.body == b"understudy_up 1\n"
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+async def test_without_metrics_there_is_nothing_there(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/metrics")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_such_route")
+
+
+async def test_the_version_is_said(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/v1/version")).json()["name"] == "understudy"
+
+
+async def test_a_head_is_answered_without_a_body(client: httpx.AsyncClient) -> None:
+    answer = await client.head("/v1/health")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize("method", ["PUT", "OPTIONS", "TRACE", "BREW", "DELETE"])
+async def test_another_method_is_told_which_there_are(
+    client: httpx.AsyncClient, method: str
+) -> None:
+    answer = await client.request(method, "/v1/sessions")
+
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST"}
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/", "/v1", "/v1/", "/v1/sessions/", "//v1/health", "/v1/health/", "/v1/Health", "/v2/health",
+     "/v1/../v1/health", "/v1/./health", "/%76%31/health", "/v1/health%00", "/v1/health\n", "*"],
+)  # fmt: skip
+async def test_any_other_path_leads_nowhere(app: ASGIApp, target: str) -> None:
+    answer = await ask(app, "GET", target)
+
+    assert (answer.status, answer.json["code"]) == (404, "no_such_route")
+
+
+# Overviews -------------------------------------------------------------------------------------
+
+
+async def test_the_tree_has_children_below_their_parents(
+    client: httpx.AsyncClient, session: Session
+) -> None:
+    child = await session.spawn("echo", "go")
+
+    (top,) = (await client.get("/v1/tree")).json()["items"]
+    (part,) = (await client.get(f"/v1/tree?root={child.id}")).json()["items"]
+
+    assert (top["id"], top["children"][0]["id"]) == (session.id, child.id)
+    assert part["id"] == child.id
+    assert (await client.get("/v1/tree?root=s_none")).status_code == 404
+
+
+async def test_stats_say_how_many_there_are(client: httpx.AsyncClient, session: Session) -> None:
+    stats = (await client.get("/v1/stats")).json()
+
+    assert (stats["sessions"], stats["phases"]["idle"]) == (1, 1)
+    assert stats["store"]["degraded"] is False
+
+
+async def test_what_was_said_is_found_page_by_page(
+    client: httpx.AsyncClient, session: Session
+) -> None:
+    for number in range(3):
+        await session.append("user", f"a needle {number}")
+    first = (await client.get("/v1/search?q=needle&limit=2")).json()
+    rest = (await client.get(f"/v1/search?q=needle&cursor={first['next']}")).json()
+
+    snippets = [hit["snippet"] for hit in (*first["items"], *rest["items"])]
+    assert snippets == ["a [needle] 2", "a [needle] 1", "a [needle] 0"]
+    assert (await client.get("/v1/search?q=%20")).json()["paths"][0]["path"] == "?q"
+    assert (await client.get("/v1/search")).json()["paths"][0]["detail"] == "is missing"
+
+
+# Permissions -----------------------------------------------------------------------------------
+
+
+async def test_what_waits_is_listed_and_answered_once(
+    client: httpx.AsyncClient, scene: Scene, session: Session
+) -> None:
+    deed = scene.begin(scene.turn.ask("run it?", tool="bash"))
+    await settle()
+    (request,) = (await client.get("/v1/permissions")).json()["items"]
+    at = f"/v1/permissions/{request['id']}"
+
+    wrong = await client.post(at, json={"decision": "perhaps"})
+    first = await client.post(at, json={"decision": "allow_always"})
+    second = await client.post(at, json={"decision": "reject_once"})
+
+    assert (request["session_id"], request["tool"]) == (session.id, "bash")
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_decision")
+    assert (first.status_code, second.status_code) == (204, 409)
+    assert second.json()["code"] == "permission_conflict"
+    assert await deed.wait()
+
+
+async def test_a_request_that_never_was_is_not_found(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/v1/permissions/req_none", json={"decision": "allow_once"})
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "permission_not_found")
+
+
+async def test_an_answer_for_always_is_a_rule_that_can_be_taken_back(
+    client: httpx.AsyncClient, scene: Scene, session: Session, sup: Supervisor
+) -> None:
+    scene.begin(scene.turn.ask("run it?", tool="bash"))
+    await settle()
+    await sup.answer((await sup.permissions())[0].id, "reject_always")
+    await settle()
+    at = f"/v1/sessions/{session.id}/rules"
+    (rule,) = (await client.get(at)).json()["items"]
+
+    removed = await client.delete(f"{at}/{rule['id']}")
+    again = await client.delete(f"{at}/{rule['id']}")
+
+    assert (rule["tool"], rule["decision"]) == ("bash", "reject_always")
+    assert (removed.status_code, again.status_code) == (204, 404)
+
+
+# What is kept ----------------------------------------------------------------------------------
+
+
+async def test_a_session_is_brought_in_from_a_file(
+    client: httpx.AsyncClient, session: Session, tmp_path: Path
+) -> None:
+    await session.append("user", "hello")
+    file = tmp_path / "session.jsonl"
+    file.write_text(await session.export("jsonl"))
+
+    answer = await client.post("/v1/import", json={"path": str(file)})
+
+    assert (answer.status_code, answer.json()["phase"]) == (201, "stopped")
+    assert answer.json()["id"] != session.id
+
+
+async def test_a_file_that_is_no_session_is_told_by_its_line(
+    client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_text("nonsense\n")
+
+    answer = await client.post("/v1/import", json={"path": str(tmp_path / "x")})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "import_failed")
+    assert answer.json()["line"] == 1
+
+
+@pytest.mark.parametrize("path", ["x.jsonl", "../x", "", "/a\0b", 5, None])
+@pytest.mark.parametrize("verb", ["import", "backup"])
+async def test_a_file_is_named_in_full(client: httpx.AsyncClient, verb: str, path: object) -> None:
+    answer = await client.post(f"/v1/{verb}", json={"path": path})
+
+    assert answer.status_code == 422
+    assert answer.json()["paths"][0]["path"] == "$.path"
+
+
+async def test_what_is_old_is_cleared_up(
+    client: httpx.AsyncClient, sup: Supervisor, session: Session
+) -> None:
+    await session.append("user", "hello")
+    await session.stop()
+
+    looked = await client.post("/v1/cleanup", json={"keep_last": 0, "dry_run": True})
+    done = await client.post("/v1/cleanup", json={"keep_last": 0})
+
+    assert looked.json()["deleted"] == done.json()["deleted"] == {session.id: "count"}
+    assert not await sup.exists(session.id)
+
+
+# Leaving ---------------------------------------------------------------------------------------
+
+
+async def test_new_work_is_refused_while_it_leaves_and_old_work_can_be_read(
+    client: httpx.AsyncClient, session: Session
+) -> None:
+    at = f"/v1/sessions/{session.id}"
+    drained = await client.post("/v1/drain")
+
+    made = await client.post("/v1/sessions", json={"agent": "echo"})
+    sent = await client.post(f"{at}/inputs", json={"text": "hello"})
+    read = await client.get(at)
+
+    assert drained.status_code == 204
+    assert (made.status_code, sent.status_code, read.status_code) == (503, 503, 200)
+    assert sent.json()["code"] == "session_not_active"
+
+
+# Defects ---------------------------------------------------------------------------------------
+
+
+@operation("GET", "/v1/broken")
+async def broken(call: Call) -> Info:
+    """Has a defect."""
+    raise RuntimeError("a secret inside")
+
+
+async def test_a_defect_of_ours_is_logged_and_says_nothing(
+    sup: Supervisor,
+    doors: Doors,
+    caplog: Any,  # noqa: ANN401 - pytest's
+) -> None:
+    app = make_app(sup, gate=GATE, doors=doors, also=[broken])
+
+    with caplog.at_level(logging.ERROR):
+        answer = await ask(app, "GET", "/v1/broken")
+
+    assert (answer.status, answer.json["code"]) == (500, "internal_error")
+    assert b"secret" not in answer.body
+    assert "a secret inside" in caplog.text

@@ -1,0 +1,217 @@
+"""All commands together: the table, what help costs, and the page that lists them."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from supervisor.cli.group import commands
+from supervisor.cli.table import COMMANDS, overview_text
+from tests.cli.calling import COMMAND, ROOT, Caller, in_a_process
+
+# As DESIGN has them; what is more is more.
+WANTED = """
+demo serve run chat ps tree top new send steer interrupt spawn inputs stop resume fork clear archive
+rm watch log show why export import search inbox answer agents config doctor repair replay backup
+restore cleanup reload completion version
+""".split()
+PAGE = ROOT / "docs/reference/cli.md"
+NEEDS_DAEMON = {
+    "top": [],
+    "new": ["echo"],
+    "send": ["x", "text"],
+    "steer": ["x", "text"],
+    "interrupt": ["x"],
+    "spawn": ["x", "echo", "text"],
+    "inputs": ["x"],
+    "answer": ["x", "allow_once"],
+    "stop": ["x"],
+    "resume": ["x"],
+    "fork": ["x"],
+    "clear": ["x"],
+    "archive": ["x"],
+    "rm": ["x"],
+    "watch": ["x"],
+    "why": ["x"],
+    "inbox": [],
+    "reload": [],
+    "ps": [],
+    "tree": [],
+    "show": ["x"],
+    "log": ["x"],
+    "search": ["x"],
+    "export": ["x"],
+    "import": ["x"],
+    "replay": ["x", "--at", "1"],
+    "repair": ["x"],
+    "backup": ["x"],
+    "cleanup": [],
+}
+
+
+def command(name: str) -> click.Command:
+    found = commands.get_command(click.Context(commands), name)
+    assert found is not None
+    return found
+
+
+def subcommands(name: str) -> list[click.Command]:
+    found = command(name)
+    inside = list(found.commands.values()) if isinstance(found, click.Group) else []
+    return [found, *inside]
+
+
+def options_of(one: click.Command) -> set[str]:
+    return {
+        max(parameter.opts, key=len)
+        for parameter in one.params
+        if isinstance(parameter, click.Option) and not parameter.hidden
+    }
+
+
+def test_every_command_that_was_promised_is_there() -> None:
+    assert set(WANTED) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_where_the_table_says_under_its_own_name(name: str) -> None:
+    assert command(name).name == name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_json_and_explains_itself(name: str) -> None:
+    for one in subcommands(name):
+        assert "--json" in options_of(one)
+        assert one.help
+        assert all(
+            parameter.help for parameter in one.params if isinstance(parameter, click.Option)
+        )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_shown_for_every_command(name: str, call: Caller) -> None:
+    shown = call(name, "--help")
+
+    assert shown.code == 0
+    assert shown.out.startswith(f"Usage: understudy {name}")
+
+
+def test_the_overview_fits_a_narrow_terminal() -> None:
+    for width in (40, 60, 80, 100):
+        assert max(map(len, overview_text(width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
+def test_help_lists_all_commands(arguments: list[str], call: Caller) -> None:
+    shown = call(*arguments)
+
+    assert shown.code == 0
+    assert all(re.search(rf"^  {name} ", shown.out, re.MULTILINE) for name in COMMANDS)
+
+
+def test_help_needs_neither_click_nor_trio_nor_anything_that_takes_long() -> None:
+    program = "import sys; from supervisor.cli import main; main(['--help']); print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    modules = set(done.stdout.splitlines()[-1].split())
+    ours = {name for name in modules if name.partition(".")[0] in ("supervisor", "actors")}
+    assert ours == {"supervisor", "supervisor.cli", "supervisor.cli.table"}
+    assert not modules & {"click", "trio", "rich", "attr", "attrs", "re", "typing", "asyncio"}
+
+
+def test_help_whose_reader_has_left_is_quiet() -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{' '.join(COMMAND)} --help | true; echo over"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "over\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", NEEDS_DAEMON)
+def test_without_a_daemon_a_command_exits_with_5_and_says_how_to_start_one(
+    name: str, call: Caller
+) -> None:
+    done = call(name, *NEEDS_DAEMON[name])
+
+    assert done.code == 5
+    assert "hint: start one with `understudy serve`" in done.err
+    assert done.out == ""
+
+
+def test_a_word_that_is_no_command_gets_a_guess(call: Caller) -> None:
+    done = call("serch")
+
+    assert done.code == 2
+    assert "Did you mean search?" in done.err
+
+
+def test_wrong_usage_exits_with_2(call: Caller) -> None:
+    assert call("show").code == 2
+    assert call("ps", "--limit", "0").code == 2
+    assert call("--nonsense").code == 2
+
+
+def test_the_version_is_that_of_the_package(call: Caller) -> None:
+    for arguments in (["version"], ["--version"]):
+        assert re.fullmatch(r"understudy \d+\.\d+\.\d+\S*\n", call(*arguments).out)
+    assert {"understudy", "python", "sqlite", "trio"} <= set(call("version", "--json").json)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed_for_every_shell(shell: str, call: Caller) -> None:
+    done = call("completion", shell)
+
+    assert done.code == 0
+    assert "_UNDERSTUDY_COMPLETE" in done.out
+    assert call("completion", shell, "--json").json["shell"] == shell
+
+
+def test_completion_completes_commands() -> None:
+    asked = {"COMP_WORDS": "understudy do", "COMP_CWORD": "1"}
+
+    done = in_a_process(env={**os.environ, "_UNDERSTUDY_COMPLETE": "bash_complete", **asked})
+
+    assert done.out == "plain,doctor\n"
+
+
+# The page ------------------------------------------------------------------------------------
+
+
+def sections() -> dict[str, str]:
+    """What the page says under each command's own headline."""
+    found = re.split(r"^### `understudy (.+?)`\n", PAGE.read_text(), flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def test_the_page_has_every_command_and_no_other() -> None:
+    names = [
+        name if one is command(name) else f"{name} {one.name}"
+        for name in COMMANDS
+        for one in subcommands(name)
+    ]
+
+    assert sorted(sections()) == sorted(names)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_has_every_option_and_no_other(name: str) -> None:
+    said = sections()
+    for one in subcommands(name):
+        title = name if one is command(name) else f"{name} {one.name}"
+        listed = set(re.findall(r"^\| `(--[a-z-]+)", said[title], re.MULTILINE))
+        assert listed == options_of(one) - {"--json"}
+
+
+def test_the_page_is_a_page() -> None:
+    assert Path(PAGE).read_text().startswith("# ")

@@ -1,0 +1,141 @@
+"""How a command ends that went wrong: what happened, what to do, a code, and never a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import supervisor
+from supervisor.cli import group
+from supervisor.cli.ground.failures import exit_code_of, report
+from supervisor.cli.ground.running import run_async
+from supervisor.cli.terminal.screen import Screen, json_text
+from supervisor.core.errors import SupervisorError
+from tests.cli.calling import COMMAND, Caller
+from tests.cli.conftest import Kept
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (supervisor.SessionNotFound("x", hint="y"), 3),
+        (supervisor.AgentUnknown("x", hint="y"), 3),
+        (supervisor.RecordNotFound("x", hint="y"), 3),
+        (supervisor.SpawnRefused("x", hint="y", limit="max_children"), 4),
+        (supervisor.QueueFull("x", hint="y"), 4),
+        (supervisor.ConfigError("x", hint="y"), 1),
+        (supervisor.StoreLocked("x", hint="y"), 1),
+    ],
+)
+def test_the_code_says_what_kind_of_failure_it_was(error: SupervisorError, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    report(supervisor.QueueFull("10 wait \x1b[2J", hint="wait"), Screen())
+
+    assert capsys.readouterr() == ("", "error: 10 wait \nhint: wait\n")
+
+
+def test_programs_get_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = supervisor.SpawnRefused("no", hint="wait", limit="max_depth", used=3, allowed=3)
+    report(refused, Screen(as_json=True))
+
+    said = {"code": "spawn_refused", "message": "no", "hint": "wait"}
+    more = {"limit": "max_depth", "used": 3, "allowed": 3}
+    assert capsys.readouterr().err == json_text({"error": said | more}) + "\n"
+
+
+def test_a_defect_of_ours_is_no_traceback(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("oh dear")
+
+    monkeypatch.setattr(group.commands, "main", fail)
+    done = call("version")
+
+    assert done.code == 1
+    assert "understudy itself has failed: RuntimeError: oh dear" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_what_the_system_refuses_is_said_in_its_words(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/somewhere")
+
+    monkeypatch.setattr(group.commands, "main", fail)
+    done = call("version")
+
+    assert (done.code, done.err.splitlines()[0]) == (
+        1,
+        "error: the system says: Permission denied (/somewhere)",
+    )
+
+
+def test_one_error_out_of_a_group_is_raised_bare() -> None:
+    async def work() -> None:
+        raise ExceptionGroup("", [ExceptionGroup("", [supervisor.QueueFull("x", hint="y")])])
+
+    with pytest.raises(supervisor.QueueFull):
+        run_async(Screen(), work)
+
+
+def test_ctrl_c_is_raised_before_anything_else() -> None:
+    async def work() -> None:
+        raise BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()])
+
+    with pytest.raises(KeyboardInterrupt):
+        run_async(Screen(), work)
+
+
+def test_ctrl_c_exits_with_130(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(group.commands, "main", interrupt)
+
+    assert call("version").code == 130
+
+
+def test_a_reader_who_leaves_early_ends_a_command_quietly(kept: Kept) -> None:
+    words = " ".join([*COMMAND, "log", kept.parent, "--state", str(kept.path)])
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""
+
+
+def test_output_that_is_closed_from_the_beginning_is_no_traceback() -> None:
+    done = subprocess.run(
+        [*COMMAND, "version"], stdout=_closed_pipe(), stderr=subprocess.PIPE, check=False
+    )
+
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+def _closed_pipe() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+def test_a_signal_while_a_command_runs_exits_with_130() -> None:
+    program = "import signal, os; from supervisor.cli.ground import settings;"
+    program += (
+        f"settings.load_configuration = lambda _: os.kill(os.getpid(), {int(signal.SIGINT)});"
+    )
+    program += "from supervisor.cli import main; raise SystemExit(main(['config']))"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+
+    assert done.returncode == 130
+    assert b"Traceback" not in done.stderr

@@ -1,0 +1,30 @@
+"""One suite, two supervisors: in this process, and behind a real socket."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from .both import KINDS, Kind, Sup, opened
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With a short name: the address of a unix socket has 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="us-") as made:
+        yield Path(made)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture
+async def sup(kind: Kind, folder: Path) -> AsyncIterator[Sup]:
+    async with opened(kind, folder) as made:
+        yield made

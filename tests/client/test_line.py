@@ -1,0 +1,259 @@
+"""What only a line can do: break, be silent, lead nowhere, and lead to a newer daemon."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trio
+from starlette.types import Receive, Scope, Send
+
+import supervisor
+from supervisor.client import (
+    AnswerLost,
+    NoDaemon,
+    RemoteSupervisor,
+    connect,
+    line,
+    stream,
+    watching,
+)
+from supervisor.daemon.listening.connections import open_connections
+from supervisor.daemon.listening.sockets import tcp_listener, unix_listener
+
+VERSION = {"name": "understudy", "version": "9.9", "api": "v1", "brand_new": [1]}
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+Answer = Callable[[Scope], Any]
+
+
+def event(seq: int) -> bytes:
+    record = {"session_id": "s_one", "seq": seq, "at": 1.0, "turn_id": None, "kind": "agent_text"}
+    data = orjson.dumps({**record, "body": {}, "brand_new": True})
+    return b"id: %d\nevent: agent_text\ndata: %b\n\n" % (seq, data)
+
+
+@asynccontextmanager
+async def daemon_that(answers: Answer, folder: Path) -> AsyncIterator[RemoteSupervisor]:
+    """A daemon that answers with this, after its version."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        plain = VERSION if scope["path"] == "/v1/version" else await answers(scope)
+        status, content = plain if isinstance(plain, tuple) else (200, plain)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": orjson.dumps(content)})
+
+    with trio.fail_after(20), unix_listener(folder / "s") as listener:
+        async with open_connections(most=10, peer_name="peer_uid") as connections:
+            await connections.listen(listener, app)
+            async with connect(folder / "s") as sup:
+                yield sup
+
+
+async def test_where_nobody_listens_there_is_no_daemon(folder: Path) -> None:
+    with pytest.raises(NoDaemon) as caught:
+        async with connect(folder / "nothing"):
+            pass
+
+    assert caught.value.code == "no_daemon"
+    assert "understudy serve" in caught.value.hint
+
+
+async def test_the_usual_place_is_that_of_the_configuration(folder: Path) -> None:
+    environ = {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)}
+
+    with pytest.raises(NoDaemon, match=f"{folder}/understudy/understudy.sock"):
+        async with connect(environ=environ):
+            pass
+
+
+@pytest.mark.parametrize(
+    "address", ["https://127.0.0.1:1", "http://example.org:80", "http://[::1]:1"]
+)
+async def test_an_address_elsewhere_is_refused(address: str) -> None:
+    with pytest.raises(supervisor.ConfigError, match="no address of a daemon"):
+        async with connect(address):
+            pass
+
+
+async def test_what_a_newer_daemon_adds_is_left_out(folder: Path) -> None:
+    async def answers(_: Scope) -> Any:  # noqa: ANN401 - JSON
+        return {"dry_run": True, "deleted": {}, "bytes": 0, "failed": {}, "brand_new": {}}
+
+    async with daemon_that(answers, folder) as sup:
+        assert (await sup.cleanup(dry_run=True)).dry_run
+
+
+async def test_an_answer_that_cannot_be_read_is_said(folder: Path) -> None:
+    async def answers(_: Scope) -> Any:  # noqa: ANN401 - JSON
+        return {"dry_run": "perhaps"}
+
+    async with daemon_that(answers, folder) as sup:
+        with pytest.raises(AnswerLost, match="cannot be read"):
+            await sup.cleanup(dry_run=True)
+
+
+async def test_an_error_of_a_newer_daemon_keeps_its_words(folder: Path) -> None:
+    async def answers(_: Scope) -> Any:  # noqa: ANN401 - JSON
+        return 418, {"code": "teapot", "detail": "short and stout", "hint": "tip me over"}
+
+    async with daemon_that(answers, folder) as sup:
+        with pytest.raises(supervisor.SupervisorError) as caught:
+            await sup.stats()
+
+    assert (caught.value.code, caught.value.hint) == ("teapot", "tip me over")
+
+
+async def test_no_answer_in_time_may_have_happened(folder: Path) -> None:
+    async def answers(_: Scope) -> None:
+        await trio.sleep_forever()
+
+    async with daemon_that(answers, folder) as sup:
+        with pytest.raises(AnswerLost, match="may have happened"):
+            await sup._line.fetch("POST", "v1/x", timeout_seconds=0.05)
+
+
+async def test_who_has_left_the_block_has_no_line(folder: Path) -> None:
+    async def answers(_: Scope) -> Any:  # noqa: ANN401 - JSON
+        return None
+
+    async with daemon_that(answers, folder) as sup:
+        pass
+
+    with pytest.raises(NoDaemon, match="has been closed"):
+        await sup.stats()
+
+
+# Streams that break ------------------------------------------------------------------------
+
+
+class Flaky:
+    """A server whose streams break as they are told to; knows what it was asked for."""
+
+    def __init__(self, *streams: bytes, silent: int = 0) -> None:
+        self._streams = list(streams)
+        self._silent = silent  # so many of them stay open, and say nothing more
+        self.asked: list[bytes] = []
+
+    async def attend(self, connection: trio.SocketStream) -> None:
+        async with connection:
+            asked = bytes(await connection.receive_some(65536))
+            if b"/v1/version" in asked:
+                body = orjson.dumps(VERSION)
+                head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+                await connection.send_all(head % len(body) + body)
+                return
+            self.asked.append(asked)
+            await connection.send_all(self._streams.pop(0))
+            if len(self.asked) <= self._silent:
+                await trio.sleep_forever()
+
+    @asynccontextmanager
+    async def connected(self, folder: Path) -> AsyncIterator[RemoteSupervisor]:
+        with trio.fail_after(20), unix_listener(folder / "s") as listener:
+            listener.settimeout(0.0)
+            ours = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.serve_listeners, self.attend, [ours])
+                async with connect(folder / "s") as sup:
+                    yield sup
+                nursery.cancel_scope.cancel()
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def test_a_stream_that_breaks_goes_on_after_the_last_number(folder: Path) -> None:
+    half = chunk(event(2))[:40]
+    flaky = Flaky(HEAD + chunk(event(1)) + half, HEAD + chunk(event(2) + event(3)))
+    async with flaky.connected(folder) as sup, sup.session("s_one").watch() as feed:
+        items = [await anext(feed) for _ in range(3)]
+
+    assert [item.seq for item in items if isinstance(item, supervisor.Record)] == [1, 2, 3]
+    assert b"last-event-id" not in flaky.asked[0].lower()
+    assert b"last-event-id: 1\r\n" in flaky.asked[1].lower()
+
+
+async def test_a_gap_is_gone_on_after_too(folder: Path) -> None:
+    gap = b'event: gap\ndata: {"first":2,"last":9}\n\n'
+    flaky = Flaky(HEAD + chunk(event(1) + gap), HEAD + chunk(event(10)))
+    async with flaky.connected(folder) as sup, sup.session("s_one").watch() as feed:
+        items = [await anext(feed) for _ in range(3)]
+
+    assert items[1] == supervisor.Gap(2, 9)
+    assert b"last-event-id: 9\r\n" in flaky.asked[1].lower()
+
+
+async def test_a_daemon_that_leaves_is_waited_for(folder: Path) -> None:
+    leaving = b'event: problem\ndata: {"code":"draining","detail":"x","hint":"y"}\n\n'
+    body = b'{"code":"not_ready","detail":"x","hint":""}'
+    refused = b"HTTP/1.1 503 No\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    flaky = Flaky(HEAD + chunk(event(1) + leaving), refused, HEAD + chunk(event(2)))
+    async with flaky.connected(folder) as sup, sup.session("s_one").watch() as feed:
+        items = [await anext(feed) for _ in range(2)]
+
+    assert [item.seq for item in items if isinstance(item, supervisor.Record)] == [1, 2]
+
+
+async def test_a_daemon_that_does_not_come_back_is_missed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "RETURN_SECONDS", 0.1)
+    flaky = Flaky(HEAD + chunk(event(1)))
+    async with flaky.connected(folder) as sup, sup.session("s_one").watch() as feed:
+        await anext(feed)
+        (folder / "s").unlink()
+
+        with pytest.raises(NoDaemon):
+            await anext(feed)
+
+
+async def test_a_stream_that_says_nothing_is_dead(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SILENT_SECONDS", 0.05)
+    flaky = Flaky(HEAD, HEAD + chunk(event(1)), silent=1)
+    async with flaky.connected(folder) as sup, sup.session("s_one").watch() as feed:
+        await anext(feed)
+
+    assert len(flaky.asked) == 2
+
+
+async def test_what_goes_wrong_in_a_stream_is_raised(folder: Path) -> None:
+    wrong = b'event: problem\ndata: {"code":"store_degraded","detail":"full","hint":"free it"}\n\n'
+    flaky = Flaky(HEAD + chunk(event(1) + wrong))
+    async with flaky.connected(folder) as sup, sup.session("s_one").watch() as feed:
+        await anext(feed)
+
+        with pytest.raises(supervisor.StoreDegraded, match="full"):
+            await anext(feed)
+
+
+async def test_on_a_port_the_token_is_said(folder: Path) -> None:
+    seen: list[dict[bytes, bytes]] = []
+    (folder / "token").write_text("secret-token\n")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(dict(scope["headers"]))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": orjson.dumps(VERSION)})
+
+    with trio.fail_after(20), tcp_listener(0) as listener:
+        port = listener.getsockname()[1]
+        async with open_connections(most=10, peer_name="peer_uid") as connections:
+            await connections.listen(listener, app)
+            async with connect(f"http://localhost:{port}", token_file=folder / "token"):
+                pass
+
+    assert seen[0][b"authorization"] == b"Bearer secret-token"
+    assert seen[0][b"host"] == b"127.0.0.1:%d" % port
+
+
+async def test_without_a_token_nobody_is_asked(folder: Path) -> None:
+    with pytest.raises(supervisor.ConfigError, match="there is no token"):
+        async with connect("http://127.0.0.1:1", token_file=folder / "none"):
+            pass

@@ -1,0 +1,126 @@
+"""The same names, the same arguments, the same errors: code moves by changing one line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import supervisor
+from supervisor import SupervisorError
+from supervisor.client import RemoteSession, RemoteSupervisor
+
+from .both import KINDS, Kind, Session, Sup, opened
+
+PAIRS = [(supervisor.Supervisor, RemoteSupervisor), (supervisor.Session, RemoteSession)]
+# What another process cannot be given; and what the daemon does by itself.
+ONLY_EMBEDDED = {"hooks", "reload"}
+
+
+def names(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")} - ONLY_EMBEDDED
+
+
+@pytest.mark.parametrize(("embedded", "remote"), PAIRS)
+def test_there_is_every_name(embedded: type, remote: type) -> None:
+    assert names(remote) == names(embedded)
+
+
+@pytest.mark.parametrize(("embedded", "remote"), PAIRS)
+def test_every_name_takes_the_same(embedded: type, remote: type) -> None:
+    for name in names(embedded):
+        if callable(getattr(embedded, name)):
+            theirs = inspect.signature(getattr(embedded, name)).parameters
+            ours = inspect.signature(getattr(remote, name)).parameters
+            assert list(map(str, ours.values())) == list(map(str, theirs.values())), name
+
+
+Ask = Callable[[Sup, Session], Awaitable[Any]]
+
+# What somebody may get wrong, each an error of the same class on both sides.
+MISTAKES: dict[str, Ask] = {
+    "agent unknown": lambda sup, _: sup.create("nobody"),
+    "agent blank": lambda sup, _: sup.create(" "),
+    "agent no text": lambda sup, _: sup.create(5),  # type: ignore[arg-type]
+    "key short": lambda sup, _: sup.create("echo", key="a:b"),
+    "key no text": lambda sup, _: sup.get_or_create(7),  # type: ignore[arg-type]
+    "tags no list": lambda sup, _: sup.create("echo", tags="abc"),
+    "cap too high": lambda sup, _: sup.create("echo", queue_cap=5000),
+    "word unknown": lambda sup, _: sup.create("echo", steer_fallback="x"),  # type: ignore[arg-type]
+    "limits no limits": lambda sup, _: sup.create("echo", limits={"turns": 1}),  # type: ignore[arg-type]
+    "session unknown": lambda sup, _: sup.get("s_nobody"),
+    "session no id": lambda sup, _: sup.get("../etc"),
+    "delete unknown": lambda sup, _: sup.delete("s_nobody"),
+    "reset unknown": lambda sup, _: sup.reset("echo:a:b"),
+    "list badly": lambda sup, _: sup.list(limit=0),
+    "list cursor": lambda sup, _: sup.list(cursor="what"),
+    "list phase": lambda sup, _: sup.list(phase="bored"),
+    "tree unknown": lambda sup, _: sup.tree("s_nobody"),
+    "search blank": lambda sup, _: sup.search(" "),
+    "answer unknown": lambda sup, _: sup.answer("r_nothing", "allow_once"),
+    "answer no id": lambda sup, _: sup.answer("no such thing", "allow_once"),
+    "import nothing": lambda sup, _: sup.import_("/nonexistent/file"),
+    "import format": lambda sup, _: sup.import_("/dev/null", "yaml"),  # type: ignore[arg-type]
+    "backup nowhere": lambda sup, _: sup.backup("/nonexistent/folder/copy.db"),
+    "cleanup badly": lambda sup, _: sup.cleanup(keep_last=-1),
+    "text blank": lambda _, session: session.send("  "),
+    "text too large": lambda _, session: session.send("x" * 70_000),
+    "text no text": lambda _, session: session.send(5),  # type: ignore[arg-type]
+    "text half": lambda _, session: session.send("\ud800"),
+    "ttl below": lambda _, session: session.send("x", ttl_seconds=-1),
+    "when unknown": lambda _, session: session.send("x", when_busy="never"),  # type: ignore[arg-type]
+    "steer idle": lambda _, session: session.steer("x"),
+    "result unknown": lambda _, session: session.result("in_nothing"),
+    "result no id": lambda _, session: session.result("no such thing"),
+    "edit unknown": lambda _, session: session.edit_input("in_nothing", "x"),
+    "move unknown": lambda _, session: session.move_input("in_nothing", 0),
+    "move below": lambda _, session: session.move_input("in_nothing", -1),
+    "cancel unknown": lambda _, session: session.cancel_input("in_nothing"),
+    "spawn unknown": lambda _, session: session.spawn("nobody", "x"),
+    "spawn blank": lambda _, session: session.spawn("echo", " "),
+    "scope unknown": lambda _, session: session.interrupt("world"),  # type: ignore[arg-type]
+    "stop when": lambda _, session: session.stop(when="later"),  # type: ignore[arg-type]
+    "resume other": lambda sup, _: sup.session("s_nobody").resume(),
+    "append role": lambda _, session: session.append("cat", "x"),  # type: ignore[arg-type]
+    "archive live": lambda _, session: session.archive(),
+    "set limits": lambda _, session: session.set(limits={"wings": 2}),
+    "set title": lambda _, session: session.set(title=""),
+    "rule unknown": lambda _, session: session.remove_rule("r_nothing"),
+    "export format": lambda _, session: session.export("pdf"),  # type: ignore[arg-type]
+    "replay none": lambda _, session: session.replay(0),
+    "replay far": lambda _, session: session.replay(9999),
+    "fork turn": lambda _, session: session.fork(at_turn="turn_nothing"),
+    "repair live": lambda _, session: session.repair(),
+}
+
+
+async def mistaken(kind: Kind, folder: Path) -> dict[str, SupervisorError]:
+    """What each mistake raises."""
+    raised: dict[str, SupervisorError] = {}
+    await trio.Path(folder).mkdir()
+    async with opened(kind, folder) as sup:
+        session = await sup.create("echo")
+        for mistake, make in MISTAKES.items():
+            with pytest.raises(SupervisorError) as caught:
+                await make(sup, session)
+            raised[mistake] = caught.value
+    return raised
+
+
+async def test_every_mistake_is_the_same_error(folder: Path) -> None:
+    embedded, remote = [await mistaken(kind, folder / kind) for kind in KINDS]
+
+    assert {mistake: type(error) for mistake, error in remote.items()} == {
+        mistake: type(error) for mistake, error in embedded.items()
+    }
+    assert all(error.hint and error.code for error in remote.values())
+
+
+async def test_hooks_are_not_to_be_had_from_afar(folder: Path) -> None:
+    async with opened("remote", folder) as sup:
+        with pytest.raises(supervisor.ConfigError, match="cannot be sent"):
+            sup.hooks  # noqa: B018 - that it is asked for is the point

@@ -1,0 +1,15 @@
+"""Thousands of deaths on purpose are no news, to the supervisor either."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _quiet_supervisor() -> Iterator[None]:
+    logger = logging.getLogger("supervisor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
