@@ -23,6 +23,7 @@ from supervisor.core.session import Decision, OnStall, Phase
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.library.cleaning import CleanupReport
 from supervisor.sessions.library.searching import SearchHit
+from supervisor.sessions.reloading import Reloaded
 from supervisor.sessions.surface.checks import checked_path
 from supervisor.sessions.surface.overview import Stats
 from supervisor.sessions.surface.shapes import Options
@@ -236,6 +237,10 @@ class RemoteSupervisor:
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")
         return following(RemoteEverything(self._line, "v1/stream", {"after": after}))
+
+    async def reload(self) -> Reloaded:
+        """Have the daemon read its configuration again; says what has changed by that."""
+        return await self._line.ask(Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS)
 
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""

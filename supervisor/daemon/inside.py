@@ -1,21 +1,30 @@
 """The one file of this room that looks inside the supervisor, for what has no public name.
 
-Rule 1: it looks, and changes nothing.
+Rule 1: it looks, and changes nothing that anybody else can see. Taps are put around what is called
+        anyway; one that fails is logged and goes on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 
-from actors import Ask
+from actors import Ask, Ref
+from supervisor.core.ids import SessionId
+from supervisor.core.records import Record
+from supervisor.core.session import Phase
 from supervisor.sessions.surface.supervisor import Supervisor
 from supervisor.store.health import StoreState
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
+
+logger = logging.getLogger("supervisor.daemon")
 
 
 @attrs.frozen
@@ -38,6 +47,26 @@ def has_left(sup: Supervisor) -> bool:
     return house_of(sup).tree.is_closed
 
 
+# Asking -------------------------------------------------------------------------------------
+
+
+def _actors(sup: Supervisor) -> dict[str, Ref]:
+    house = house_of(sup)
+    undertaker = house.tree._undertaker  # noqa: SLF001 - see above
+    assert undertaker is not None
+    return {"tree": undertaker, "writer": house.writer}
+
+
+async def ping(sup: Supervisor, *, timeout_seconds: float) -> dict[str, float]:
+    """Ask those on whom everybody waits, and say how long each took to answer."""
+    took: dict[str, float] = {}
+    for name, actor in _actors(sup).items():
+        began = trio.current_time()
+        await actor.ask(Ping(), timeout_seconds=timeout_seconds)
+        took[name] = trio.current_time() - began
+    return took
+
+
 async def wait_for_answers(sup: Supervisor, *, timeout_seconds: float) -> None:
     """Have the tree, the writer and the store answer; raises if one of them does not in time.
 
@@ -45,9 +74,102 @@ async def wait_for_answers(sup: Supervisor, *, timeout_seconds: float) -> None:
     """
     house = house_of(sup)
     with trio.fail_after(timeout_seconds):
-        undertaker = house.tree._undertaker  # noqa: SLF001 - see above
-        assert undertaker is not None
-        await undertaker.ask(Ping(), timeout_seconds=timeout_seconds)
-        await house.writer.ask(Ping(), timeout_seconds=timeout_seconds)
+        await ping(sup, timeout_seconds=timeout_seconds)
         if not house.health.is_degraded:
             await house.store.kept("watchdog", "alive")
+
+
+# Looking ------------------------------------------------------------------------------------
+
+
+def agent_of(sup: Supervisor, record: Record) -> str | None:
+    """The agent of a record's session, if it is one that we were given."""
+    house = house_of(sup)
+    if record.kind == "session_created":
+        name = record.body.get("agent")
+    else:
+        seat = house.tree.find_seat(record.session_id)
+        name = None if seat is None or seat.session is None else seat.session.agent_name
+    return name if isinstance(name, str) and name in house.agents else None
+
+
+def running_turns(sup: Supervisor) -> int:
+    """How many turns run just now."""
+    return sum(run.turn is not None for run in house_of(sup).desk.ledger.turns.values())
+
+
+def look(sup: Supervisor, *, sessions: int) -> dict[str, Any]:
+    """How things are, of so many sessions; of those that are in memory each is looked at once."""
+    house = house_of(sup)
+    ledger = house.desk.ledger
+    phases: Counter[str] = Counter()
+    waiting = messages = 0
+    for seat in house.tree.live():
+        session = seat.session
+        if session is not None:
+            phases[session.phase] += 1
+            waiting += len(session.inputs)
+        if seat.ref is not None:
+            told = seat.ref.statistics()
+            messages += told.waiting + told.waiting_urgent
+    awake = sum(phases.values()) - phases[Phase.STOPPED] - phases[Phase.SUSPENDED]
+    phases[Phase.STOPPED] = max(0, sessions - len(ledger.live))
+    phases[Phase.SUSPENDED] = max(0, len(ledger.live) - awake)
+    writer = house.writer.statistics()
+    state = house.health.state
+    return {
+        "phases": {str(phase): phases[phase] for phase in Phase},
+        "running_turns": running_turns(sup),
+        "waiting_inputs": waiting,
+        "waiting_permissions": len(house.inbox.waiting()),
+        "mailboxes": {"writer": writer.waiting + writer.waiting_urgent, "sessions": messages},
+        "agent_processes": house.workshop.slots.borrowed_tokens,
+        "zombies": len(house.workshop.zombies),
+        "store_degraded": state.degraded,
+        "store_read_only": state.read_only,
+    }
+
+
+# Taps ---------------------------------------------------------------------------------------
+
+
+def tap_records(sup: Supervisor, take: Callable[[Record], None]) -> None:
+    """Have every record taken when it is durable, in the same step."""
+    house = house_of(sup)
+    published = house.published
+
+    def publish(record: Record) -> None:
+        try:
+            take(record)
+        except Exception:
+            logger.exception("a record could not be told of")
+        published(record)
+
+    house.published = publish  # type: ignore[method-assign] # see above
+
+
+def tap_deletions(sup: Supervisor, take: Callable[[], None]) -> None:
+    """Have it told when nothing is left of a session."""
+    desk = house_of(sup).desk
+    delete = desk.delete
+
+    def forget(session_id: SessionId) -> None:
+        take()
+        delete(session_id)
+
+    desk.delete = forget  # type: ignore[method-assign] # see above
+
+
+def tap_commits(sup: Supervisor, take: Callable[[float, int], None]) -> None:
+    """Have it told how long each commit took, and how many writes were in it."""
+    store: Any = house_of(sup).store
+    commit = store.commit
+
+    async def timed(batch: Sequence[Any]) -> Any:  # noqa: ANN401 - what the store answers
+        began = trio.current_time()
+        try:
+            return await commit(batch)
+        finally:
+            take(trio.current_time() - began, len(batch))
+
+    store.commit = timed

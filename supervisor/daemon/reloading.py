@@ -8,8 +8,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from supervisor.api.describing.operations import Call, Operation, operation
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.sessions.reloading import Reloaded
 from supervisor.sessions.surface.supervisor import Supervisor
 
@@ -71,6 +72,18 @@ class Reloading:
         if fixed:
             logger.warning("only a new start takes these over: %s", ", ".join(fixed))
         return said
+
+    def operation(self) -> Operation:
+        """The same over HTTP, where whoever asked hears what has changed, or what is wrong."""
+
+        async def reload(call: Call) -> Reloaded:  # noqa: ARG001 - there is nothing to be said
+            """Read the configuration again: agents and settings are taken over.
+
+            No session that lives is touched. What only a new start takes over is in the log.
+            """
+            return await self.reload()
+
+        return operation("POST", "/v1/reload", raises=(ConfigError,))(reload)
 
     def _kept(self, wanted: DaemonSettings) -> DaemonSettings:
         taken = {name: getattr(wanted, name) for name in _TAKEN_OVER}

@@ -12,7 +12,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,18 +21,25 @@ import trio
 
 from supervisor.api.app import make_app
 from supervisor.api.doors import Doors
-from supervisor.api.gate import PEER_UID, TcpGate, UnixGate
+from supervisor.api.gate import PEER_UID
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
 from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.runtime import open as open_supervisor
 from supervisor.sessions.surface.supervisor import Supervisor
 
 from .exits import Exit
-from .inside import has_left, store_state, wait_for_answers
+from .inside import (
+    agent_of,
+    has_left,
+    running_turns,
+    store_state,
+    tap_records,
+    wait_for_answers,
+)
 from .listening.connections import Connections, open_connections
 from .listening.folders import make_folder
-from .listening.sockets import holding, says_who_asks, tcp_listener, unix_listener
-from .listening.token import ensure_token
+from .listening.sockets import holding
+from .metering import Metering
 from .reloading import Load, Reloading
 from .system.descriptors import make_room
 from .system.notify import Notifier
@@ -41,6 +47,7 @@ from .system.orders import Orders, obey_signals
 from .system.watchdog import give_signs_of_life
 from .telling.journal import Journal
 from .telling.logs import Cover, logging_to, standard_error
+from .ways import Ways, bound
 
 logger = logging.getLogger("supervisor.daemon")
 
@@ -67,13 +74,27 @@ def run(
         form=daemon.log_format,
         environ=environ,
         cover=cover,
-    ):
+    ) as logs:
+
+        def end_process(code: int) -> None:
+            logs.flush()
+            os._exit(code)
+
+        work = partial(
+            serve,
+            configuration,
+            load=load,
+            environ=environ,
+            cover=cover,
+            orders=Orders(end_process=end_process),
+            end_process=end_process,
+        )
         try:
             make_room(
                 connections=daemon.max_connections,
                 agents=configuration.settings.max_agent_processes,
             )
-            return trio.run(partial(serve, configuration, load=load, environ=environ, cover=cover))
+            return trio.run(work)
         except SupervisorError as error:
             logger.error("%s", error)  # noqa: TRY400 - it says all
             return Exit.MISCONFIGURED if isinstance(error, ConfigError) else Exit.FAILED
@@ -123,8 +144,7 @@ class _Service:
     cover: Cover
     end_process: Callable[[int], object]
     task_status: trio.TaskStatus[Supervisor]
-    # Whether a turn was made to end so that we could leave.
-    _forced: bool = False
+    _journal: Journal | None = None
 
     @property
     def _daemon(self) -> DaemonSettings:
@@ -143,7 +163,9 @@ class _Service:
             nursery.cancel_scope.cancel(reason="the daemon has left")
         if failure is not None:
             raise failure
-        is_forced = self._forced or self.orders.haste != "peace"
+        is_forced = self.orders.haste != "peace" or (
+            self._journal is not None and self._journal.is_forced
+        )
         logger.info("left%s", ", and turns were interrupted for it" if is_forced else "")
         return Exit.FORCED if is_forced else Exit.CLEAN
 
@@ -159,57 +181,53 @@ class _Service:
 
     async def _attend(self, sup: Supervisor) -> None:
         """Let people in, until it is time to leave."""
-        notifier, doors = Notifier(self.environ), Doors()
-        journal = Journal(sup)
-        journal.on_forced = self._note_forced
-        journal.open()
-        with ExitStack() as sockets:
+        with bound(self._daemon, self.cover) as ways:  # before any nursery wraps what it raises
             async with (
                 open_connections(
                     most=self._daemon.max_connections, peer_name=PEER_UID
                 ) as connections,
                 trio.open_nursery() as nursery,
             ):
-                where = await self._listen(sup, doors, connections, sockets)
-                doors.open()
-                status = f"listening on {where}"
-                logger.info("%s", status)
-                notifier.ready(status)
-                reloading = Reloading(sup, self.configuration, self.load, self.environ)
-                nursery.start_soon(reloading.run, self.orders, notifier, status)
-                nursery.start_soon(give_signs_of_life, notifier, partial(_ask_all, sup))
-                self.task_status.started(sup)
-                try:
-                    await self._drain(sup, doors, notifier)
-                finally:
-                    doors.close()
-                await connections.close()
-                nursery.cancel_scope.cancel()
+                await self._let_in(sup, ways, connections, nursery)
 
-    async def _listen(
-        self, sup: Supervisor, doors: Doors, connections: Connections, sockets: ExitStack
-    ) -> str:
-        daemon = self._daemon
-        origins = frozenset(daemon.allowed_origins)
-        make = partial(make_app, sup, doors=doors, store_state=partial(store_state, sup))
-        own_uid = os.geteuid() if says_who_asks() else None
-        listener = sockets.enter_context(unix_listener(Path(daemon.socket)))
-        await connections.listen(listener, make(gate=UnixGate(own_uid=own_uid, origins=origins)))
-        if daemon.tcp_port is None:
-            return daemon.socket
-        token = ensure_token(Path(daemon.token))
-        self.cover.add(token)
-        port = sockets.enter_context(tcp_listener(daemon.tcp_port))
-        await connections.listen(
-            port, make(gate=TcpGate(port=daemon.tcp_port, token=token, origins=origins))
-        )
-        return f"{daemon.socket} and http://127.0.0.1:{daemon.tcp_port}"
+    async def _let_in(
+        self, sup: Supervisor, ways: Ways, connections: Connections, nursery: trio.Nursery
+    ) -> None:
+        notifier, doors = Notifier(self.environ), Doors()
+        metering = Metering(sup, connections, doors, self._daemon.database)
+        self._journal = Journal(partial(agent_of, sup))
+        tap_records(sup, self._journal.take)
+        await metering.open()
+        reloading = Reloading(sup, self.configuration, self.load, self.environ)
+        for way in ways:
+            app = make_app(
+                sup,
+                gate=way.gate,
+                doors=doors,
+                metrics=metering.metrics.render,
+                store_state=partial(store_state, sup),
+                also=[reloading.operation()],
+            )
+            await connections.listen(way.listener, app)
+        doors.open()
+        status = f"listening on {' and '.join(way.where for way in ways)}"
+        logger.info("%s", status)
+        notifier.ready(status)
+        nursery.start_soon(reloading.run, self.orders, notifier, status)
+        nursery.start_soon(give_signs_of_life, notifier, partial(_ask_all, sup))
+        nursery.start_soon(metering.run)
+        self.task_status.started(sup)
+        try:
+            await self._drain(sup, doors, notifier)
+        finally:
+            doors.close()
+        await connections.close()
+        nursery.cancel_scope.cancel(reason="the daemon leaves")
 
     async def _drain(self, sup: Supervisor, doors: Doors, notifier: Notifier) -> None:
         await self.orders.wait_to_leave()
         settings = self.configuration.settings
-        running = (await sup.stats()).running_turns
-        status = f"leaving: {running} turns may end within {settings.exit_seconds:g} s"
+        status = f"leaving: {running_turns(sup)} turns may end within {settings.exit_seconds:g} s"
         notifier.stopping(status)
         logger.info("%s", status)
         doors.drain()
@@ -227,9 +245,6 @@ class _Service:
         await trio.sleep(2 * self.configuration.settings.exit_seconds + _HELD_SECONDS)
         logger.error("left without what would not end; the next start puts all in order")
         self.end_process(Exit.HELD)
-
-    def _note_forced(self) -> None:
-        self._forced = True
 
 
 async def _ask_all(sup: Supervisor, timeout_seconds: float) -> None:

@@ -26,6 +26,7 @@ from supervisor.core.session import Phase, Session
 from supervisor.core.table import decide
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.sweep import kill_left_behind
+from supervisor.drivers.python import PythonAgent
 from supervisor.store.port import Write
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
@@ -107,8 +108,8 @@ async def _end_leftovers(house: House) -> None:
         ProcessIdentity(one.pid, one.start_time, one.boot_id): one
         for one in await house.store.processes()
     }
-    if not noted:
-        return
+    if not noted and all(isinstance(kind, PythonAgent) for kind in house.agents.values()):
+        return  # nobody here has ever had a process
     for leftover in await kill_left_behind(list(noted)):
         process = noted.get(leftover.identity)
         whose = "what an agent had started" if process is None else f"session {process.session_id}"

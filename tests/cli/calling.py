@@ -35,7 +35,7 @@ class Called:
     err: str
 
     @property
-    def json(self) -> Any:
+    def json(self) -> Any:  # noqa: ANN401 - whatever JSON has
         return orjson.loads(self.out)
 
     @property
@@ -58,7 +58,7 @@ class Caller:
         return Called(code, said.out, said.err)
 
 
-def in_a_process(*arguments: object, stdin: str = "", **options: Any) -> Called:
+def in_a_process(*arguments: object, stdin: str = "", **options: Any) -> Called:  # noqa: ANN401 - those of subprocess.run
     """Call a command in a process of its own, between pipes."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],

@@ -14,11 +14,47 @@ from supervisor.cli.table import COMMANDS, overview_text
 from tests.cli.calling import COMMAND, ROOT, Caller, in_a_process
 
 # As DESIGN has them; what is more is more.
-WANTED = """
-demo serve run chat ps tree top new send steer interrupt spawn inputs stop resume fork clear archive
-rm watch log show why export import search inbox answer agents config doctor repair replay backup
-restore cleanup reload completion version
-""".split()
+WANTED = (
+    "demo",
+    "serve",
+    "run",
+    "chat",
+    "ps",
+    "tree",
+    "top",
+    "new",
+    "send",
+    "steer",
+    "interrupt",
+    "spawn",
+    "inputs",
+    "stop",
+    "resume",
+    "fork",
+    "clear",
+    "archive",
+    "rm",
+    "watch",
+    "log",
+    "show",
+    "why",
+    "export",
+    "import",
+    "search",
+    "inbox",
+    "answer",
+    "agents",
+    "config",
+    "doctor",
+    "repair",
+    "replay",
+    "backup",
+    "restore",
+    "cleanup",
+    "reload",
+    "completion",
+    "version",
+)
 PAGE = ROOT / "docs/reference/cli.md"
 NEEDS_DAEMON = {
     "top": [],

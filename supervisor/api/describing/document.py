@@ -162,7 +162,7 @@ class _Described:
         codes = {code: REQUEST_STATUSES[code] for code in _ALWAYS}
         if operation.has_body:
             codes |= {code: REQUEST_STATUSES[code] for code in _WITH_BODY}
-        if "{" in operation.path or operation.path == "/metrics":
+        if "{" in operation.path or operation.path.endswith("/metrics"):
             codes["no_such_route"] = REQUEST_STATUSES["no_such_route"]
         codes["config_error"] = HTTPStatus.UNPROCESSABLE_ENTITY
         if operation.path == "/v1/ready":

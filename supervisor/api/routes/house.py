@@ -76,15 +76,25 @@ async def openapi(call: Call) -> Text:
     return Text(call.context.document(), "application/json")
 
 
-async def _metrics(call: Call) -> Text:
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS = {METRICS_TYPE: "metrics"}
+
+
+@operation("GET", "/metrics", also_answers=_METRICS)
+async def metrics(call: Call) -> Text:
     """What Prometheus reads; 404 where no metrics are kept."""
+    return _metrics(call)
+
+
+@operation("GET", "/v1/metrics", also_answers=_METRICS)
+async def metrics_here(call: Call) -> Text:
+    """The same, beside everything else."""
+    return _metrics(call)
+
+
+def _metrics(call: Call) -> Text:
     if call.context.metrics is None:
         raise RequestRefused(
             "no_such_route", "no metrics are kept here", hint="run it as `understudy serve`"
         )
     return Text(call.context.metrics(), METRICS_TYPE)
-
-
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-metrics = operation("GET", "/metrics", also_answers={METRICS_TYPE: "metrics"})(_metrics)

@@ -60,6 +60,8 @@ class _Chat:
         self._answer: trio.MemorySendChannel[str | None] | None = None
         self._is_typed = sys.stdin.isatty() and not screen.as_json
         self._has_ended = False
+        # Whether a prompt stands there, and nothing behind it yet.
+        self._is_invited = False
         self._leave = trio.CancelScope()
 
     async def interrupt(self) -> bool:
@@ -91,8 +93,9 @@ class _Chat:
 
     async def _listen(self, session: Session) -> None:
         while True:
-            self._invite()
+            await self._invite_if_idle(session)
             line = await read_line(sys.stdin)
+            self._is_invited = False
             if self._answer is not None:
                 await self._answer.send(line)
             elif line is None:
@@ -138,7 +141,7 @@ class _Chat:
             self._speech.end_line()
             if record.body["error"] is not None and not self._screen.as_json:
                 self._screen.note(Cell("error: ", "red"), record.body["error"])
-            self._invite()
+            await self._invite_if_idle(session)
         if record.kind in _ENDS and self._has_ended:
             await self._leave_if_at_rest(session)
 
@@ -151,6 +154,11 @@ class _Chat:
         if self._is_typed:
             self._screen.note(Cell(f"This is {self._wish.agent}. {HELP}", "dim"))
 
-    def _invite(self) -> None:
-        if self._is_typed and self._answer is None:
+    async def _invite_if_idle(self, session: Session) -> None:
+        """A prompt, but not while the agent may say something at any moment."""
+        if not self._is_typed or self._answer is not None:
+            return
+        info = await session.info()
+        if info.turn_id is None and not info.queued and not self._is_invited:
+            self._is_invited = True
             self._screen.prompt("> ")

@@ -64,6 +64,7 @@ async def _listen(
                 if leave.cancel_called:
                     _leave_at_once(screen)
                 elif number != signal.SIGINT or under_way:
+                    screen.note("Leaving; once more leaves at once.")
                     leave.cancel(reason="a person wants to leave")
                 else:
                     nursery.start_soon(ask)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import trio
@@ -24,7 +25,8 @@ _KILLED: Final = 128 + signal.SIGKILL
 class Orders:
     """Made once for a daemon; every method may be called at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, end_process: Callable[[int], object] = os._exit) -> None:
+        self._end_process = end_process
         # Invariant: only ever moves to the right in _HASTE.
         self._haste: Haste = "stay"
         self._leaving = trio.Event()
@@ -44,7 +46,7 @@ class Orders:
             self._hurrying.set()
         if self._haste == "now":
             logger.error("ending at once: agents are killed, and the next start puts all in order")
-            os._exit(_KILLED)
+            self._end_process(_KILLED)
 
     def reload(self) -> None:
         """Read the configuration again; several before it has begun are one."""

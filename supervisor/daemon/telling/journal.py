@@ -6,9 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from supervisor.core.errors import SupervisorError
-from supervisor.sessions.hooks import HookEvent
-from supervisor.sessions.surface.supervisor import Supervisor
+from supervisor.core.records import Record
 
 logger = logging.getLogger("supervisor.sessions")
 
@@ -35,23 +33,20 @@ _LINES: Final[Mapping[str, tuple[int, str, tuple[str, ...]]]] = {
 
 
 class Journal:
-    """An observer of records."""
+    """Fed with every record when it is durable."""
 
-    def __init__(self, sup: Supervisor) -> None:
-        self._sup = sup
-        # Told of every interrupt by which a turn was made to end so that we could leave.
-        self.on_forced: Callable[[], None] = lambda: None
+    def __init__(self, agent_of: Callable[[Record], str | None]) -> None:
+        self._agent_of = agent_of
+        # Whether a turn was interrupted so that we could leave.
+        self.is_forced = False
 
-    def open(self) -> None:
-        """Write from now on."""
-        self._sup.hooks.add("record_written", self._take)
-
-    async def _take(self, event: HookEvent) -> None:
-        kind, body = event.data["kind"], event.data["body"]
+    def take(self, record: Record) -> None:
+        """Say what the record says, if operators should know."""
+        kind, body = record.kind, record.body
         if kind == "interrupted" and body.get("reason") == "shutdown":
-            self.on_forced()
+            self.is_forced = True
         known = _LINES.get(kind)
-        if known is None or event.session_id is None:
+        if known is None:
             return
         level, words, names = known
         level = _more_serious(kind, body) or level
@@ -60,23 +55,12 @@ class Journal:
         told = {name: body[name] for name in names if body.get(name) is not None}
         if isinstance(told.get("seconds"), float):
             told["seconds"] = round(told["seconds"], 3)
-        agent = body.get("agent") if kind == "session_created" else None
-        logger.log(
-            level,
-            words,
-            extra={
-                "session": event.session_id,
-                "agent": agent or await self._agent(event.session_id),
-                "turn": event.turn_id,
-                **told,
-            },
-        )
-
-    async def _agent(self, session_id: str) -> str | None:
-        try:
-            return (await self._sup.session(session_id).info()).agent
-        except SupervisorError:
-            return None  # it is gone since
+        context = {
+            "session": record.session_id,
+            "agent": self._agent_of(record),
+            "turn": record.turn_id,
+        }
+        logger.log(level, words, extra=context | told)
 
 
 def _more_serious(kind: str, body: Body) -> int | None:

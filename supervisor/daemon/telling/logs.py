@@ -11,7 +11,9 @@ import contextlib
 import datetime as dt
 import logging
 import os
+import queue
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
@@ -20,6 +22,9 @@ import orjson
 
 from supervisor.core.printable import printable
 from supervisor.core.redaction import COVER, redacted
+
+MAX_WAITING: Final = 10_000
+FLUSH_SECONDS: Final = 2.0
 
 # How systemd's journal is told how serious a line is.
 _PRIORITIES: Final = {
@@ -101,28 +106,71 @@ class JsonLines(logging.Formatter):
         return printable(self._cover.over(text))
 
 
+class Logs(logging.Handler):
+    """Where log lines go: a queue, and a thread that writes them.
+
+    So nobody waits for whoever reads them. What is too much for the queue is dropped, and counted.
+    """
+
+    def __init__(self, writes: logging.Handler) -> None:
+        super().__init__()
+        self._writes = writes
+        self._queue: queue.Queue[logging.LogRecord | threading.Event] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._run, name="understudy log", daemon=True)
+        self.dropped = 0
+
+    def open(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have the line written."""
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Wait until all is written that was said so far, but not for ever."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._queue.put(written, timeout=FLUSH_SECONDS)
+            written.wait(FLUSH_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            one = self._queue.get()
+            if isinstance(one, threading.Event):
+                with contextlib.suppress(OSError, ValueError):
+                    self._writes.flush()
+                one.set()
+            else:
+                self._writes.handle(one)
+
+
 @contextmanager
 def logging_to(
     stream: TextIO, *, level: str, form: str, environ: Mapping[str, str], cover: Cover
-) -> Iterator[None]:
+) -> Iterator[Logs]:
     """Have our log lines go there while the block runs."""
     handler = logging.StreamHandler(stream)
     for_journal = _is_journal(stream, environ)
     handler.setFormatter(
         JsonLines(cover) if form == "json" else TextLines(cover, for_journal=for_journal)
     )
+    logs = Logs(handler)
+    logs.open()
     before = {name: (logging.getLogger(name), logging.getLogger(name).level) for name in _OURS}
     for logger, _ in before.values():
-        logger.addHandler(handler)
+        logger.addHandler(logs)
         logger.setLevel(level.upper())
     try:
-        yield
+        yield logs
     finally:
         for logger, old in before.values():
-            logger.removeHandler(handler)
+            logger.removeHandler(logs)
             logger.setLevel(old)
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-            handler.close()
+        logs.flush()
 
 
 def set_level(level: str) -> None:

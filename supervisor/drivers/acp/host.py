@@ -32,6 +32,7 @@ from .questions import Questions
 from .recorded import RecordedProcesses
 from .services.files import Files
 from .services.grants import Grants
+from .services.ground import Pin
 from .services.permissions import PermissionDesk
 from .services.terminals import Terminals
 from .serving import Handlers, RequestHandler
@@ -63,12 +64,16 @@ class Host:
         self.cwd = launch.cwd or "/"
         limiter = trio.CapacityLimiter(_THREADS)
         self._grants = Grants()
+        pin = Pin.of(office.workspace)
         self.questions = Questions(
             office, before_asking=self._wait_adopted, before_cancelling=self._wait_told
         )
-        self._files = Files(office, ask=self.questions.ask, grants=self._grants, limiter=limiter)
+        self._files = Files(
+            office, ask=self.questions.ask, grants=self._grants, limiter=limiter, pin=pin
+        )
         self._terminals = Terminals(
             office,
+            pin=pin,
             processes=RecordedProcesses(workshop.processes, office),
             nursery=nursery,
             ask=self.questions.ask,
@@ -88,6 +93,7 @@ class Host:
             grants=self._grants,
             known=self.updates.known,
             limiter=limiter,
+            pin=pin,
         )
         self.offers = AgentOffers()
         # Set when the conversation has begun.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -36,6 +37,12 @@ _PATH_WORDS: Final = frozenset(
         *("folder", "folders", "directory", "directories", "dir", "cwd"),
     }
 )
+_SHELLS: Final = frozenset(
+    f"{folder}{name}"
+    for folder in ("", "/bin/", "/usr/bin/")
+    for name in ("sh", "bash", "dash", "zsh")
+)
+_SHELL_WORDS: Final = 3
 # An address of something that is no file.
 _ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -179,18 +186,15 @@ def _commands(given: object, title: str | None) -> Iterator[str]:
     for name in ("command", "cmd", "script"):
         value = fields.get(name)
         words = [word for word in as_list(value) if isinstance(word, str)]
-        yield one_line(value if isinstance(value, str) else " ".join(words))
-        yield one_line(line_for_a_shell(words) or "")
-    yield one_line((title or "").strip("`"))
+        yield (value if isinstance(value, str) else shlex.join(words)).strip()
+        yield (line_for_a_shell(words) or "").strip()
+    yield (title or "").strip("`").strip()
 
 
 def line_for_a_shell(words: Sequence[str]) -> str | None:
-    """The line that a shell is given to run, if that is what the words are: `bash -c LINE`."""
-    flags = words[1:-1]
-    is_one = len(flags) > 0 and flags[-1].startswith("-") and flags[-1].endswith("c")
-    return words[-1] if is_one and words[0].rpartition("/")[2].endswith("sh") else None
+    """The line that a shell is given to run, if that is what the words are: `bash -c LINE`.
 
-
-def one_line(text: str) -> str:
-    """A command line with single spaces, by which two are compared."""
-    return " ".join(text.split())
+    Only by its usual name, and with nothing between that would change what the line means.
+    """
+    is_one = len(words) == _SHELL_WORDS and words[0] in _SHELLS and words[1] in ("-c", "-lc")
+    return words[2] if is_one else None

@@ -33,6 +33,7 @@ _PROC: Final = Path("/proc")
 # Behind the name in /proc/PID/stat.
 _PARENT: Final = 1
 _SESSION: Final = 3
+_START_TIME: Final = 19
 _MAX_ENVIRON_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 14
 _LOOK_AGAIN_SECONDS: Final = 0.01
@@ -84,7 +85,7 @@ async def kill_left_behind(
     noted = tuple(noted)
     limiter = trio.CapacityLimiter(1)
     seen = await trio.to_thread.run_sync(look_around, limiter=limiter)
-    markers = _markers_of(seen, noted) | orphaned(seen)
+    markers = _markers_of(seen, noted) | orphaned(seen) | _left_with_zombies(seen, noted)
     found = await kill_leftovers(noted, wait_seconds=wait_seconds)
     others: dict[ProcessIdentity, Leftover] = {}
     began = trio.current_time()
@@ -207,6 +208,32 @@ def guardians_of(seen: Iterable[Seen], markers: Collection[Marker]) -> list[Proc
 def _has_guardian(marker: Marker) -> bool:
     guardian = identify(marker.guardian_pid)
     return guardian is not None and marker.is_guardian(guardian)
+
+
+def _left_with_zombies(seen: Iterable[Seen], noted: Iterable[ProcessIdentity]) -> set[Marker]:
+    """The marks of containments whose agent is dead, and whose guardian has not seen to that.
+
+    Somebody has stopped that guardian: it is the parent of the agent that it does not bury.
+    """
+    namespace = current_namespace()
+    guardians = {parent for one in noted if (parent := _parent_of_zombie(one)) is not None}
+    return {
+        one.marker
+        for one in seen
+        if one.marker is not None
+        and one.marker.guardian_pid in guardians
+        and one.marker.namespace == namespace
+    }
+
+
+def _parent_of_zombie(identity: ProcessIdentity) -> int | None:
+    try:
+        stat, _ = _read(f"/proc/{identity.pid}/stat")
+    except OSError:
+        return None
+    fields = stat.rpartition(b")")[2].split()
+    is_it = len(fields) > _START_TIME and fields[_START_TIME] == str(identity.start_time).encode()
+    return int(fields[_PARENT]) if is_it and fields[0] == b"Z" else None
 
 
 def _markers_of(seen: Iterable[Seen], noted: Collection[ProcessIdentity]) -> set[Marker]:

@@ -55,10 +55,10 @@ async def test_a_store_that_cannot_write_is_not_ready(sup: Supervisor, doors: Do
 async def test_metrics_are_what_the_process_gives(sup: Supervisor, doors: Doors) -> None:
     app = make_app(sup, gate=GATE, doors=doors, metrics=lambda: b"understudy_up 1\n")
 
-    answer = await ask(app, "GET", "/metrics")
-
-    assert answer.body == b"understudy_up 1\n"
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for path in ("/metrics", "/v1/metrics"):
+        answer = await ask(app, "GET", path)
+        assert answer.body == b"understudy_up 1\n"
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
 async def test_without_metrics_there_is_nothing_there(client: httpx.AsyncClient) -> None:

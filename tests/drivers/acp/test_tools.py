@@ -89,7 +89,10 @@ def test_two_titles_never_become_the_same_name(one: str, other: str) -> None:
     [
         (["bash", "-c", "ls -l"], "ls -l"),
         (["/bin/zsh", "-lc", "ls"], "ls"),
-        (["sh", "-e", "-c", "ls"], "ls"),
+        (["sh", "-e", "-c", "ls"], None),
+        (["/work/evilsh", "-c", "ls"], None),
+        (["ssh", "-c", "ls"], None),
+        (["bash", "--rcfile", "x", "-c", "ls"], None),
         (["bash", "script.sh"], None),
         (["grep", "-c", "x"], None),
         (["bash", "-c"], None),

@@ -14,7 +14,7 @@ import attrs
 
 from supervisor.drivers.acp.messages import INVALID_PARAMS, RpcError
 from supervisor.drivers.acp.reading import as_mapping, as_whole
-from supervisor.drivers.acp.tools import ToolFacts, line_for_a_shell, one_line
+from supervisor.drivers.acp.tools import ToolFacts, line_for_a_shell
 from supervisor.drivers.process.port import Launch
 
 SHELL: Final = "/bin/sh"
@@ -43,14 +43,19 @@ class Command:
     @property
     def lines(self) -> frozenset[str]:
         """The texts by which a person may have allowed it."""
+        if not self.args:
+            return frozenset({self.command.strip()})
         words = (self.command, *self.args)
-        lines = (" ".join(words), shlex.join(words), line_for_a_shell(words) or "")
-        return frozenset(one_line(line) for line in lines) - {""}
+        lines = (shlex.join(words), line_for_a_shell(words) or "")
+        return frozenset(line.strip() for line in lines) - {""}
 
     def facts(self, cwd: str) -> ToolFacts:
         """What is asked about it."""
         shown = shlex.join((self.command, *self.args)) if self.args else self.command
         given: dict[str, Any] = {"command": self.command, "args": list(self.args), "cwd": cwd}
+        if self.env:
+            given["env"] = dict(self.env)
+            shown = " ".join((*(f"{name}={value}" for name, value in self.env.items()), shown))
         return ToolFacts(
             title=f"Run {shown}", kind="execute", input=given, paths=(), commands=self.lines
         )

@@ -25,7 +25,7 @@ from supervisor.drivers.port import Office
 
 from .asking import Ask, refuse_unless_allowed
 from .grants import Grants
-from .ground import Ground, OffLimits
+from .ground import Ground, OffLimits, Pin
 from .opening import NotOrdinary, TooLarge, read_lines, write
 
 MAX_READ_BYTES: Final = 10 * 1024 * 1024
@@ -42,13 +42,20 @@ class Files:
     """The files of one session's workspace, for its agent."""
 
     def __init__(
-        self, office: Office, *, ask: Ask, grants: Grants, limiter: trio.CapacityLimiter
+        self,
+        office: Office,
+        *,
+        ask: Ask,
+        grants: Grants,
+        limiter: trio.CapacityLimiter,
+        pin: Pin | None = None,
     ) -> None:
         self._office = office
         self._ask = ask
         self._grants = grants
         # Threads of our own: a disk that hangs keeps nobody else waiting.
         self._limiter = limiter
+        self._pin = pin
 
     async def read(self, params: object) -> dict[str, object]:
         """Serve `fs/read_text_file`; raises `RpcError`."""
@@ -97,7 +104,7 @@ class Files:
         return {}
 
     def _ground(self) -> Ground:
-        ground = Ground.of(self._office)
+        ground = Ground.of(self._office, self._pin)
         if ground is None:
             raise RpcError(INVALID_PARAMS, "there is no workspace here")
         return ground

@@ -24,11 +24,37 @@ class OffLimits(Exception):
 
 
 @attrs.frozen
+class Pin:
+    """A workspace as it was when its agent began: whoever moves it away gets nothing instead."""
+
+    path: str
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, workspace: str | None) -> Self | None:
+        """Where it is now; None if it is nowhere, and so will not be served."""
+        if workspace is None:
+            return None
+        path = os.path.realpath(workspace)
+        try:
+            found = os.stat(path)  # noqa: PTH116 - a text
+        except OSError:
+            return None
+        return cls(path, found.st_dev, found.st_ino)
+
+    def is_still(self, found: os.stat_result) -> bool:
+        """Whether that is the same folder."""
+        return (found.st_dev, found.st_ino) == (self.device, self.inode)
+
+
+@attrs.frozen
 class Place:
     """A path on the ground, with no link in it when it was resolved: `parts` lie below `root`."""
 
     root: str
     parts: tuple[str, ...]
+    pin: Pin | None = None
 
     @property
     def path(self) -> str:
@@ -42,20 +68,23 @@ class Ground:
 
     workspace: str
     paths: frozenset[str] | None = None
+    pin: Pin | None = None
 
     @classmethod
-    def of(cls, office: Office) -> Self | None:
+    def of(cls, office: Office, pin: Pin | None = None) -> Self | None:
         """The session's, as of now; None if it has no workspace, or a right to nothing of it."""
         paths = office.permissions.workspace_paths
         if office.workspace is None or (paths is not None and not paths):
             return None
-        return cls(office.workspace, paths)
+        return cls(office.workspace, paths, pin)
 
     def place(self, path: str) -> Place:
         """Where an absolute path leads; raises `OffLimits` if that is not on the ground."""
         if not _is_sane(path) or not path.startswith("/"):
             raise OffLimits
-        root = os.path.realpath(self.workspace)
+        root = os.path.realpath(self.workspace) if self.pin is None else self.pin.path
+        if self.pin is not None and not self.pin.is_still(os.stat(root)):  # noqa: PTH116 - a text
+            raise OffLimits
         real = os.path.realpath(path)
         if not _lies_in(real, root):
             raise OffLimits
@@ -63,7 +92,7 @@ class Ground:
             _lies_in(real, os.path.realpath(self._absolute(allowed))) for allowed in self.paths
         ):
             raise OffLimits
-        return Place(root, PurePosixPath(real).relative_to(root).parts)
+        return Place(root, PurePosixPath(real).relative_to(root).parts, self.pin)
 
     def place_of(self, path: str) -> Place:
         """The same for a path as tools have them: relative to the workspace, or a file's address.

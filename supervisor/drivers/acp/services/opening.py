@@ -139,6 +139,8 @@ def _folder_of(place: Place, *, make: bool = False) -> Iterator[tuple[int, str]]
         raise NotOrdinary
     folder = os.open(place.root, _FOLDER)
     try:
+        if place.pin is not None and not place.pin.is_still(os.fstat(folder)):
+            raise NotOrdinary
         for name in place.parts[:-1]:
             if make:
                 with contextlib.suppress(FileExistsError):

@@ -23,7 +23,7 @@ from supervisor.drivers.port import Office
 
 from .asking import ALLOWED, Answer, Ask, Question
 from .grants import Grants
-from .ground import Ground, OffLimits
+from .ground import Ground, OffLimits, Pin
 
 MAX_OPTIONS: Final = 100
 MAX_QUESTION_LETTERS: Final = 4000
@@ -93,12 +93,14 @@ class PermissionDesk:
         grants: Grants,
         known: Callable[[object], ToolFacts],
         limiter: trio.CapacityLimiter,
+        pin: Pin | None = None,
     ) -> None:
         self._office = office
         self._ask = ask
         self._grants = grants
         self._known = known
         self._limiter = limiter
+        self._pin = pin
 
     async def request(self, params: object) -> dict[str, object]:
         """Have a question decided, and give what the agent is answered; raises `RpcError`.
@@ -124,7 +126,7 @@ class PermissionDesk:
 
     async def _places(self, facts: ToolFacts) -> tuple[str, ...]:
         """Where its paths really lead; nothing if one is not on the ground, or there is none."""
-        ground = Ground.of(self._office)
+        ground = Ground.of(self._office, self._pin)
         if ground is None or not facts.paths:
             return ()
         return await trio.to_thread.run_sync(

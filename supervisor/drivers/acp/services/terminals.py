@@ -29,7 +29,7 @@ from supervisor.drivers.process.port import BeforeItRuns, Processes
 from .asking import Ask, refuse_unless_allowed
 from .command import Command, parse_command
 from .grants import Grants
-from .ground import Ground, OffLimits
+from .ground import Ground, OffLimits, Pin, Place
 from .output import Output
 from .terminal import Terminal
 
@@ -51,6 +51,7 @@ class Terminals:
         ask: Ask,
         grants: Grants,
         limiter: trio.CapacityLimiter,
+        pin: Pin | None = None,
         environment: Mapping[str, str],
         before_it_runs: BeforeItRuns,
     ) -> None:
@@ -60,6 +61,7 @@ class Terminals:
         self._ask = ask
         self._grants = grants
         self._limiter = limiter
+        self._pin = pin
         self._environment = environment
         self._before_it_runs = before_it_runs
         self._terminals: dict[str, Terminal] = {}
@@ -84,18 +86,20 @@ class Terminals:
         kills = self._kills
         self._coming += 1
         try:
-            cwd = await self._cwd(command)
+            place = await self._place_of(command)
+            # Who said yes to a command was shown neither another folder nor other variables.
+            is_plain = not place.parts and not command.env
             await refuse_unless_allowed(
                 self._office,
                 self._ask,
-                command.facts(cwd),
-                granted=self._grants.take_command(command.lines),
+                command.facts(place.path),
+                granted=is_plain and self._grants.take_command(command.lines),
             )
         finally:
             self._coming -= 1
         if self._kills != kills:
             raise RpcError(INTERNAL_ERROR, "it was ended before it began to run")
-        return {"terminalId": await self._launch(command, cwd, turn)}
+        return {"terminalId": await self._launch(command, place.path, turn)}
 
     async def output(self, params: object) -> dict[str, object]:
         """Serve `terminal/output`."""
@@ -172,12 +176,13 @@ class Terminals:
             raise RpcError(RESOURCE_NOT_FOUND, "there is no such terminal")
         return terminal
 
-    async def _cwd(self, command: Command) -> str:
-        ground = Ground.of(self._office)
+    async def _place_of(self, command: Command) -> Place:
+        """Where it is to run; raises `RpcError`."""
+        ground = Ground.of(self._office, self._pin)
         if ground is None:
             raise RpcError(INVALID_PARAMS, "there is no workspace here")
         try:
-            place = await trio.to_thread.run_sync(
+            return await trio.to_thread.run_sync(
                 ground.place,
                 command.cwd or ground.workspace,
                 limiter=self._limiter,
@@ -185,7 +190,6 @@ class Terminals:
             )
         except (OffLimits, OSError, ValueError):
             raise RpcError(INVALID_PARAMS, "cwd is not in the workspace") from None
-        return place.path
 
     async def _launch(self, command: Command, cwd: str, turn: TurnId | None) -> str:
         terminal = Terminal(self._office.new_id("term"), turn, Output(command.max_output_bytes))

@@ -21,7 +21,7 @@ from supervisor.drivers.acp.messages import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from supervisor.drivers.acp.services import files as module
 from supervisor.drivers.acp.services.files import Files
 from supervisor.drivers.acp.services.grants import Grants
-from supervisor.drivers.acp.services.ground import Ground
+from supervisor.drivers.acp.services.ground import Ground, Pin
 from supervisor.drivers.acp.services.opening import NotOrdinary, write
 from supervisor.drivers.acp.tools import ToolFacts
 from tests.drivers.acp.services.people import Person, refusal
@@ -453,3 +453,25 @@ async def test_a_slow_disk_keeps_only_its_own_waiting(
         nursery.start_soon(files.read, at(workspace / "a"))
         await trio.to_thread.run_sync(lambda: None)  # the threads of others are free
         release.set()
+
+
+# A workspace that is moved ---------------------------------------------------------------------
+
+
+def replace_by_a_link(workspace: Path) -> None:
+    moved = workspace.rename(workspace.with_name("moved"))
+    elsewhere = moved.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "secret").write_text("secret")
+    workspace.symlink_to(elsewhere)
+
+
+async def test_what_takes_the_place_of_the_workspace_is_not_served(
+    office: StandInOffice, limiter: trio.CapacityLimiter, workspace: Path
+) -> None:
+    pin = Pin.of(str(workspace))
+    files = Files(office, ask=Person().ask, grants=Grants(), limiter=limiter, pin=pin)
+
+    replace_by_a_link(workspace)
+
+    assert (await refusal(read(files, workspace / "secret"))).code == INVALID_PARAMS

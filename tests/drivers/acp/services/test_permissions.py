@@ -319,7 +319,7 @@ def test_what_was_allowed_for_once_ends_with_the_turn() -> None:
 
 def test_a_command_that_was_allowed_once_runs_once() -> None:
     grants = Grants()
-    facts = facts_of({"kind": "execute", "rawInput": {"command": ["bash", "-lc", "ls  -l"]}})
+    facts = facts_of({"kind": "execute", "rawInput": {"command": ["bash", "-lc", "ls -l "]}})
 
     grants.add(facts, "allow_once", places=())
 

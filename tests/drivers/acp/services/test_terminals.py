@@ -413,21 +413,23 @@ async def test_the_end_of_a_turn_ends_what_was_begun_in_it(
 
 
 async def test_what_is_killed_while_somebody_is_asked_never_runs(
-    terminals: Terminals, processes: FakeProcesses, nursery: trio.Nursery
+    office: StandInOffice, terminals: Terminals, person: Person, nursery: trio.Nursery
 ) -> None:
+    office.permissions = Permissions()
+    person.answer, person.decides = "allow_once", trio.Event()
     errors: list[RpcError] = []
 
     async def begin() -> None:
         errors.append(await refusal(create(terminals)))
 
     nursery.start_soon(begin)
-    await trio.lowlevel.checkpoint()
-    terminals.kill_turn(TURN)
-    while not errors:
+    while not person.asked:
         await trio.lowlevel.checkpoint()
+    terminals.kill_turn(TURN)
+    person.decides.set()
+    await wait_all_tasks_blocked()
 
     assert [error.message for error in errors] == ["it was ended before it began to run"]
-    assert processes.all == []
 
 
 async def test_what_is_killed_while_it_begins_never_runs(
@@ -492,13 +494,49 @@ async def test_a_command_that_was_allowed_before_asks_nobody_and_once(
     office: StandInOffice, terminals: Terminals, person: Person, grants: Grants
 ) -> None:
     office.permissions = Permissions()
-    facts = facts_of({"kind": "execute", "rawInput": {"command": "make  test"}})
+    facts = facts_of({"kind": "execute", "rawInput": {"command": "make test"}})
     grants.add(facts, "allow_once", places=())
 
     await create(terminals, command="bash", args=["-lc", "make test"])
     assert person.asked == []
 
     await refusal(create(terminals, command="make test"))
+    assert len(person.asked) == 1
+
+
+def folder_in(workspace: str) -> str:
+    folder = Path(workspace, "sub")
+    folder.mkdir()
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"command": "make\ntest"},  # which is two commands to a shell
+        {"command": "make  test"},
+        {"command": "./evilsh", "args": ["-c", "make test"]},
+        {"command": "make test", "env": [{"name": "PATH", "value": "."}]},
+        {"command": "make test", "cwd": "sub"},
+    ],
+    ids=["newline", "spaces", "program", "variables", "folder"],
+)
+async def test_what_is_not_what_was_allowed_is_asked_about(
+    office: StandInOffice,
+    terminals: Terminals,
+    person: Person,
+    grants: Grants,
+    asked: dict[str, Any],
+) -> None:
+    assert office.workspace is not None
+    if "cwd" in asked:
+        asked = {**asked, "cwd": folder_in(office.workspace)}
+    office.permissions = Permissions()
+    facts = facts_of({"kind": "execute", "rawInput": {"command": "make test"}})
+    grants.add(facts, "allow_always", places=())
+
+    await refusal(create(terminals, **asked))
+
     assert len(person.asked) == 1
 
 

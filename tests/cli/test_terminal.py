@@ -1,0 +1,99 @@
+"""On a terminal, with somebody who types: real processes on pseudo-terminals."""
+
+import re
+
+from tests.cli.calling import on_a_terminal
+from tests.cli.conftest import Kept
+
+SCRIPTED = ("run", "--agent", "scripted")
+
+
+def test_a_person_is_asked_and_answers() -> None:
+    with on_a_terminal(*SCRIPTED, "ask rm\nask rm\nask cp") as terminal:
+        terminal.see("May I use rm? (rm) [y/n/always/never] ")
+        terminal.type("perhaps\n")
+        terminal.see("[y/n/always/never] perhaps")
+        terminal.type("always\n")
+        terminal.see("May I use cp?")
+        terminal.type("n\n")
+
+        assert terminal.end() == 0
+    assert terminal.seen.count("rm: allowed") == 2  # asked once, for that was for always
+    assert "cp: rejected" in terminal.seen
+
+
+def test_ctrl_c_interrupts_the_turn() -> None:
+    with on_a_terminal(*SCRIPTED, "say begun\nsleep 60") as terminal:
+        terminal.see("begun")
+        terminal.press_ctrl_c()
+
+        assert terminal.end() == 130
+    assert "The turn was interrupted." in terminal.seen
+    assert "Traceback" not in terminal.seen
+
+
+def test_a_second_ctrl_c_leaves_an_agent_that_does_not_hear_the_first() -> None:
+    with on_a_terminal(*SCRIPTED, "say begun\nhang") as terminal:
+        terminal.see("begun")
+        terminal.press_ctrl_c()
+        terminal.see("press Ctrl-C again to leave")
+        terminal.press_ctrl_c()
+
+        assert terminal.end() == 130
+
+
+def test_ctrl_c_before_there_is_anything_to_interrupt_leaves() -> None:
+    with on_a_terminal("chat") as terminal:
+        terminal.see("> ")
+        terminal.press_ctrl_c()
+
+        assert terminal.end() == 130
+
+
+def test_a_conversation_is_typed() -> None:
+    with on_a_terminal("chat", "--agent", "scripted") as terminal:
+        terminal.see("> ")
+        terminal.type("say hello there\n")
+        terminal.see("> say hello there\r\nhello there\r\n> ")
+        terminal.type("ask rm\n")
+        terminal.see("[y/n/always/never] ")
+        terminal.type("y\n")
+        terminal.see("rm: allowed")
+        terminal.type("/quit\n")
+
+        assert terminal.end() == 0
+
+
+def test_a_tool_call_is_told_beside_the_text_and_hostile_text_is_not_obeyed() -> None:
+    script = "tool bash 0\nsay \x1b]0;owned\x07\x1b[2Jfine\u202e"
+    with on_a_terminal(*SCRIPTED, script) as terminal:
+        assert terminal.end() == 0
+
+    assert "tool bash" in terminal.seen
+    assert "fine" in terminal.seen
+    assert "owned" not in terminal.seen
+    assert "\x1b[2J" not in terminal.seen
+    assert "\u202e" not in terminal.seen
+
+
+def test_tables_fit_the_terminal_and_have_colours(kept: Kept) -> None:
+    with on_a_terminal("ps", "--all", "--state", kept.path, columns=60) as terminal:
+        assert terminal.end() == 0
+
+    assert "\x1b[" in terminal.seen
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.seen)
+    assert max(map(len, plain.splitlines())) <= 60
+
+
+def test_colours_are_left_out_where_they_are_not_wanted(kept: Kept) -> None:
+    for unwanted in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        with on_a_terminal("tree", "--state", kept.path, **unwanted) as terminal:
+            assert terminal.end() == 0
+        assert "\x1b" not in terminal.seen
+
+
+def test_help_fits_a_narrow_terminal() -> None:
+    with on_a_terminal("--help", columns=45) as terminal:
+        assert terminal.end() == 0
+
+    assert max(map(len, terminal.seen.splitlines())) <= 45
