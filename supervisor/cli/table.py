@@ -26,7 +26,7 @@ FAMILIES: Final = (
         (
             ("ps", "looking.ps:ps", "List sessions, one a line."),
             ("tree", "looking.tree:tree", "Show who is below whom, and how they are."),
-            ("top", "looking.top:top", "Watch all sessions, live."),
+            ("top", "looking.top.command:top", "Watch all sessions, live."),
             ("show", "looking.show:show", "Show all that is known of a session."),
             ("log", "looking.log:log", "Print what happened in a session."),
             ("watch", "looking.watch:watch", "Print what happens in a session, as it happens."),

@@ -54,6 +54,8 @@ logger = logging.getLogger("supervisor.daemon")
 # Beyond what leaving itself may take, before we go without whoever holds us.
 _HELD_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.2
+# For those who watch to be given what happened last.
+_FAREWELL_SECONDS: Final = 0.25
 
 
 def run(
@@ -232,6 +234,8 @@ class _Service:
         logger.info("%s", status)
         doors.drain()
         await sup.drain()
+        if doors.streams:
+            await trio.sleep(_FAREWELL_SECONDS)
 
     async def _hurry(self, life: trio.CancelScope) -> None:
         await self.orders.wait_to_hurry()

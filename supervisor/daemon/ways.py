@@ -41,7 +41,7 @@ def bound(daemon: DaemonSettings, cover: Cover) -> Iterator[Ways]:
     own_uid = os.geteuid() if says_who_asks() else None
     with ExitStack() as sockets:
         unix = sockets.enter_context(unix_listener(Path(daemon.socket)))
-        ways = (Way(daemon.socket, unix, UnixGate(own_uid=own_uid, origins=origins)),)
+        ways: Ways = (Way(daemon.socket, unix, UnixGate(own_uid=own_uid, origins=origins)),)
         if daemon.tcp_port is not None:
             token = ensure_token(Path(daemon.token))
             cover.add(token)

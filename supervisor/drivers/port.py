@@ -308,7 +308,7 @@ class Workshop:
         # and one for each that is on its way up. Whoever waits for the first may ask for room.
         self.slots = trio.CapacityLimiter(max_agent_processes)
         self.starting = trio.CapacityLimiter(start_concurrency)
-        self.make_room: Callable[[], None] = lambda: None
+        self.make_room: Callable[[], object] = lambda: None
         # Set when the supervisor leaves; work that would never end by itself may look at it.
         self.closing = trio.Event()
         # Turns whose work goes on though they are over, and whose they are.

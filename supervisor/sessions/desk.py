@@ -32,7 +32,6 @@ from supervisor.core.tree.situation import ALONE, Situation
 
 from .bell import Bell, Heard
 from .purse import Purse
-from .room import make_room
 from .shell.timers import Timer
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ class Desk:
         One that begins when another ends, in the same commit, needs no place of its own.
         """
         if instead_of not in self.ledger.live:
-            with self._making_room():
-                refuse_if_too_many(self.ledger, self._caps, agent)
+            refuse_if_too_many(self.ledger, self._caps, agent)
         self.ledger.take_place(session_id, agent)
 
     def admit_child(self, parent: Session, child_id: SessionId, wish: Wish) -> Member:
@@ -97,26 +95,15 @@ class Desk:
                 f"session {parent.id} is over", hint="spawn from another session", limit="parent"
             )
         page = page or self.ledger.enter(parent)
-        with self._making_room():
-            return admit(
-                self.ledger,
-                self._caps,
-                page,
-                child_id,
-                wish,
-                at=self._house.clock.now(),
-                now=trio.current_time(),
-            )
-
-    @contextmanager
-    def _making_room(self) -> Iterator[None]:
-        """If all agent processes are taken, have an idle one give way for whoever tries again."""
-        try:
-            yield
-        except SpawnRefused as refusal:
-            if refusal.limit == "max_agent_processes":
-                make_room(self._house)
-            raise
+        return admit(
+            self.ledger,
+            self._caps,
+            page,
+            child_id,
+            wish,
+            at=self._house.clock.now(),
+            now=trio.current_time(),
+        )
 
     def withdraw(self, session_id: SessionId) -> None:
         """Whoever was admitted under this id never began."""

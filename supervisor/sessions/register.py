@@ -35,6 +35,7 @@ from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Commit, Delete, Held, Tidy
 
 from .refusals import did_not_answer, not_found
+from .room import wait_for_room
 from .shell.actor import Idempotency
 from .shell.repeats import key_conflict
 from .shell.timers import Timer
@@ -132,6 +133,7 @@ class Register:
         idempotency: Idempotency | None = None,
     ) -> SessionId:
         plan = await self._house.gates.creating(plan)
+        await wait_for_room(self._house, plan.agent)
         session_id = SessionId(self._house.ids.new("s"))
         write = keeping(self.creation(session_id, plan, said), CREATING, idempotency)
         if plan.key is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import trio
 
 from actors import ActorStopped, MailboxFull
 from supervisor.core.events import IdleElapsed
@@ -14,7 +16,21 @@ if TYPE_CHECKING:
     from .shell.seat import Seat
 
 
-def make_room(house: House) -> None:
+async def wait_for_room(house: House, agent: str) -> None:
+    """If that agent is a process, and all places are taken, have an idle one give way first.
+
+    Bounded, and no promise: who is admitted is decided at the desk.
+    """
+    ledger, most = house.desk.ledger, house.settings.max_agent_processes
+    if agent not in ledger.process_agents or len(ledger.processes) < most:
+        return
+    if make_room(house):
+        with trio.move_on_after(house.settings.ladder.total_seconds):
+            while len(ledger.processes) >= most:  # noqa: ASYNC110 - whoever ends, it is room
+                await trio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def make_room(house: House) -> bool:
     """Have the session rest that has been idle longest and is an agent process, if there is one.
 
     It decides itself whether it may; if not, whoever waits for room waits for somebody to end.
@@ -25,6 +41,11 @@ def make_room(house: House) -> None:
         assert seat.ref is not None
         with contextlib.suppress(ActorStopped, MailboxFull):
             seat.ref.tell(IdleElapsed(**house.stamp()), urgent=True)
+            return True
+    return False
+
+
+_LOOK_AGAIN_SECONDS: Final = 0.05
 
 
 def _gives_way(seat: Seat, house: House) -> bool:

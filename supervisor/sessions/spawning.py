@@ -20,6 +20,7 @@ from supervisor.core.tree.heritage import earlier, refuse_if_wider, terms_of_chi
 from supervisor.store.port import Write
 
 from .register import keeping
+from .room import wait_for_room
 from .shell.actor import Idempotency
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Spawning:
         child_id = SessionId(house.ids.new("s"))
         try:
             order = await house.gates.spawning(await house.tree.row(parent_id), order)
+            await wait_for_room(house, order.plan.agent)
             parent = await house.tree.row(parent_id)
             plan, errand = self._admit(parent, child_id, order)
             write = house.register.creation(child_id, plan, errand=errand)

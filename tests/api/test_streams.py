@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+
 import pytest
 import trio
 from starlette.types import ASGIApp
@@ -9,6 +12,7 @@ from starlette.types import ASGIApp
 from actors.testing import settle
 from supervisor import Session, Supervisor
 from supervisor.api.doors import Doors
+from supervisor.api.streaming.feeds import session_events
 from supervisor.api.streaming.stream import KEEPALIVE_SECONDS, WRITE_SECONDS
 from tests.api.asgi import LOCALHOST, Watch, ask
 from tests.sessions.cast import Player, Scene, records
@@ -96,6 +100,42 @@ async def test_a_keepalive_costs_nobody_an_event(
         await player.play_all()
 
     assert stream.ids == [record.seq for record in await records(session)]
+
+
+async def test_what_is_there_already_goes_along_in_one_chunk(
+    session: Session, app: ASGIApp, target: str
+) -> None:
+    for number in range(300):
+        await session.append("user", f"message {number}")
+    await session.stop()
+
+    stream = await ask(app, "GET", target)
+
+    assert stream.ids == [record.seq for record in await records(session)]
+    assert len(stream.chunks) < 10
+
+
+async def test_a_wait_that_is_cancelled_at_any_moment_loses_nothing(
+    session: Session, nursery: trio.Nursery
+) -> None:
+    chance, seen = random.Random(5), list[bytes]()
+
+    async def talk() -> None:
+        for number in range(60):
+            await session.append("user", str(number))
+            await trio.sleep(chance.choice([0.0, 0.0, 1.0]))
+        await session.stop()
+
+    nursery.start_soon(talk)
+    info = await session.info()
+    async with session_events(session, info, after=0, to_the_end=True) as events:
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                with trio.move_on_after(chance.choice([0.0, 0.0, 0.5, 1.0])):
+                    seen.append(await anext(events))
+
+    found = [int(line[4:]) for line in b"".join(seen).split(b"\n") if line.startswith(b"id: ")]
+    assert found == [record.seq for record in await records(session)]
 
 
 # How it ends -----------------------------------------------------------------------------------

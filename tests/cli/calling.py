@@ -1,15 +1,15 @@
 """Calling commands as people do: in this process, in a pipe, and on a terminal."""
 
+import codecs
 import io
 import os
 import pty
-import select
 import signal
 import struct
 import subprocess
 import sys
 import termios
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
@@ -77,15 +77,20 @@ class Terminal:
 
     def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
         self.process = process
-        self._master = master
         self.seen = ""
+        self._master = master
+        self._news = threading.Condition()
+        self._is_over = False
+        # Always read, whoever looks: a terminal that nobody reads holds up what writes there.
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
 
     def see(self, text: str, *, seconds: float = 30.0) -> str:
-        """Read until that was shown; gives all that was shown so far."""
-        deadline = time.monotonic() + seconds
-        while text not in self.seen:
-            assert self._read(deadline - time.monotonic()), f"no {text!r} in {self.seen!r}"
-        return self.seen
+        """Wait until that was shown; gives all that was shown so far."""
+        with self._news:
+            self._news.wait_for(lambda: text in self.seen or self._is_over, seconds)
+            assert text in self.seen
+            return self.seen
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -94,22 +99,32 @@ class Terminal:
         self.type("\x03")
 
     def end(self, *, seconds: float = 30.0) -> int:
-        """Read until it has ended; gives the code."""
-        deadline = time.monotonic() + seconds
-        while self._read(deadline - time.monotonic()):
-            pass
-        return self.process.wait(max(0.1, deadline - time.monotonic()))
+        """Wait until it has ended; gives the code."""
+        code = self.process.wait(seconds)
+        self._reader.join(seconds)
+        return code
 
-    def _read(self, seconds: float) -> bool:
-        ready, _, _ = select.select([self._master], [], [], max(0.0, seconds))
-        if not ready:
-            return False
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        os.close(self._master)
+
+    def _read(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while piece := self._piece():
+            with self._news:
+                self.seen += decoder.decode(piece)
+                self._news.notify_all()
+        with self._news:
+            self._is_over = True
+            self._news.notify_all()
+
+    def _piece(self) -> bytes:
         try:
-            piece = os.read(self._master, 65536)
+            return os.read(self._master, 65536)
         except OSError:  # nobody is on the other side any more
-            return False
-        self.seen += piece.decode(errors="replace")
-        return bool(piece)
+            return b""
 
 
 @contextmanager
@@ -125,15 +140,14 @@ def on_a_terminal(
         stdout=slave,
         stderr=slave,
         env={**os.environ, "TERM": "xterm-256color", **environ},
-        preexec_fn=_own_terminal,  # noqa: PLW1509 - the tests have no threads here
+        preexec_fn=_own_terminal,  # noqa: PLW1509 - it only takes what is its own
     )
     os.close(slave)
+    terminal = Terminal(process, master)
     try:
-        yield Terminal(process, master)
+        yield terminal
     finally:
-        process.kill()
-        process.wait()
-        os.close(master)
+        terminal.close()
 
 
 def _own_terminal() -> None:

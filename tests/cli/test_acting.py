@@ -90,7 +90,7 @@ def test_an_input_is_sent_and_its_result_awaited(call: Caller, daemon: Daemon) -
 
     assert call("send", "bob", "hello").out.startswith("started  in_")
     assert call("send", "bob", "hello", "there", "--wait").out == "hello there\n"
-    assert call("send", "bob", stdin="from a pipe\n", *["--wait"]).out == "from a pipe\n"
+    assert call("send", "bob", "--wait", stdin="from a pipe\n").out == "from a pipe\n"
 
 
 def test_an_input_for_somebody_who_is_busy_waits(call: Caller, daemon: Daemon) -> None:

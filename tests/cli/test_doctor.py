@@ -1,6 +1,7 @@
 """doctor: what is found, how bad it is, and what to do."""
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,6 +135,6 @@ def test_without_proc_nobody_can_be_looked_for() -> None:
 async def test_a_guardian_that_cannot_start_anything_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(processes.sys, "executable", os.devnull)
+    monkeypatch.setattr(sys, "executable", os.devnull)
 
     assert (await processes.look_at_guardian()).level == "error"

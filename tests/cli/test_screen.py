@@ -11,7 +11,7 @@ from supervisor.cli.terminal.screen import Screen
 
 
 class Tty(io.StringIO):
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def isatty(self) -> bool:
         return True
@@ -99,7 +99,7 @@ def test_a_terminal_that_cannot_show_a_letter_gets_a_sign_instead() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
     Screen(out=out, err=out, environ={}).line("fünf")
 
-    assert out.buffer.getvalue() == b"f?nf\n"  # type: ignore[attr-defined]
+    assert out.buffer.getvalue() == b"f?nf\n"
 
 
 def test_remarks_go_to_standard_error_and_not_to_programs() -> None:

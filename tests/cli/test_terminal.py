@@ -86,8 +86,9 @@ def test_tables_fit_the_terminal_and_have_colours(kept: Kept) -> None:
 
 
 def test_colours_are_left_out_where_they_are_not_wanted(kept: Kept) -> None:
-    for unwanted in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        with on_a_terminal("tree", "--state", kept.path, **unwanted) as terminal:
+    shown = ("tree", "--state", kept.path)
+    for unwanted in (on_a_terminal(*shown, NO_COLOR="1"), on_a_terminal(*shown, TERM="dumb")):
+        with unwanted as terminal:
             assert terminal.end() == 0
         assert "\x1b" not in terminal.seen
 

@@ -232,6 +232,35 @@ async def test_a_turn_is_ended_as_gently_as_possible_and_the_conversation_goes_o
         assert len(processes.all) == (1 if step == "ask" else 2)
 
 
+async def test_one_that_ends_its_turn_when_its_input_is_closed_already_is_done_for() -> None:
+    async with open_session("--load") as (session, processes):
+        await session.send("ignore-eof\nlinger 6")  # asked for 5 s, then its input is closed
+        await settle()
+        report = await session.interrupt()
+        after = await session.prompt("say on")
+
+        assert (report.stopped, report.ladder_step, report.seconds) == (1, "terminate", 7.0)
+        assert (after.outcome, after.text) == ("completed", "on")
+        info = await session.info()
+        assert (info.restarts, info.phase) == (0, Phase.IDLE)
+        assert len(processes.all) == 2
+
+
+async def test_one_that_ends_its_turn_and_leaves_when_its_input_is_closed_has_not_completed() -> (
+    None
+):
+    async with open_session("--load") as (session, _):
+        await session.send("linger 5")  # both at the same time
+        await session.send("say next")
+        await settle()
+        await session.interrupt()
+        after = await session.prompt("say on")
+
+        assert (after.outcome, after.text) == ("completed", "on")
+        info = await session.info()
+        assert (info.restarts, info.phase, info.stop_reason) == (0, Phase.IDLE, None)
+
+
 async def test_what_was_said_before_the_end_of_the_ladder_is_kept() -> None:
     async with open_session() as (session, _):
         await session.send("say half\nhang")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import trio
 
@@ -53,7 +55,8 @@ async def test_an_answer_that_never_comes_is_a_failure_nobody_knows_the_outcome_
         waits = await session.steer("say two")
         await trio.sleep(60)
 
-        settled = {one.body["input_id"]: one.body for one in await records(session, "input_settled")}
+        ends = await records(session, "input_settled")
+        settled = {one.body["input_id"]: one.body for one in ends}
         assert settled[receipt.input_id]["outcome"] == "failed"
         assert settled[receipt.input_id]["detail"] == "unknown"
         # This one was never sent, and so it is known that nobody has read it.
@@ -104,7 +107,7 @@ async def test_guidance_for_a_turn_whose_agent_is_not_up_yet_is_handed_over_when
 
 @pytest.mark.parametrize(("fallback", "texts"), [("queue", ["one", "two"]), ("interrupt", ["two"])])
 async def test_one_that_takes_none_does_as_was_agreed(
-    fallback: str, texts: list[str]
+    fallback: Literal["queue", "interrupt"], texts: list[str]
 ) -> None:
     settings = Settings(steer_fallback=fallback)
     async with open_session(settings=settings) as (session, _):
@@ -132,9 +135,9 @@ async def test_one_that_dies_of_it_is_not_given_it_again() -> None:
 
 
 async def the_question(sup: Supervisor) -> str:
-    while not (waiting := await sup.permissions()):
-        await trio.sleep(0.1)
-    return waiting[0].id
+    await settle()
+    [request] = await sup.permissions()
+    return request.id
 
 
 async def test_a_question_waits_for_a_person() -> None:
@@ -192,6 +195,7 @@ async def test_an_interrupt_cancels_the_question_and_asks_the_agent_to_end() -> 
 
 async def test_a_hook_may_say_no() -> None:
     async with open_house(scripted_process("agent")) as (sup, _):
+
         async def deny(_: HookEvent) -> Deny:
             return Deny("not here")
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import attrs
 from starlette.types import Receive, Scope, Send
 
 from supervisor.api.describing.operations import (
@@ -23,7 +24,12 @@ from supervisor.api.describing.operations import (
     Text,
 )
 from supervisor.api.wire import encode, encode_page
-from supervisor.api.wire.problems import RequestRefused, problem_of, problem_of_faults
+from supervisor.api.wire.problems import (
+    LEAVING_RETRY_SECONDS,
+    RequestRefused,
+    problem_of,
+    problem_of_faults,
+)
 from supervisor.api.wire.reading import Unreadable
 from supervisor.core.errors import SessionNotActive, SupervisorError
 from supervisor.sessions.surface.supervisor import Page
@@ -106,7 +112,11 @@ class Resource:
             return problem_response(problem_of(error.error, status=_NOT_FOUND))
         # What is refused because we leave is not the session's fault, and will pass.
         is_leaving = self._context.doors.is_draining and type(error) is SessionNotActive
-        problem = problem_of(error, status=_UNAVAILABLE if is_leaving else None)
+        problem = problem_of(error)
+        if is_leaving:
+            problem = attrs.evolve(
+                problem, status=_UNAVAILABLE, retry_after_seconds=LEAVING_RETRY_SECONDS
+            )
         if problem.code != "method_not_allowed":
             return problem_response(problem)
         return problem_response(problem, [(b"allow", ", ".join(self._operations).encode())])

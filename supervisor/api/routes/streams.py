@@ -36,7 +36,9 @@ async def stream(call: Call) -> Stream | None:
     info = await call.session.info()
     if not follow and info.phase is Phase.STOPPED and after >= info.last_seq:
         return None
-    source = functools.partial(session_events, call.session, after=after, to_the_end=not follow)
+    source = functools.partial(
+        session_events, call.session, info, after=after, to_the_end=not follow
+    )
     return EventStream(source, call.context.doors)
 
 

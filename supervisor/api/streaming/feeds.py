@@ -1,13 +1,19 @@
-"""The feeds there are: of one session, to its end or beyond, and of all sessions together."""
+"""The feeds there are: of one session, to its end or beyond, and of all sessions together.
+
+Rule 1: a wait for the next chunk may be cancelled, and loses nothing.
+Rule 2: what is there already goes along in one chunk: a chunk costs more than what is in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import trio
 
 from supervisor.core.errors import SessionNotFound
+from supervisor.core.info import Info
 from supervisor.core.records import Record
 from supervisor.core.session import Phase
 from supervisor.sessions.shell.feed import Everything, Gap, Item, Watcher
@@ -16,14 +22,20 @@ from supervisor.sessions.surface.supervisor import Supervisor
 
 from .events import event_of
 
+_CHUNK_BYTES: Final = 64 * 1024
+
 
 @asynccontextmanager
 async def session_events(
-    session: Session, *, after: int, to_the_end: bool
+    session: Session, info: Info, *, after: int, to_the_end: bool
 ) -> AsyncIterator[AsyncIterator[bytes]]:
-    """The events of one session after a record; `to_the_end`: only until it has stopped."""
+    """The events of a session after a record, `to_the_end` only until it has stopped.
+
+    `info` is how the session was a moment ago.
+    """
     async with session.watch(after=after) as watcher:
-        yield UntilStopped(session, watcher, after) if to_the_end else Events(watcher)
+        end = End(session, after) if to_the_end else None
+        yield SessionEvents(watcher, end, after=after, behind_until=info.last_seq)
 
 
 @asynccontextmanager
@@ -33,64 +45,103 @@ async def all_events(sup: Supervisor, *, after: int) -> AsyncIterator[AsyncItera
         yield AllEvents(reader)
 
 
-class Events:
-    """Whatever a watcher sees. Cancelling a wait for the next one loses nothing."""
+class SessionEvents:
+    """Chunks of what a watcher sees."""
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: Watcher, end: End | None, *, after: int, behind_until: int) -> None:
         self._watcher = watcher
-
-    def __aiter__(self) -> Events:
-        return self
-
-    async def __anext__(self) -> bytes:
-        return event_of(await anext(self._watcher))
-
-
-class UntilStopped:
-    """The same, until the session has stopped and all that it left was seen."""
-
-    def __init__(self, session: Session, watcher: Watcher, after: int) -> None:
-        self._session = session
-        self._watcher = watcher
+        self._end = end
         self._seen = after
-        # The session may be over: to be looked at before the next wait, and not after the last
-        # one, so that a wait which is cancelled loses no event.
-        self._may_be_over = True
-        # It was over with this record; there may be more of them since, or it is back.
-        self._ends_at: int | None = None
+        # Records up to this one are in the store: the next is there as soon as it is read.
+        self._behind_until = behind_until
+        # What was taken and is in no chunk yet. Not empty between two calls if the first one was
+        # cancelled.
+        self._taken: list[bytes] = []
+        self._is_over = False
 
-    def __aiter__(self) -> UntilStopped:
+    def __aiter__(self) -> SessionEvents:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._may_be_over:
-            await self._look()
+        if not self._taken:
+            await self._wait()
+        size = sum(map(len, self._taken))
+        while size < _CHUNK_BYTES and self._may_go_on:
+            with trio.CancelScope() as at_once:
+                if self._seen >= self._behind_until:
+                    at_once.cancel()  # what is not there now is for the next chunk
+                await self._take()
+            if at_once.cancelled_caught or self._is_over:
+                break
+            size += len(self._taken[-1])
+        chunk = b"".join(self._taken)
+        self._taken.clear()
+        return chunk
+
+    @property
+    def _may_go_on(self) -> bool:
+        return self._end is None or not self._end.may_be_here
+
+    async def _wait(self) -> None:
+        """Wait for the next thing; raises `StopAsyncIteration` if there will be none."""
+        if self._end is not None and await self._end.is_reached():
+            self._is_over = True
+        try:
+            if not self._is_over:
+                await self._take()
+        except trio.Cancelled:
+            if self._end is not None:
+                self._end.may_be_here = True  # nothing has come for long: look again
+            raise
+        if self._is_over:
+            raise StopAsyncIteration
+
+    async def _take(self) -> None:
         try:
             item = await anext(self._watcher)
-        except trio.Cancelled:
-            self._may_be_over = True  # nothing has come for long
-            raise
-        self._note(item)
-        return event_of(item)
+        except StopAsyncIteration:
+            self._is_over = True
+            return
+        if not isinstance(item, Gap | Record):
+            self._taken.append(event_of(item))
+            return
+        self._seen = item.last if isinstance(item, Gap) else item.seq
+        if self._end is not None:
+            self._end.note(item)
+        self._taken.append(event_of(item))
 
-    def _note(self, item: Item) -> None:
+
+class End:
+    """Where a session's stream ends: with the last record of a session that has stopped."""
+
+    def __init__(self, session: Session, after: int) -> None:
+        self._session = session
+        self._seen = after
+        # It was over with this record; there may be more of them since, or it is back.
+        self._expected_at: int | None = None
+        self.may_be_here = True
+
+    def note(self, item: Item) -> None:
+        """A record was seen, or missed."""
         if isinstance(item, Record):
             self._seen = item.seq
-            is_end = item.kind == "session_stopped"
-            self._may_be_over = is_end or (self._ends_at is not None and item.seq >= self._ends_at)
+            is_last = self._expected_at is not None and item.seq >= self._expected_at
+            self.may_be_here = is_last or item.kind == "session_stopped"
         elif isinstance(item, Gap):
             self._seen = item.last
-            self._may_be_over = True
+            self.may_be_here = True
 
-    async def _look(self) -> None:
+    async def is_reached(self) -> bool:
+        """Whether nothing can follow; looked at only where that may be."""
+        if not self.may_be_here:
+            return False
         try:
             info = await self._session.info()
         except SessionNotFound:
-            raise StopAsyncIteration from None
-        self._ends_at = info.last_seq if info.phase is Phase.STOPPED else None
-        if self._ends_at is not None and self._seen >= self._ends_at:
-            raise StopAsyncIteration
-        self._may_be_over = False
+            return True
+        self._expected_at = info.last_seq if info.phase is Phase.STOPPED else None
+        self.may_be_here = self._expected_at is not None and self._seen >= self._expected_at
+        return self.may_be_here
 
 
 class AllEvents:

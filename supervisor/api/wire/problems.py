@@ -78,12 +78,13 @@ REQUEST_STATUSES: Final[Mapping[str, int]] = {
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
+LEAVING_RETRY_SECONDS: Final = 5
 # Where waiting helps, for how long to begin with.
 _RETRY_SECONDS: Final[Mapping[str, int]] = {
     errors.QueueFull.code: 1,
     errors.StoreDegraded.code: 2,
     "not_ready": 1,
-    "draining": 5,
+    "draining": LEAVING_RETRY_SECONDS,
 }
 # The limits of which something may become free by itself.
 _PASSING_LIMITS: Final = frozenset(

@@ -216,10 +216,7 @@ _HINTS: Final = {
     "max_descendants": "wait for one to end, stop one, or raise limits.max_descendants",
     "max_spawns": "raise limits.max_spawns",
     "max_sessions": "stop some, or raise max_sessions",
-    "max_agent_processes": (
-        "stop one, or try again when one that is idle has been put to sleep, "
-        "or raise max_agent_processes"
-    ),
+    "max_agent_processes": "stop one, wait until one is idle, or raise max_agent_processes",
     "max_running_turns": "wait for a turn to end, or raise max_running_turns",
 }
 

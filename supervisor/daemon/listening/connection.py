@@ -2,9 +2,9 @@
 
 Rule 1: every wait is bounded, but for an app that is at work. Who sends no request is let go after
         `IDLE_SECONDS`; who takes nothing of an answer, after `WRITE_SECONDS`.
-Rule 2: no send is shielded. One that is cancelled, or too slow, has left half a message behind, and
-        so ends the connection. (hypercorn's own server shields them without a bound: one reader
-        that stands still would outlive every shutdown.)
+Rule 2: a send is shielded for `PROMPT_SECONDS` and no longer. One that is cancelled after that, or
+        too slow, has left half a message behind, and so ends the connection. (hypercorn's own
+        server shields without a bound: one reader that stands still outlives every shutdown.)
 Rule 3: HTTP/1.1 and nothing else. An upgrade that a client asks for is not granted.
 """
 
@@ -35,6 +35,7 @@ from hypercorn.utils import parse_socket_addr
 
 IDLE_SECONDS: Final = 30.0
 WRITE_SECONDS: Final = 30.0
+PROMPT_SECONDS: Final = 0.5
 _READ_BYTES: Final = 65536
 # A large answer goes out in pieces of this size, each with its own patience.
 _PIECE_BYTES: Final = 65536
@@ -134,17 +135,25 @@ class Connection:
             self._set_idle(idle=event.idle)
 
     async def _send(self, data: bytes) -> None:
-        whole = memoryview(data)
-        is_sent = False
+        whole, sent = memoryview(data), 0
+
+        async def send_some() -> None:
+            nonlocal sent
+            sent += await self._stream.socket.send(whole[sent : sent + _PIECE_BYTES])
+
         try:
-            for start in range(0, len(whole), _PIECE_BYTES):
+            # What a reader takes at once goes out whole, also for an app that is being cancelled:
+            # so its stream can end as streams do.
+            with trio.move_on_after(PROMPT_SECONDS, shield=True):
+                while sent < len(whole):
+                    await send_some()
+            while sent < len(whole):
                 with trio.fail_after(WRITE_SECONDS):
-                    await self._stream.send_all(whole[start : start + _PIECE_BYTES])
-            is_sent = True
-        except trio.TooSlowError:
+                    await send_some()
+        except (OSError, trio.TooSlowError):
             raise trio.BrokenResourceError from None
         finally:
-            if not is_sent:
+            if sent < len(whole):
                 self.abort()
 
     async def _close(self) -> None:
@@ -206,7 +215,8 @@ class _Requests(TaskGroup):
         send: Respond,
     ) -> None:
         async def respond(message: ASGISendEvent) -> None:
-            if self._is_gone():
+            # Whoever has more to say for ever has to be told; whoever is done is done.
+            if self._is_gone() and message.get("more_body"):
                 raise Gone
             await send(message)
 

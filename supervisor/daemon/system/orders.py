@@ -85,4 +85,5 @@ async def obey_signals(
 _MEANS: Final = {
     "peace": "once turns have ended, or are out of time; again to hurry",
     "fast": "at once: turns are interrupted; again to end without waiting for anybody",
+    "now": "without waiting for anybody",
 }

@@ -95,6 +95,8 @@ class AcpDriver:
             self._report_not_begun(turn)
         if self._talk is None or self._process is None or not self._talk.is_at(turn):
             return
+        if step != "ask":
+            self._talk.doom()
         match step:
             case "ask":
                 self._talk.cancel()
@@ -246,6 +248,7 @@ class AcpDriver:
             office=self._office,
             nursery=nursery,
             host=host,
+            on_lost=self._note_lost,
         )
         self._talk.tells_history = conversation.is_new
         steering: Literal["native", "none"] = "native" if conversation.takes_steering else "none"
@@ -274,7 +277,10 @@ class AcpDriver:
     # Watching -----------------------------------------------------------------------------
 
     async def _serve(self, connection: Connection, host: Host) -> None:
-        self._why_lost = await connection.serve(host.handlers())
+        self._note_lost(await connection.serve(host.handlers()))
+
+    def _note_lost(self, reason: str) -> None:
+        self._why_lost = self._why_lost or reason
         self._over.set()
 
     async def _watch(self, process: Process) -> None:

@@ -4,6 +4,7 @@ Rule 1: a second prompt never reaches a busy agent. A turn is over when its prom
         nothing else is sent before.
 Rule 2: all that came before the answer has been handled when the end of the turn is reported; what
         comes later is late.
+        A turn whose agent goes with it has no end here: that the agent is gone ends it.
 Rule 3: an agent may begin a turn by itself, with guidance that came when it was through. That is
         another turn from then on: the session says which (`adopt`), and silence is its end.
 """
@@ -11,7 +12,7 @@ Rule 3: an agent may begin a turn by itself, with guidance that came when it was
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -53,6 +54,8 @@ class _Turn:
     # Whether its prompt is on its way, or was; and whether it was answered.
     is_sent: bool = False
     is_answered: bool = False
+    # Whether more was done to end it than to ask: then the agent goes with it.
+    is_doomed: bool = False
     # Set when it has put out more than it may: it then ends, and with this.
     problem: str | None = None
     # Set when the agent has begun it, or the one that it was, by itself.
@@ -67,7 +70,10 @@ class _Turn:
 
 
 class Talk:
-    """One agent, its session, and the turn that it runs."""
+    """One agent, its session, and the turn that it runs.
+
+    `on_lost` hears why the agent cannot be talked to any more, as soon as that is noticed.
+    """
 
     def __init__(
         self,
@@ -77,12 +83,14 @@ class Talk:
         office: Office,
         nursery: trio.Nursery,
         host: Host,
+        on_lost: Callable[[str], None],
     ) -> None:
         self._session_id = session_id
         self._connection = connection
         self._office = office
         self._nursery = nursery
         self.host = host
+        self._on_lost = on_lost
         # What was said before the agent was there, if it does not know of it.
         self.tells_history = False
         self._turn: _Turn | None = None
@@ -126,6 +134,11 @@ class Talk:
             turn.login.cancel(reason="the turn is to end")
             self.host.cancel_turn(turn.id)
             self._nursery.start_soon(self._notify_cancel, turn)
+
+    def doom(self) -> None:
+        """More than asking is done to end the turn: its agent is not fit for another."""
+        if self._turn is not None:
+            self._turn.is_doomed = True
 
     async def end_turn(self) -> None:
         """Ask the agent to end the turn that runs, if one does, and wait until it is over."""
@@ -193,32 +206,40 @@ class Talk:
         with trio.move_on_after(self._office.ladder.ask_seconds):
             await turn.over.wait()
             return
+        turn.is_doomed = True
         self.host.end_agent("it has put out more than it may, and does not end when it is asked to")
 
     # A turn -------------------------------------------------------------------------------
 
     async def _run(self, turn: _Turn, order: StartTurn) -> None:
-        self.host.begin_turn(turn.id)
+        ended: Ended | Mapping[str, Any] | None = None
         try:
-            ended = await self._prompt(turn, order)
-            # Not awaited if it is: nothing that the agent says after its answer is to come first.
-            if not turn.guidance.is_settled:
-                await turn.guidance.wait_settled(GUIDANCE_SECONDS)
-            if turn.silence is not None:
-                ended = await self._run_on(turn, turn.silence)
-        except ConnectionLost:
-            return  # that the agent is gone is reported by whoever watches over it
+            ended = await self._to_its_end(turn, order)
+        except ConnectionLost as error:
+            self._on_lost(error.reason)
         finally:
             turn.guidance.close()
-            self._turn = None
-            turn.over.set()
             did = self.host.end_turn()
+            turn.over.set()
+        if ended is None or turn.is_doomed:
+            return  # until its agent is gone it is at this turn
+        self._turn = None
         if isinstance(ended, Mapping):
             said = self._office.said(turn.id)
             ended = judge_end(ended.get("stopReason"), said=said, did=did)
         if turn.problem is not None:
             ended = Ended("failed", ended.stop_reason, turn.problem)
         self._report(turn.id, ended)
+
+    async def _to_its_end(self, turn: _Turn, order: StartTurn) -> Ended | Mapping[str, Any]:
+        self.host.begin_turn(turn.id)
+        ended = await self._prompt(turn, order)
+        # Not awaited if it is: nothing that the agent says after its answer is to come first.
+        if not turn.guidance.is_settled:
+            await turn.guidance.wait_settled(GUIDANCE_SECONDS)
+        if turn.silence is not None:
+            ended = await self._run_on(turn, turn.silence)
+        return ended
 
     async def wait_reported(self) -> None:
         """Wait until the end of a turn that was answered is reported; bounded.

@@ -101,13 +101,19 @@ def command(
             f"agent {shown(name)} puts out plain text, in which nothing has a place",
             hint='leave text and session_id_at out, or give output="json_lines"',
         )
+    resumes = words_of(name, resume_command) if resume_command else ()
+    if resumes and not has(resumes, SESSION_ID):
+        raise ConfigError(
+            f"the resume_command of agent {shown(name)} does not say which conversation",
+            hint="put {session_id} among its words",
+        )
     if not isinstance(name, str) or not name.strip():
         raise ConfigError(f"the name of an agent is {shown(name)}", hint="give it some text")
     return CommandAgent(
         name=name,
         command=words_of(name, command),
         env=checked_env(name, env),
-        resume_command=words_of(name, resume_command) if resume_command else (),
+        resume_command=resumes,
         output=output,
         text=parse_place("text", text or "text") if output == "json_lines" else None,
         session_id_at=None

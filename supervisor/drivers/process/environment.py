@@ -15,6 +15,9 @@ ALLOWED_NAMES: Final = frozenset(
     {
         # Who and where one is.
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP"),
+        # Where one's own files are; not XDG_RUNTIME_DIR, which leads to the sockets of others.
+        *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+        *("XDG_CONFIG_DIRS", "XDG_DATA_DIRS"),
         # How one writes.
         *("LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"),
         # How one gets out, and whom one believes there.
@@ -23,7 +26,7 @@ ALLOWED_NAMES: Final = frozenset(
         *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
     }
 )
-ALLOWED_BEGINNINGS: Final = ("LC_", "XDG_", "SSL_CERT_")
+ALLOWED_BEGINNINGS: Final = ("LC_", "SSL_CERT_")
 
 
 def environment_for(extra: Mapping[str, str]) -> dict[str, str]:

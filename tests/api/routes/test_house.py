@@ -11,7 +11,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from actors.testing import settle
-from supervisor import Session, StoreState, Supervisor
+from supervisor import Session, StoreDegraded, StoreState, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.describing.operations import Call, operation
 from supervisor.api.doors import Doors
@@ -247,6 +247,23 @@ async def test_new_work_is_refused_while_it_leaves_and_old_work_can_be_read(
     assert drained.status_code == 204
     assert (made.status_code, sent.status_code, read.status_code) == (503, 503, 200)
     assert sent.json()["code"] == "session_not_active"
+    assert sent.headers["retry-after"] == "5"
+
+
+async def test_a_store_that_cannot_write_takes_no_work_and_can_be_read(
+    client: httpx.AsyncClient, session: Session, sup: Supervisor
+) -> None:
+    sup._house.health.degrade(StoreDegraded("the disk is full", hint="make room"))
+    at = f"/v1/sessions/{session.id}"
+
+    sent = await client.post(f"{at}/inputs", json={"text": "hello"})
+    ready = await client.get("/v1/ready")
+    read = await client.get(at)
+    sup._house.health.recover()
+
+    assert (sent.status_code, sent.json()["code"]) == (503, "store_degraded")
+    assert (sent.headers["retry-after"], sent.json()["hint"]) == ("2", "make room")
+    assert (ready.status_code, read.status_code) == (503, 200)
 
 
 # Defects ---------------------------------------------------------------------------------------

@@ -339,6 +339,22 @@ async def test_one_that_never_reads_is_let_go_of_when_its_pipe_is_full() -> None
         assert trio.current_time() < 60
 
 
+async def test_one_that_closes_its_input_is_let_go_of_at_the_next_prompt() -> None:
+    async with open_desk() as desk:
+        await desk.come_up()
+        await desk.run("ignore-eof\nsay hello")
+        desk.process.close_input()
+        desk.order("say more")
+        exited = await desk.office.heard(ev.AgentExited)
+
+        assert exited.failure is not None
+        assert (exited.failure.kind, exited.failure.detail) == (
+            "transport",
+            "the agent's input is closed",
+        )
+        assert trio.current_time() < 10
+
+
 # Authenticated only now --------------------------------------------------------------------
 
 

@@ -89,9 +89,7 @@ class ProcessBook(Book):
             if outcome == "completed":
                 self.check(entry.text in self.sent, f"{entry.text!r} is completed and never sent")
         for entry in self.inputs.values():
-            if entry.outcome in (None, "expired") or (
-                entry.outcome == "cancelled" and entry.status != "handed"
-            ):
+            if entry.status != "handed" and entry.outcome in (None, "expired", "cancelled"):
                 self.check(
                     entry.text not in self.sent, f"{entry.text!r} was sent and is {entry.outcome}"
                 )

@@ -19,9 +19,7 @@ async def start_badly() -> None:
     settings = attrs.evolve(
         SETTINGS, restart=restart, suspend_after_seconds=random.choice((0.5, 900.0))
     )
-    flags = ()
-    if random.random() < 0.8:
-        flags = (random.choice(DEEDS), random.choice(PHASES))
+    flags = (random.choice(DEEDS), random.choice(PHASES)) if random.random() < 0.8 else ()
     async with open_agents(some_agent(*flags), settings=settings) as stage:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(impatiently, stage.try_to, stage.sup.create("agent", key=KEY))

@@ -1,0 +1,1 @@
+"""`understudy top`: all sessions, live, and keys to steer and interrupt them."""

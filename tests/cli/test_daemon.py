@@ -1,0 +1,73 @@
+"""The commands and a real daemon: a process with a socket, and people at a terminal."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import COMMAND, Caller, in_a_process, on_a_terminal
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """A daemon that listens; killed at the end if nobody has stopped it."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--state-folder", str(home / "state")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "listening on" in line:
+            break
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_session_lives_on_between_commands(call: Caller, daemon: subprocess.Popen[str]) -> None:
+    made = call("new", "echo", "--name", "bob", "--json").json["id"]
+
+    assert call("send", "bob", "hello", "--wait").out == "hello\n"
+    assert [info["id"] for info in call("ps", "--json").json["items"]] == [made]
+    assert "agent_text" in call("log", "bob").out
+    assert call("search", "hello", "--json").json["items"]
+    assert "bob" in call("tree").out
+    assert "1 of 1 sessions live" in call("top").out
+    assert call("export", "bob").out.count("hello") > 1
+    assert call("show", "nobody").code == 3
+    assert call("rm", made).code == 0
+    assert call("ps", "--all", "--json").json["items"] == []
+
+
+def test_what_a_terminal_shows_and_sends(call: Caller, daemon: subprocess.Popen[str]) -> None:
+    call("new", "scripted", "--name", "bob")
+    with on_a_terminal("watch", "bob") as watching, on_a_terminal("top", "--every", "0.1") as top:
+        watching.see("session_started")
+        top.see("bob")
+        top.type("m")
+        top.see("send: ")
+        top.type("tool bash 60\r")
+        watching.see("tool_call")
+        top.see("waits for tool")
+        top.type("i")
+        top.see("1 interrupted")
+        watching.see("interrupted, cancelled")
+        top.type("q")
+        assert top.end() == 0
+        watching.press_ctrl_c()
+        assert watching.end() == 130
+    assert "Traceback" not in top.seen + watching.seen
+
+
+def test_the_daemon_is_reloaded_and_stopped(daemon: subprocess.Popen[str]) -> None:
+    told = in_a_process("reload", "--json")
+    assert told.json == {"pid": daemon.pid}
+
+    os.kill(daemon.pid, signal.SIGTERM)
+    _, log = daemon.communicate(timeout=30)
+    assert daemon.returncode == 0
+    assert "SIGHUP" in log

@@ -1,0 +1,123 @@
+"""top: what keys mean on the board, and what is drawn."""
+
+import io
+
+import pytest
+import trio
+from rich.console import Console
+
+import supervisor
+from supervisor.cli.looking.top.board import Board, Wish
+from supervisor.cli.looking.top.command import do
+from supervisor.cli.looking.top.drawing import draw
+from supervisor.cli.looking.top.keys import split
+
+
+async def family(sup: supervisor.Supervisor) -> list[str]:
+    parent = await sup.create("echo", name="parent")
+    child = await parent.spawn("echo", "hello", name="child \x1b[2J")
+    other = await sup.create("echo", name="other")
+    await child.wait()
+    return [parent.id, child.id, other.id]
+
+
+async def board_with_family(sup: supervisor.Supervisor) -> tuple[Board, list[str]]:
+    ids = await family(sup)
+    board = Board()
+    board.put(await sup.tree())
+    return board, ids
+
+
+def press(board: Board, *keys: str) -> Wish | None:
+    wish = None
+    for key in keys:
+        wish = board.press(key)
+    return wish
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("jk", ["j", "k"]),
+        ("\x1b[A\x1b[B\x1bOA", ["up", "down", "up"]),
+        ("\x1b", ["escape"]),
+        ("\x1b[5~q", ["q"]),
+        ("a\r\x7f", ["a", "enter", "backspace"]),
+        ("ü", ["ü"]),
+    ],
+)
+def test_keys_are_told_apart(text: str, keys: list[str]) -> None:
+    assert list(split(text)) == keys
+
+
+async def test_the_arrows_choose_and_stop_at_the_ends() -> None:
+    async with supervisor.open() as sup:
+        board, (first, second, last) = await board_with_family(sup)
+
+        press(board, "up")
+        assert board.chosen == first
+        press(board, "down")
+        assert board.chosen == second
+        press(board, "down", "down", "down")
+        assert board.chosen == last
+
+
+async def test_whoever_is_chosen_stays_chosen_and_its_neighbour_after_it_has_gone() -> None:
+    async with supervisor.open() as sup:
+        board, (_, child, last) = await board_with_family(sup)
+        press(board, "down")
+        board.put(await sup.tree())
+        assert board.chosen == child
+
+        await sup.delete(child)
+        board.put(await sup.tree())
+        assert board.chosen == last
+
+
+async def test_a_text_is_typed_edited_and_given_up() -> None:
+    async with supervisor.open() as sup:
+        board, (first, *_) = await board_with_family(sup)
+
+        assert press(board, "s", "h", "o", "backspace", "i", "enter") == Wish("steer", first, "hi")
+        assert press(board, "m", "x", "escape") is None
+        assert board.typing is None
+        assert press(board, "i") == Wish("interrupt", first)
+        press(board, "q")
+        assert board.is_over
+
+
+def test_an_empty_board_has_nobody_to_do_anything_to() -> None:
+    board = Board()
+    board.put(())
+
+    assert press(board, "i", "s", "down", "up") is None
+
+
+async def test_what_is_drawn_fits_and_is_harmless() -> None:
+    async with supervisor.open() as sup:
+        board, _ = await board_with_family(sup)
+        stats = await sup.stats()
+        console = Console(file=io.StringIO(), width=60, force_terminal=False)
+        console.print(draw(board, stats, "", height=5, now=0.0))
+
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 5
+    assert "3 of 3 sessions live" in lines[0]
+    assert "parent" in lines[2]
+    assert "\x1b" not in console.file.getvalue()
+
+
+async def test_wishes_come_true() -> None:
+    async with supervisor.open() as sup:
+        session = await sup.create("scripted")
+        await do(sup, Wish("send", session.id, "tool bash 60"))
+        async with session.watch() as feed:
+            async for item in feed:
+                if isinstance(item, supervisor.Record) and item.kind == "tool_call":
+                    break
+
+        assert await do(sup, Wish("steer", session.id, "softer")) == "staged"
+        assert await do(sup, Wish("interrupt", session.id)) == "1 interrupted"
+        with trio.fail_after(10):
+            assert await do(sup, Wish("stop", session.id)) == "stopped"

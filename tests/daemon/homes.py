@@ -1,0 +1,102 @@
+"""A daemon in this process, in a home of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import attrs
+import trio
+
+from supervisor import Supervisor
+from supervisor.client import RemoteSupervisor, connect
+from supervisor.configuration import Configuration, load
+from supervisor.daemon import Exit, Orders, serve
+from supervisor.daemon.telling.logs import Cover
+
+
+@attrs.define
+class Home:
+    """Where everything lies, and the file that says how it is to be."""
+
+    folder: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.folder),
+            "XDG_RUNTIME_DIR": str(self.folder),
+            "XDG_CONFIG_DIRS": str(self.folder / "etc"),
+        }
+
+    @property
+    def file(self) -> Path:
+        return self.folder / ".config" / "understudy" / "understudy.toml"
+
+    def write(self, text: str) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(text)
+
+    def load(self) -> Configuration:
+        return load(cwd=None, environ=self.environ)
+
+    @property
+    def socket(self) -> str:
+        return self.load().daemon.socket
+
+    @property
+    def has_socket(self) -> bool:
+        return Path(self.socket).exists()
+
+    def everything(self) -> list[Path]:
+        """All that a daemon makes, and the folders around it."""
+        folders = [Path(self.socket).parent, Path(self.load().daemon.state_folder)]
+        return [*folders, *(path for folder in folders for path in folder.iterdir())]
+
+
+@attrs.define
+class Running:
+    """A daemon that runs; `code` is there once it has left."""
+
+    home: Home
+    orders: Orders
+    sup: Supervisor
+    remote: RemoteSupervisor
+    code: Exit | None = None
+
+
+@asynccontextmanager
+async def running(
+    home: Home, *, environ: Mapping[str, str] | None = None, cover: Cover | None = None
+) -> AsyncIterator[Running]:
+    """A daemon and a client of it; leaving the block has it leave too."""
+    ended: list[int] = []
+    orders = Orders(end_process=ended.append)
+    work = partial(
+        serve,
+        home.load(),
+        load=home.load,
+        environ={**home.environ, **(environ or {})},
+        orders=orders,
+        cover=cover,
+        end_process=ended.append,
+    )
+    async with trio.open_nursery() as nursery:
+        codes: list[Exit] = []
+
+        async def run(task_status: trio.TaskStatus[Supervisor]) -> None:
+            codes.append(await work(task_status=task_status))
+
+        with trio.fail_after(30):
+            sup = await nursery.start(run)
+            async with connect(home.socket) as remote:
+                made = Running(home, orders, sup, remote)
+                yield made
+            if orders.haste == "stay":
+                orders.leave()
+            while not codes:  # noqa: ASYNC110 - its end is bounded by the time above
+                await trio.sleep(0.005)
+        made.code = codes[0]
+    assert ended == []

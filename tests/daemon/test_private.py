@@ -1,0 +1,169 @@
+"""What is nobody else's: folders, the socket, the token."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from supervisor import ConfigError, StoreLocked
+from supervisor.daemon.finding import find_daemon
+from supervisor.daemon.listening.folders import make_folder
+from supervisor.daemon.listening.sockets import holding, tcp_listener, unix_listener
+from supervisor.daemon.listening.token import ensure_token, read_token
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_folder_that_is_made_is_for_its_owner_alone(folder: Path) -> None:
+    make_folder(folder / "a" / "b", others="nothing")
+
+    assert (mode(folder / "a"), mode(folder / "a" / "b")) == (0o700, 0o700)
+
+
+@pytest.mark.parametrize(
+    ("others", "bits"), [("nothing", 0o755), ("nothing", 0o710), ("look", 0o770)]
+)
+def test_a_folder_that_is_open_to_others_is_refused(folder: Path, others: str, bits: int) -> None:
+    (folder / "open").mkdir()
+    (folder / "open").chmod(bits)
+
+    with pytest.raises(ConfigError, match="open to other users") as refusal:
+        make_folder(folder / "open", others=others)  # type: ignore[arg-type] # one of two words
+
+    assert refusal.value.hint == f"chmod 700 {folder}/open"
+
+
+def test_a_state_folder_may_be_looked_at(folder: Path) -> None:
+    (folder / "state").mkdir()
+    (folder / "state").chmod(0o755)
+
+    make_folder(folder / "state", others="look")
+
+
+def test_a_file_is_no_folder(folder: Path) -> None:
+    (folder / "file").touch()
+
+    with pytest.raises(ConfigError, match=r"no folder|cannot be made"):
+        make_folder(folder / "file", others="nothing")
+
+
+def test_a_token_is_made_once(folder: Path) -> None:
+    made = ensure_token(folder / "token")
+
+    assert ensure_token(folder / "token") == made == read_token(folder / "token")
+    assert len(made) >= 43  # 256 bits
+    assert mode(folder / "token") == 0o600
+    assert os.listdir(folder) == ["token"]  # noqa: PTH208 - names
+
+
+def test_a_token_that_others_can_read_is_refused(folder: Path) -> None:
+    ensure_token(folder / "token")
+    (folder / "token").chmod(0o644)
+
+    with pytest.raises(ConfigError, match="open to other users"):
+        ensure_token(folder / "token")
+
+
+def test_a_token_is_no_link(folder: Path) -> None:
+    ensure_token(folder / "real")
+    (folder / "token").symlink_to(folder / "real")
+
+    with pytest.raises(ConfigError, match="cannot be used"):
+        read_token(folder / "token")
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 50, b"has spaces in it " * 4])
+def test_what_is_no_token_is_refused(folder: Path, content: bytes) -> None:
+    path = folder / "token"
+    path.write_bytes(content)
+    path.chmod(0o600)
+
+    with pytest.raises(ConfigError, match="no token"):
+        read_token(path)
+
+
+def test_without_a_token_it_is_said_how_to_get_one(folder: Path) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read_token(folder / "token")
+
+    assert "--tcp" in refusal.value.hint
+
+
+def test_a_socket_is_for_its_owner_alone_and_goes_with_the_block(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        with unix_listener(folder / "s"):
+            assert mode(folder / "s") == 0o600
+    finally:
+        os.umask(before)
+
+    assert not (folder / "s").exists()
+
+
+def test_a_socket_of_the_dead_is_taken_over(folder: Path) -> None:
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(folder / "s"))
+    dead.close()
+
+    with unix_listener(folder / "s"), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(folder / "s"))
+
+
+def test_a_socket_of_the_living_is_refused_with_the_pid(folder: Path) -> None:
+    with (
+        unix_listener(folder / "s"),
+        pytest.raises(StoreLocked, match=f"process {os.getpid()} listens"),
+        unix_listener(folder / "s"),
+    ):
+        pass
+
+    assert not (folder / "s").exists()
+
+
+def test_a_file_in_the_socket_s_place_is_left_alone(folder: Path) -> None:
+    (folder / "s").write_text("precious")
+
+    with pytest.raises(ConfigError, match="is no socket"), unix_listener(folder / "s"):
+        pass
+
+    assert (folder / "s").read_text() == "precious"
+
+
+def test_a_socket_that_somebody_else_has_put_there_is_left_alone(folder: Path) -> None:
+    with unix_listener(folder / "s"):
+        (folder / "s").unlink()
+        (folder / "s").write_text("somebody else's")
+
+    assert (folder / "s").exists()
+
+
+def test_only_one_may_listen(folder: Path) -> None:
+    with (
+        holding(folder / "s"),
+        pytest.raises(StoreLocked, match=f"process {os.getpid()}, since"),
+        holding(folder / "s"),
+    ):
+        pass
+
+
+def test_the_daemon_is_found_by_its_lock(folder: Path) -> None:
+    assert find_daemon(folder / "s") is None
+    with holding(folder / "s"):
+        found = find_daemon(folder / "s")
+        assert found is not None
+        assert found.pid == os.getpid()
+
+    assert find_daemon(folder / "s") is None
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with tcp_listener(0) as listener:
+        host, port = listener.getsockname()
+        assert host == "127.0.0.1"
+
+        with pytest.raises(ConfigError, match=f"port {port}"), tcp_listener(port):
+            pass
