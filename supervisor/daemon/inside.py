@@ -99,35 +99,37 @@ def running_turns(sup: Supervisor) -> int:
 
 
 def look(sup: Supervisor, *, sessions: int) -> dict[str, Any]:
-    """How things are, of so many sessions; of those that are in memory each is looked at once."""
+    """How things are, of so many sessions: a glance at each that is in memory, and no more."""
     house = house_of(sup)
     ledger = house.desk.ledger
-    phases: Counter[str] = Counter()
-    waiting = messages = 0
-    for seat in house.tree.live():
-        session = seat.session
-        if session is not None:
-            phases[session.phase] += 1
-            waiting += len(session.inputs)
-        if seat.ref is not None:
-            told = seat.ref.statistics()
-            messages += told.waiting + told.waiting_urgent
-    awake = sum(phases.values()) - phases[Phase.STOPPED] - phases[Phase.SUSPENDED]
+    awake = [seat.session for seat in house.tree.live() if seat.session is not None]
+    phases = Counter([session.phase for session in awake])
+    up = len(awake) - phases[Phase.STOPPED] - phases[Phase.SUSPENDED]
     phases[Phase.STOPPED] = max(0, sessions - len(ledger.live))
-    phases[Phase.SUSPENDED] = max(0, len(ledger.live) - awake)
-    writer = house.writer.statistics()
+    phases[Phase.SUSPENDED] = max(0, len(ledger.live) - up)
     state = house.health.state
     return {
         "phases": {str(phase): phases[phase] for phase in Phase},
         "running_turns": running_turns(sup),
-        "waiting_inputs": waiting,
+        "waiting_inputs": sum([len(session.inputs) for session in awake if session.inputs]),
         "waiting_permissions": len(house.inbox.waiting()),
-        "mailboxes": {"writer": writer.waiting + writer.waiting_urgent, "sessions": messages},
+        "mailboxes": {"writer": _waiting(house.writer), "sessions": _waiting_at_work(house)},
         "agent_processes": house.workshop.slots.borrowed_tokens,
         "zombies": len(house.workshop.zombies),
         "store_degraded": state.degraded,
         "store_read_only": state.read_only,
     }
+
+
+def _waiting_at_work(house: House) -> int:
+    """Messages that wait for sessions with a turn: those of all others are looked at at once."""
+    seats = [house.tree.find_seat(one) for one in house.desk.ledger.turns]
+    return sum(_waiting(seat.ref) for seat in seats if seat is not None and seat.ref is not None)
+
+
+def _waiting(actor: Ref) -> int:
+    told = actor.statistics()
+    return told.waiting + told.waiting_urgent
 
 
 # Taps ---------------------------------------------------------------------------------------

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
@@ -27,6 +33,8 @@ class Metrics:
     """One for a process; `render` gives all of it as Prometheus reads it."""
 
     def __init__(self, look: Callable[[], Picture]) -> None:
+        # When each series began is of no use, and as long as all the rest.
+        disable_created_metrics()
         self._registry = CollectorRegistry()
         count, measure = self._counter, self._histogram
         self.sessions_created = count("sessions_created", "Sessions made.", "agent")

@@ -4,7 +4,6 @@ import codecs
 import io
 import os
 import pty
-import signal
 import struct
 import subprocess
 import sys
@@ -24,6 +23,12 @@ from supervisor.cli import main
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "supervisor.cli"]
+# Make it the terminal of the process, so that Ctrl-C reaches that one; then be the command.
+OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 @attrs.frozen
@@ -135,12 +140,12 @@ def on_a_terminal(
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [sys.executable, "-c", OWN_TERMINAL, *COMMAND, *map(str, arguments)],
         stdin=slave,
         stdout=slave,
         stderr=slave,
         env={**os.environ, "TERM": "xterm-256color", **environ},
-        preexec_fn=_own_terminal,  # noqa: PLW1509 - it only takes what is its own
+        start_new_session=True,
     )
     os.close(slave)
     terminal = Terminal(process, master)
@@ -148,10 +153,3 @@ def on_a_terminal(
         yield terminal
     finally:
         terminal.close()
-
-
-def _own_terminal() -> None:
-    """Make it the terminal of the process, so that Ctrl-C reaches that one."""
-    os.setsid()
-    ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -247,7 +246,3 @@ def test_the_page_has_every_option_and_no_other(name: str) -> None:
         title = name if one is command(name) else f"{name} {one.name}"
         listed = set(re.findall(r"^\| `(--[a-z-]+)", said[title], re.MULTILINE))
         assert listed == options_of(one) - {"--json"}
-
-
-def test_the_page_is_a_page() -> None:
-    assert Path(PAGE).read_text().startswith("# ")

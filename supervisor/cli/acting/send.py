@@ -20,7 +20,7 @@ from .answers import show_receipt, show_result
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.argument("words", metavar="TEXT", nargs=-1)
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
 @click.option(
     "--when-busy",
     default="queue",
@@ -60,7 +60,7 @@ async def _send(
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.argument("words", metavar="TEXT", nargs=-1)
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
 @json_option
 def steer(*, session: str, words: tuple[str, ...], as_json: bool) -> int:
     """Guide the turn that runs; it is an error if none does."""

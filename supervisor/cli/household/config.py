@@ -39,7 +39,7 @@ def config(ctx: click.Context, *, config_path: str | None, as_json: bool) -> Non
 
 
 @config.command("check")
-@click.argument("path", required=False, type=click.Path())
+@click.argument("path", metavar="[PATH]", required=False, type=click.Path())
 @json_option
 def check(*, path: str | None, as_json: bool) -> int:
     """Say all that is wrong in a file, or in all that is read; exits with 1 if something is."""

@@ -30,7 +30,14 @@ HEADERS = ("ID", "AGENT", "BADGE", "TURNS", "QUEUED", "ACTIVE", "TITLE")
 @click.option("--badge", metavar="BADGE", help="Only sessions with this badge.")
 @click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
 @click.option("--text", metavar="TEXT", help="Only with this in the name, the title or the key.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1), help="So many.")
+@click.option(
+    "--limit",
+    default=100,
+    show_default=True,
+    metavar="COUNT",
+    type=click.IntRange(1),
+    help="So many.",
+)
 @json_option
 def ps(*, state: str | None, as_json: bool, with_stopped: bool, limit: int, **filters: Any) -> int:  # noqa: ANN401 - click's options
     """List sessions, the oldest first; those that are stopped only if they are asked for."""

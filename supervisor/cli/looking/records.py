@@ -36,7 +36,7 @@ _SAID: Final[Mapping[str, tuple[str, ...]]] = {
     "agent_text": ("text",),
     "thought": ("text",),
     "turn_ended": ("outcome", "error", "stop_reason"),
-    "tool_call": ("name", "input"),
+    "tool_call": ("name", "input", "call_id"),
     "tool_update": ("name", "update"),
     "tool_ended": ("name", "outcome", "result"),
     "permission_asked": ("tool", "question"),

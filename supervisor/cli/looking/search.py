@@ -21,9 +21,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("words", metavar="TEXT", nargs=-1, required=True)
+@click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @click.option("--session", metavar="ID", help="Only in this session.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="So many.")
+@click.option(
+    "--limit",
+    default=20,
+    show_default=True,
+    metavar="COUNT",
+    type=click.IntRange(1),
+    help="So many.",
+)
 @click.option("--cursor", metavar="NEXT", help="Go on where a page ended; --json prints `next`.")
 @state_option
 @json_option

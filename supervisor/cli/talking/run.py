@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("words", metavar="TEXT", nargs=-1)
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
 @wish_options
 @json_option
 def run(*, words: tuple[str, ...], as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options

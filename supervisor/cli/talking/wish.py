@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 
-from supervisor.cli.ground.options import DURATION, config_option, state_option
+from supervisor.cli.ground.options import DURATION, config_option
 from supervisor.cli.ground.settings import load_configuration
 from supervisor.configuration import Configuration, make_agents, presets
 from supervisor.core.errors import AgentUnknown, shown
@@ -55,7 +55,12 @@ def wish_options(function: F) -> F:
             help="Where the agent works; this folder, if not given.",
         ),
         config_option,
-        state_option,
+        click.option(
+            "--state",
+            metavar="PATH",
+            type=click.Path(),
+            help="Keep the session in this file, beside those that are in it.",
+        ),
         click.option(
             "--agent", default="echo", show_default=True, metavar="NAME", help="Whom to talk with."
         ),

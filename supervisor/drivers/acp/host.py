@@ -12,10 +12,10 @@ from supervisor.core import events as ev
 from supervisor.core.creation import Message
 from supervisor.core.effects import StartTurn
 from supervisor.core.ids import TurnId
+from supervisor.core.printable import printable
 from supervisor.core.redaction import redacted
 from supervisor.core.session import Failure
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.plain import plain_text
 from supervisor.drivers.port import Office, Workshop
 from supervisor.drivers.process.environment import environment_for
 from supervisor.drivers.process.port import Exit, Process
@@ -199,7 +199,7 @@ class Host:
         """What the agent says went wrong, as far as it can be shown."""
         detail = error.data if isinstance(error.data, str) else _detail_in(error.data)
         said = f"{error.message}: {detail}" if detail and detail != error.message else error.message
-        return redacted(plain_text(f"{said} (code {error.code})"))[:_MAX_ERROR_LETTERS]
+        return redacted(printable(f"{said} (code {error.code})"))[:_MAX_ERROR_LETTERS]
 
     def how_to_authenticate(self) -> str:
         """What to do about an agent that wants to know who we are."""
@@ -232,7 +232,7 @@ class Host:
     def _with_stderr(self, what: str) -> str:
         lines = self._process.stderr_tail().strip().splitlines()[-_LAST_LINES:]
         said = "; it said: " + " | ".join(lines) if lines else ""
-        return redacted(plain_text(what + said))[:_MAX_ERROR_LETTERS]
+        return redacted(printable(what + said))[:_MAX_ERROR_LETTERS]
 
 
 def _shown_exit(exit_: Exit) -> str:

@@ -23,6 +23,8 @@ from .lines import KEPT_BYTES
 # Far deeper than any message is, and less than orjson can encode (254) or Python can compare.
 MAX_DEPTH: Final = 128
 EXCERPT_LETTERS: Final = 120
+MANY_BYTES: Final = 256 * 1024
+MAX_PARTS: Final = 100_000
 
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
@@ -138,6 +140,9 @@ class _NoMessage(Exception):
 
 
 def _object(line: bytes) -> Raw:
+    # Many small parts make objects a hundred times the size of their text, and take long to make.
+    if len(line) > MANY_BYTES and line.count(b",") > MAX_PARTS:
+        raise _NoMessage(f"it has more than {MAX_PARTS} parts")
     try:
         raw = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from .reading import as_name
 
 FIRST_WORD_SECONDS: Final = 60.0
-SILENCE_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 20.0
 MAX_CALLS: Final = 1000
 MAX_ID_LETTERS: Final = 1000
 # News that the agent is at it. What it says of itself, or says after us, is none.

@@ -303,9 +303,14 @@ class Talk:
         while True:
             left = silence.seconds_left(trio.current_time(), asked_to_end=turn.is_cancelled)
             if not left and not self.host.questions:
-                return {"stopReason": "cancelled" if turn.is_cancelled else "end_turn"}
+                break
             # Looked at often, for it may be asked to end meanwhile.
             await trio.sleep(min(left, _LOOK_AGAIN_SECONDS) or _LOOK_AGAIN_SECONDS)
+        if turn.is_cancelled:
+            return {"stopReason": "cancelled"}
+        # That it is over is our guess. If not, it ends now: the next prompt must find it idle.
+        await self._notify_cancel(turn)
+        return {"stopReason": "end_turn"}
 
     async def _blocks(self, order: StartTurn) -> list[Mapping[str, Any]]:
         """What the agent gets: what was said before it came, if it does not know, and the input."""

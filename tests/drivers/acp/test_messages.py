@@ -199,3 +199,18 @@ def test_what_json_has_no_word_for_is_not_sent(value: object) -> None:
 @given(st.binary(max_size=200))
 def test_whatever_the_line_is_there_is_an_answer(line: bytes) -> None:
     assert parse(line) is not None
+
+
+def test_a_line_of_very_many_parts_is_no_message() -> None:
+    line = b'{"jsonrpc":"2.0","method":"m","params":[' + b"{}," * 200_000 + b"{}]}"
+
+    message = parse(line)
+
+    assert isinstance(message, Junk)
+    assert "parts" in message.reason
+
+
+def test_one_long_text_is_not_many_parts() -> None:
+    line = b'{"jsonrpc":"2.0","method":"m","params":{"text":"' + b"word " * 200_000 + b'"}}'
+
+    assert isinstance(parse(line), Notification)

@@ -20,6 +20,8 @@ class ProcessBook(Book):
     """One session whose agents are processes."""
 
     restarts: list[float] = attrs.Factory(list)
+    # For which turn a text was handed over.
+    handed: dict[str, str | None] = attrs.Factory(dict)
 
     def find(self, text: str) -> Entry | None:
         """The input of that text; each is sent by nobody else."""
@@ -42,6 +44,8 @@ class ProcessBook(Book):
             entry = self.inputs[input_id]
             if entry.status == "handed" and changes.get("status") == "queued":
                 self.sent.pop(entry.text, None)  # it was declined, and so may be sent again
+            elif changes.get("status") == "handed":
+                self.handed[entry.text] = record.turn_id
         super()._input_changed(record, body)
 
     def _session_resumed(self, record: Record, body: Body) -> None:
@@ -69,18 +73,21 @@ class ProcessBook(Book):
         began = None if self.turn is None else self.inputs[self.begun[self.turn]]
         self.check(began is entry, f"{text!r} was prompted and is not what the turn is about")
 
-    def steered(self, text: str) -> None:
-        entry = self.find(text)
-        handed = entry is not None and entry.status == "handed" and entry.outcome is None
-        self.check(handed, f"{text!r} was handed over and is not on record as that")
-        self.check(self.turn is not None, f"{text!r} was handed over to no turn")
+    def steered(self, text: str, prompt: str) -> None:
+        """It was handed over after that prompt, so it must not be meant for a turn before."""
+        turn = self.handed.get(text)
+        self.check(turn is not None, f"{text!r} was handed over and is not on record as that")
+        self.check(turn in self._since(prompt), f"{text!r} was meant for {turn}, which is over")
 
     def cancelled(self, text: str) -> None:
         """The turn of that prompt was, or one that the agent has begun by itself since."""
-        inputs = [self.inputs[input_id].text for input_id in self.begun.values()]
-        since = [*self.begun][inputs.index(text) :] if text in inputs else []
-        asked = any(turn in self.interrupted for turn in since)
+        asked = any(turn in self.interrupted for turn in self._since(text))
         self.check(asked, f"{text!r} was cancelled and nobody asked for that")
+
+    def _since(self, prompt: str) -> list[str]:
+        """The turn of that prompt, and all that were begun later."""
+        inputs = [self.inputs[input_id].text for input_id in self.begun.values()]
+        return [*self.begun][inputs.index(prompt) :] if prompt in inputs else []
 
     def close(self) -> None:
         """What became of each input is what was sent."""
@@ -128,7 +135,7 @@ class ProcessReferee(Referee):
             case "_session/steering":
                 for block in message["params"]["prompt"]:
                     self._send(pid, block["text"])
-                    self._book_of(pid, "steered", block["text"])
+                    self._book_of(pid, "steered", block["text"], self.prompts.get(pid, ""))
             case "session/cancel" if pid in self.prompts:
                 self._book_of(pid, "cancelled", self.prompts[pid])
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 import supervisor.runtime
+from actors.testing import settle
 from supervisor import Ladder, Session, Settings
 from supervisor.drivers.acp.agent import AcpAgent, acp, scripted_process
 from tests.drivers.in_memory import InMemoryProcesses
@@ -86,6 +87,7 @@ class AgentStage(Stage):
     async def look_when_quiet(self) -> None:
         """And those are on record who are alive, and nobody else."""
         await super().look_when_quiet()
+        await settle()
         alive = {process.identity.pid for process in self.processes.alive}
         noted = {process.pid for process in await self.store.processes()}
         if alive == {process.identity.pid for process in self.processes.alive}:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The lines above and below the sessions.
 _AROUND: Final = 4
-_NAME_WIDTH: Final = 26
+_NAME_WIDTH: Final = 21
 
 
 def draw(board: Board, stats: Stats, remark: str, *, height: int, now: float) -> Group:
@@ -53,7 +53,7 @@ def _line(node: Node, depth: int, *, chosen: bool, now: float) -> Text:
         ("> " if chosen else "  ", "bold"),
         f"{name[:_NAME_WIDTH]:<{_NAME_WIDTH}}  ",
         (f"{node.badge:<17}", BADGE_STYLES.get(node.badge, "default")),
-        f"{one_line(node.agent)[:12]:<14}",
+        f"{one_line(node.agent)[:10]:<11}",
         (f"{ago(now - node.last_active_at):<8}", "dim"),
         (waiting, "cyan"),
         (waits_for, "yellow"),

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 import orjson
 
+from supervisor.core.printable import printable
 from supervisor.core.session import Outcome
 from supervisor.drivers.acp.reading import as_mapping, as_name
 
@@ -65,7 +66,7 @@ def judge_end(stop_reason: object, *, said: str, did: Did) -> Ended:
       text counts, and the stop reason says that there is more to be had.
     - `end_turn`, and any word that is new to us, is complete unless it hides an error.
     """
-    reason = as_name(stop_reason)
+    reason = printable(as_name(stop_reason) or "") or None
     if reason == "cancelled":
         return Ended("interrupted", reason)
     if reason == "refusal":

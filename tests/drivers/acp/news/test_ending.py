@@ -101,3 +101,9 @@ def test_every_end_is_judged(reason: str, said: str) -> None:
     ended = judge_end(reason, said=said, did=Did())
 
     assert (ended.outcome == "failed") == (ended.error is not None)
+
+
+def test_a_stop_reason_is_text_that_nobody_obeys() -> None:
+    ended = judge_end("\x1b[31mred", said="a word", did=Did())
+
+    assert ended.stop_reason == "red"

@@ -1,0 +1,213 @@
+"""How a real daemon comes, is told things, and goes; real processes and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+import supervisor
+from supervisor.client import connect
+from supervisor.daemon import Exit, find_daemon
+from tests.daemon.homes import Home
+from tests.daemon.processes import AGENTS, Daemon, below, daemon, starting, wait_dead, wait_for
+from tests.store.fixtures import make
+
+TEST_SECONDS = 60
+QUICK = "[settings]\nexit_seconds = 0.2\n"
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    with tempfile.TemporaryDirectory(prefix="us-") as folder:
+        made = Home(Path(folder))
+        made.write(QUICK + AGENTS)
+        yield made
+
+
+async def begin(home: Home, agent: str, script: str) -> str:
+    """A session that is at work on the script."""
+    with trio.fail_after(TEST_SECONDS):
+        async with connect(home.socket) as sup:
+            session = await sup.create(agent)
+            await session.send(script)
+            async with session.watch() as feed:
+                async for item in feed:
+                    if isinstance(item, supervisor.Record) and item.kind == "agent_text":
+                        return str(session.id)
+    raise AssertionError("the feed has ended")
+
+
+async def info(home: Home, session_id: str) -> supervisor.Info:
+    async with connect(home.socket) as sup:
+        return await sup.session(session_id).info()
+
+
+def refused(home: Home) -> tuple[int, str]:
+    """Start another one; how it ended, and what it said."""
+    with starting(home) as second:
+        return second.wait(), second.log().splitlines()[-1]
+
+
+def test_it_comes_refuses_a_second_one_and_leaves_nothing(home: Home) -> None:
+    with daemon(home) as first:
+        session_id = trio.run(begin, home, "robot", "fork\nsetsid\nsay away\nsleep 600")
+        processes = below(first.pid)
+
+        code, said = refused(home)
+        assert code == Exit.FAILED
+        assert f"process {first.pid}" in said
+        assert "hint: use that supervisor, or stop it first" in said
+        found = find_daemon(home.socket)
+        assert found is not None
+        assert found.pid == first.pid
+
+        assert first.leave() == Exit.FORCED
+        wait_dead(processes)
+    assert not home.has_socket
+    assert find_daemon(home.socket) is None
+    with daemon(home) as again:
+        assert trio.run(info, home, session_id).phase in ("suspended", "idle", "running")
+        assert again.leave() in (Exit.CLEAN, Exit.FORCED)
+
+
+def test_a_socket_left_by_the_dead_is_taken_over(home: Home) -> None:
+    with daemon(home) as first:
+        first.kill()
+    assert home.has_socket
+
+    with daemon(home) as second:
+        assert second.leave() == Exit.CLEAN
+
+
+def test_a_second_signal_hurries(home: Home) -> None:
+    home.write("[settings]\nexit_seconds = 600.0\n" + AGENTS)
+    with daemon(home) as made:
+        trio.run(begin, home, "robot", "say away\nsleep 600")
+        processes = below(made.pid)
+        made.signal(signal.SIGTERM)
+        made.hear("STOPPING=1")
+
+        made.signal(signal.SIGINT)
+
+        assert made.wait() == Exit.FORCED
+        wait_dead(processes)
+
+
+def test_a_third_signal_ends_it_at_once_and_agents_with_it(home: Home) -> None:
+    home.write("[settings]\nexit_seconds = 600.0\n" + AGENTS)
+    with daemon(home) as made:
+        trio.run(begin, home, "robot", "ignore-term\nsay away\nhang")
+        processes = below(made.pid)
+        for _ in range(2):
+            made.signal(signal.SIGTERM)
+            wait_for(lambda: "SIGTERM: leaving" in made.log(), TEST_SECONDS)
+        wait_for(lambda: made.log().count("SIGTERM: leaving") == 2, TEST_SECONDS)
+
+        made.signal(signal.SIGTERM)
+
+        assert made.wait() in (128 + signal.SIGKILL, Exit.FORCED)
+        wait_dead(processes)
+
+
+def test_a_hangup_takes_the_file_over(home: Home) -> None:
+    with daemon(home) as made:
+        old = trio.run(begin, home, "scripted", "say hello\nsleep 600")
+        home.write(QUICK + AGENTS.replace("robot", "other") + "\n[settings.limits]\nmax_depth = 1")
+
+        made.signal(signal.SIGHUP)
+        made.hear("RELOADING=1")
+        made.hear("READY=1")
+
+        new = trio.run(begin, home, "other", "say hello\nsleep 600")
+        assert trio.run(info, home, old).limits.max_depth == 3
+        assert trio.run(info, home, new).limits.max_depth == 1
+        home.write("nonsense")
+        made.signal(signal.SIGHUP)
+        made.hear("READY=1")
+        assert "the configuration is left as it was" in made.log()
+        assert trio.run(info, home, old).phase == "running"
+        made.leave()
+
+
+def test_a_configuration_that_is_wrong_is_said_and_nothing_begins(home: Home) -> None:
+    home.write("[settings]\nqueue_cap = 0")
+
+    with starting(home) as made:
+        assert made.wait() == Exit.MISCONFIGURED
+        assert "queue_cap" in made.log()
+    assert not home.has_socket
+
+
+def test_a_database_of_the_first_version_is_served(home: Home) -> None:
+    state = home.folder / ".local" / "state" / "understudy"
+    state.mkdir(parents=True, mode=0o700)
+    make.load(1, state / "state.db")
+    with contextlib.closing(sqlite3.connect(state / "state.db")) as old:
+        stored = {row[0] for row in old.execute("SELECT id FROM sessions")}
+
+    async def ids() -> set[str]:
+        async with connect(home.socket) as sup:
+            return {item.id for item in (await sup.list()).items}
+
+    with daemon(home) as made:
+        assert trio.run(ids) == stored
+        made.leave()
+
+
+# Secrets -------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def what_is_seen_of(pid: int) -> bytes:
+    """Arguments and environment, as anybody of the same user can read them."""
+    seen = b""
+    for name in ("cmdline", "environ"):
+        with contextlib.suppress(OSError):
+            seen += Path(f"/proc/{pid}/{name}").read_bytes()
+    return seen
+
+
+async def ask_by_port(made: Daemon, port: int) -> None:
+    token = made.home.load().daemon.token
+    async with connect(f"http://127.0.0.1:{port}", token_file=token) as sup:
+        await (await sup.create("robot")).prompt("say hello")
+
+
+def test_the_token_is_nowhere_but_in_its_file(home: Home) -> None:
+    port = free_port()
+    home.write(QUICK + AGENTS + "\n[daemon]\nlog_level = 'debug'")
+    with daemon(home, "--tcp", str(port)) as made:
+        trio.run(ask_by_port, made, port)
+        token = Path(home.load().daemon.token).read_text().strip().encode()
+        pids = [made.pid, *(one.pid for one in below(made.pid))]
+        seen = {pid: what_is_seen_of(pid) for pid in pids}
+        assert all(b"python" in one for one in seen.values())
+        assert [pid for pid, one in seen.items() if token in one] == []
+        made.leave()
+
+    holders = [path for path in _files(home.folder) if token in path.read_bytes()]
+    assert [path.name for path in holders] == ["token"]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [
+        Path(above) / name
+        for above, _, names in os.walk(folder)
+        for name in names
+        if (Path(above) / name).is_file()
+    ]

@@ -1,0 +1,188 @@
+"""A real daemon under load: killed in the middle of it, and with readers that stand still."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import supervisor
+from supervisor.client import AnswerLost, NoDaemon, RemoteSession, RemoteSupervisor, connect
+from tests.daemon.homes import Home
+from tests.daemon.processes import Daemon, daemon
+
+TEST_SECONDS = 90
+SESSIONS = 5
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    with tempfile.TemporaryDirectory(prefix="us-") as folder:
+        made = Home(Path(folder))
+        made.write("[settings]\nexit_seconds = 0.2\nqueue_cap = 100")
+        yield made
+
+
+@attrs.define
+class Promises:
+    """What clients were promised: by request id, the receipt that they got."""
+
+    receipts: dict[tuple[str, str], supervisor.Receipt] = attrs.field(factory=dict)
+    # Requests that were not answered: they may have happened.
+    unknown: set[tuple[str, str]] = attrs.field(factory=set)
+
+    async def send(self, session: RemoteSession, number: int) -> None:
+        request = (session.id, f"request {number}")
+        try:
+            receipt = await session.send(f"text {number}", idempotency_key=request[1])
+        except (AnswerLost, NoDaemon):
+            self.unknown.add(request)
+            raise
+        self.unknown.discard(request)
+        # A receipt says where it is, and that was said once; asked again it is the same.
+        assert self.receipts.setdefault(request, receipt) == receipt
+
+
+async def make(home: Home) -> list[str]:
+    async with connect(home.socket) as sup:
+        return [(await sup.create("echo")).id for _ in range(SESSIONS)]
+
+
+async def load_until_killed(home: Home, ids: list[str], first: int, killed: Daemon) -> Promises:
+    """Send from several tasks at once, and kill the daemon in the middle of it."""
+    promises = Promises()
+
+    async def keep_sending(sup: RemoteSupervisor, session_id: str) -> None:
+        session = sup.session(session_id)
+        number = first
+        try:
+            while True:
+                number += 1
+                await promises.send(session, number)
+        except (AnswerLost, NoDaemon, supervisor.QueueFull):
+            return
+
+    with trio.fail_after(TEST_SECONDS):
+        async with connect(home.socket) as sup, trio.open_nursery() as nursery:
+            for session_id in ids:
+                nursery.start_soon(keep_sending, sup, session_id)
+            while len(promises.receipts) < 40:  # noqa: ASYNC110 - a count, not a time
+                await trio.sleep(0.001)
+            killed.process.kill()
+    return promises
+
+
+async def judge(home: Home, ids: list[str], promises: Promises) -> None:
+    """What was promised is there once, whatever was not may be, and all of it has one fate."""
+    with trio.fail_after(TEST_SECONDS):
+        async with connect(home.socket) as sup:
+            for session_id in ids:
+                session = sup.session(session_id)
+                mine = {key: one for key, one in promises.receipts.items() if key[0] == session_id}
+                for (_, name), receipt in mine.items():
+                    number = name.removeprefix("request ")
+                    again = await session.send(f"text {number}", idempotency_key=name)
+                    assert again == receipt
+                    await session.result(receipt.input_id)
+                records = [one for group in await session.history() for one in group.records]
+                assert [one.seq for one in records] == list(range(1, len(records) + 1))
+                settled = Counter(
+                    one.body["input_id"] for one in records if one.kind == "input_settled"
+                )
+                accepted = [one.body["input_id"] for one in records if one.kind == "input_accepted"]
+                assert {one.input_id for one in mine.values()} <= set(accepted)
+                assert set(settled.values()) <= {1}
+                unanswered = [key for key in promises.unknown if key[0] == session_id]
+                assert len(accepted) <= len(mine) + len(unanswered)
+
+
+def test_what_was_acknowledged_survives_a_kill_under_load(home: Home) -> None:
+    with daemon(home) as first:
+        ids = trio.run(make, home)
+        promises = trio.run(load_until_killed, home, ids, 0, first)
+        first.process.wait()
+
+    with daemon(home) as second:
+        trio.run(judge, home, ids, promises)
+        second.leave()
+
+
+async def watch_over_a_kill(home: Home, first: Daemon, came_back: trio.Event) -> list[int]:
+    """Watch a session while its daemon is killed and started again; the numbers that were seen."""
+    seen: list[int] = []
+    with trio.fail_after(TEST_SECONDS):
+        async with connect(home.socket) as sup:
+            session = await sup.create("echo")
+            await session.prompt("before")
+            async with session.watch() as feed:
+                async for item in feed:
+                    if isinstance(item, supervisor.Record):
+                        seen.append(item.seq)
+                        if item.kind == "turn_ended" and len(seen) < 15:
+                            first.kill()
+                            with daemon(home) as second:
+                                await session.prompt("after")
+                                async for later in feed:
+                                    if isinstance(later, supervisor.Record):
+                                        seen.append(later.seq)
+                                        if later.kind == "turn_ended":
+                                            break
+                                second.leave()
+                            came_back.set()
+                            return seen
+    return seen
+
+
+def test_a_watcher_goes_on_over_a_kill_without_a_gap(home: Home) -> None:
+    with daemon(home) as first:
+        came_back = trio.Event()
+
+        seen = trio.run(watch_over_a_kill, home, first, came_back)
+
+        assert came_back.is_set()
+        assert seen == list(range(1, len(seen) + 1))
+
+
+STALLED = 100
+
+
+async def flood_beside_stalled(home: Home) -> tuple[int, float]:
+    """A hundred readers that take nothing, and one that does, of a session that says much."""
+    with trio.fail_after(TEST_SECONDS):
+        async with connect(home.socket) as sup:
+            session = await sup.create("scripted")
+            stalled = [await trio.open_unix_socket(home.socket) for _ in range(STALLED)]
+            ask = (
+                b"GET /v1/sessions/%b/stream?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                % session.id.encode()
+            )
+            for stream in stalled:
+                await stream.send_all(ask)
+            began = trio.current_time()
+            async with session.watch() as feed:
+                asked = await session.send("flood 20000")
+                letters = 0
+                async for item in feed:
+                    if isinstance(item, supervisor.Record) and item.kind == "agent_text":
+                        letters += len(item.body["text"])
+                    if isinstance(item, supervisor.Record) and item.kind == "turn_ended":
+                        break
+            took = trio.current_time() - began
+            assert (await session.result(asked.input_id)).outcome == "completed"
+            for stream in stalled:
+                await stream.aclose()
+            return letters, took
+
+
+@pytest.mark.soak
+def test_readers_that_stand_still_change_nothing_for_others(home: Home) -> None:
+    with daemon(home) as made:
+        letters, _ = trio.run(flood_beside_stalled, home)
+
+        assert letters > 20_000 * 50
+        assert made.leave() == 0
