@@ -1,35 +1,70 @@
-"""Running a command's work: on trio, with its warnings on standard error.
+"""Running a command's work: on trio, with its warnings on standard error, until Ctrl-C.
 
-What belongs to the process (the log's handler) is put back afterwards.
+Rule 1: Ctrl-C cancels the work, so that it strikes only where the work waits. Raised wherever the
+        program happens to be, it could pass for a failure of what it hit, or be lost.
+Rule 2: what belongs to the process (signals, the log's handlers) is put back afterwards.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from supervisor.cli.terminal.screen import Screen
 
-from .failures import OK
+from .failures import INTERRUPTED, OK
+
+if TYPE_CHECKING:  # late, for it takes its time
+    import trio
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
     """Run it, and give its code, or 0. What it raises is raised bare if it is one thing.
 
-    Ctrl-C cancels it, and is raised as `KeyboardInterrupt`.
+    Ctrl-C cancels it, and is raised as `KeyboardInterrupt` when it is over; a second one does not
+    wait for that.
     """
     import trio  # noqa: PLC0415 - late
 
-    async def do() -> int:
-        code = await work()
-        return OK if code is None else code
-
     with warnings_shown(screen):
         try:
-            return trio.run(do)
+            return trio.run(_until_told, work)
         except BaseExceptionGroup as group:
             raise _bare(group) from None
+
+
+async def _until_told(work: Callable[[], Awaitable[int | None]]) -> int:
+    import trio  # noqa: PLC0415 - late
+
+    leave = trio.CancelScope()
+    code: int | None = None
+    async with trio.open_nursery() as nursery:
+        if threading.current_thread() is threading.main_thread():  # nobody else is told
+            await nursery.start(_listen, leave)
+        with leave:
+            code = await work()
+        nursery.cancel_scope.cancel(reason="the work is over")
+    if leave.cancelled_caught:
+        raise KeyboardInterrupt
+    return OK if code is None else code
+
+
+async def _listen(leave: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
+    import trio  # noqa: PLC0415 - late
+
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        task_status.started()
+        async for _ in signals:
+            if leave.cancel_called:
+                os._exit(INTERRUPTED)
+            leave.cancel(reason="a person wants to leave")
 
 
 def _bare(group: BaseException) -> BaseException:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import trio
 
 from supervisor.cli.ground.failures import INTERRUPTED
+from supervisor.cli.ground.running import SIGNALS
 from supervisor.cli.terminal.screen import Screen
-
-_HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def until_interrupted(
@@ -57,7 +55,7 @@ async def _listen(
         finally:
             under_way.clear()
 
-    with trio.open_signal_receiver(*_HEARD) as signals:
+    with trio.open_signal_receiver(*SIGNALS) as signals:
         task_status.started()
         async with trio.open_nursery() as nursery:
             async for number in signals:

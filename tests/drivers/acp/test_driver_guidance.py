@@ -260,6 +260,8 @@ async def test_it_is_over_when_it_has_fallen_silent() -> None:
         await desk.office.heard(ev.TurnEnded)
 
         assert trio.current_time() == 1 + SILENCE_SECONDS
+        # Should it be at work all the same, it is not when the next prompt comes.
+        assert len(desk.heard("session/cancel")) == 1
 
 
 async def test_a_model_that_thinks_before_its_first_word_is_waited_for() -> None:
