@@ -182,11 +182,12 @@ class Desk:
         member = ledger.find(session_id)
         no_turn = self._must_wait(session_id)
         comes_back = session.phase is Phase.STOPPED and isinstance(event, _BRINGS_BACK)
-        now = trio.current_time()
-        ran = ledger.ran_seconds(session_id, now) if isinstance(event, _ENDS_A_TURN) else None
+        ends_a_turn = isinstance(event, _ENDS_A_TURN)
         leaving = self._house.tree.is_leaving
-        if member is None and not (no_turn or comes_back or leaving) and ran is None:
+        if member is None and not (no_turn or comes_back or leaving or ends_a_turn):
             return ALONE
+        now = trio.current_time()
+        ran = ledger.ran_seconds(session_id, now) if ends_a_turn else None
         refusal: SupervisorError | None = None
         if comes_back:
             at = self._house.clock.now()
