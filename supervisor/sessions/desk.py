@@ -140,16 +140,19 @@ class Desk:
         """
         # Whoever somebody is below, also if those in between were deleted.
         above = {one for row in rows for one in row.lineage.above or ()}
+        now = trio.current_time()
         for row in rows:
             if row.lineage.above:
                 self.ledger.remember(row.lineage.above)
             if row.lineage.above or row.id in above or has_budget(row.limits):
                 self.ledger.enter(row)
-            self.ledger.settle(row, trio.current_time())
+            self.ledger.settle(row, now)
         if is_still:
             return
         for row in rows:
             member = self.ledger.find(row.id)
+            if member is None and row.is_at_rest:
+                continue  # nobody else is concerned by it, and it waits for nothing
             if member is not None:
                 told = heard.get(row.id, Heard())
                 member.told_over, member.told_done = told.over, told.done
