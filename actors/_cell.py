@@ -87,6 +87,8 @@ class Cell(Child):
 
     def runs_in(self, task: trio.lowlevel.Task) -> bool:
         own = self.task
+        if own is not None and not own.child_nurseries:
+            return task is own  # the usual case: nobody else can be inside it
         while task is not own:
             # A task in a nursery of the actor's own is as much the actor as its main task:
             # the nursery, and so the message in hand, does not end before that task does.

@@ -174,6 +174,8 @@ class Ref:
 
 
 def _deadline(timeout_seconds: float) -> float:
+    if timeout_seconds == math.inf:
+        return math.inf
     now = trio.current_time()
     try:
         deadline = now + timeout_seconds

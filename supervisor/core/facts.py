@@ -145,7 +145,8 @@ def fold(session: Session, fact: Fact) -> Session:
     changes = _FOLDS[fact.kind](session, fact.body, fact)
     if changes is None:
         return session
-    return session.changed(updated_at=fact.at, **changes)
+    changes["updated_at"] = fact.at
+    return session.with_changes(changes)
 
 
 # One function for each kind: what it changes, None where it changes nothing at all ------------

@@ -192,6 +192,9 @@ class Usage:
         )
 
 
+NO_USAGE: Final = Usage()
+
+
 @attrs.frozen
 class Waiting:
     """An input that was accepted and is not settled yet.
@@ -258,7 +261,7 @@ class Turn:
     calls: tuple[Call, ...] = ()
     requests: tuple[Request, ...] = ()
     step: LadderStep | None = None
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     silence: Silence | None = None
     verdict: Literal["timed_out", "restart"] | None = None
 
@@ -376,7 +379,7 @@ class Session:
     turns: int = 0
     messages: int = 0
     tool_calls: int = 0
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     wall_seconds: float = 0.0  # of turns that are over
     family: Family = NO_FAMILY
     restarts: int = 0
@@ -391,6 +394,10 @@ class Session:
 
     def changed(self, **changes: Any) -> Session:  # noqa: ANN401 - the fields' own types
         """A copy with these fields changed."""
+        return self.with_changes(changes)
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Session:
+        """The same, for whoever has them in a dict already."""
         copy = object.__new__(Session)
         object.__setattr__(copy, "__dict__", {**self.__dict__, **changes})
         return copy

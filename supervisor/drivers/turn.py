@@ -26,7 +26,7 @@ from supervisor.core.errors import (
     shown,
 )
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
-from supervisor.core.session import Decision, Usage
+from supervisor.core.session import NO_USAGE, Decision, Usage
 
 from .plain import plain, plain_text
 
@@ -63,7 +63,7 @@ class Turn:
         self._calls: dict[CallId, Call] = {}
         self._asked: dict[RequestId, _Question] = {}
         # What was used and could not be reported yet, because the session had no room.
-        self._unreported = Usage()
+        self._unreported = NO_USAGE
 
     def __repr__(self) -> str:
         return f"<Turn {self.id} of {self.session_id}{' (over)' if self._is_over else ''}>"
@@ -220,7 +220,7 @@ class Turn:
         """The turn is over, from now on."""
         if not self._is_over:
             self._is_over = True
-            if self._unreported != Usage():
+            if self._unreported != NO_USAGE:
                 self._office.report_surely(self._usage_report())
             for waiting in self._asked.values():
                 waiting.answered.set()
@@ -249,8 +249,8 @@ class Turn:
     # Inside -------------------------------------------------------------------------------
 
     def _report_usage(self) -> None:
-        if self._unreported != Usage() and self._office.report(self._usage_report()):
-            self._unreported = Usage()
+        if self._unreported != NO_USAGE and self._office.report(self._usage_report()):
+            self._unreported = NO_USAGE
 
     def _usage_report(self) -> ev.UsageReported:
         return ev.UsageReported(turn=self.id, usage=self._unreported, **self._office.stamp())

@@ -147,16 +147,19 @@ class Desk:
         """
         # Whoever somebody is below, also if those in between were deleted.
         above = {one for row in rows for one in row.lineage.above or ()}
+        now = trio.current_time()
         for row in rows:
             if row.lineage.above:
                 self.ledger.remember(row.lineage.above)
             if row.lineage.above or row.id in above or has_budget(row.limits):
                 self.ledger.enter(row)
-            self.ledger.settle(row, trio.current_time())
+            self.ledger.settle(row, now)
         if is_still:
             return
         for row in rows:
             member = self.ledger.find(row.id)
+            if member is None and row.is_at_rest:
+                continue  # nobody else is concerned by it, and it waits for nothing
             if member is not None:
                 told = heard.get(row.id, Heard())
                 member.told_over, member.told_done = told.over, told.done
@@ -189,11 +192,12 @@ class Desk:
         member = ledger.find(session_id)
         no_turn = self._must_wait(session_id)
         comes_back = session.phase is Phase.STOPPED and isinstance(event, _BRINGS_BACK)
-        now = trio.current_time()
-        ran = ledger.ran_seconds(session_id, now) if isinstance(event, _ENDS_A_TURN) else None
+        ends_a_turn = isinstance(event, _ENDS_A_TURN)
         leaving = self._house.tree.is_leaving
-        if member is None and not (no_turn or comes_back or leaving) and ran is None:
+        if member is None and not (no_turn or comes_back or leaving or ends_a_turn):
             return ALONE
+        now = trio.current_time()
+        ran = ledger.ran_seconds(session_id, now) if ends_a_turn else None
         refusal: SupervisorError | None = None
         if comes_back:
             at = self._house.clock.now()

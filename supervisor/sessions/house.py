@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -28,7 +28,7 @@ from .desk import Desk
 from .gates import Gates
 from .hooks import Hooks
 from .ids import Ids
-from .inbox import Inbox
+from .inbox import KINDS_OF_REQUESTS, Inbox
 from .lines import Lines
 from .pulse import Pulse
 from .register import Register
@@ -130,13 +130,16 @@ class House:
         seat = self.tree.find_seat(record.session_id)
         return seat is None or seat.log is None or record.seq <= seat.log.published
 
-    def published(self, record: Record) -> None:
-        """A record of some session is durable."""
-        if record.kind in ("permission_asked", "permission_answered"):
-            self.inbox.take(record)
-        if self.hooks.has_observers:
-            tell_of_record(self, record)
-        self.rouse_readers()
+    def published(self, records: Sequence[Record]) -> None:
+        """These records of some session are durable."""
+        has_observers = self.hooks.has_observers
+        for record in records:
+            if record.kind in KINDS_OF_REQUESTS:
+                self.inbox.take(record)
+            if has_observers:
+                tell_of_record(self, record)
+        if self.readers:
+            self.rouse_readers()
 
     def _health_changed(self, state: StoreState) -> None:
         if state.degraded:

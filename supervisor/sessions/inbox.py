@@ -15,6 +15,8 @@ from supervisor.core.session import Decision, Session
 
 # So many answers are remembered, to tell who comes second from who is mistaken.
 MAX_ANSWERED: Final = 10_000
+# The kinds of records that an inbox takes.
+KINDS_OF_REQUESTS: Final = frozenset({"permission_asked", "permission_answered"})
 
 
 @attrs.frozen

@@ -157,8 +157,7 @@ class Register:
 
     def announce(self, write: Write) -> None:
         """Somebody new is written: tell those who observe everything."""
-        for record in write.records:
-            self._house.published(record)
+        self._house.published(write.records)
 
     async def bring_up(self, session_id: SessionId) -> None:
         """Start it, and wait until its agent is up; raises why it is not."""

@@ -46,6 +46,8 @@ _RETRY_SECONDS: Final = 0.01
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _PAGE: Final = 500
+# Nearly everybody who waits is no agent: one object for all of them.
+_NOBODY_WAITS: Final = contextlib.nullcontext()
 
 
 class Undertaker(Actor):
@@ -276,12 +278,16 @@ class Tree:
         assert wait.session is not None
         return wait.session
 
-    @contextlib.contextmanager
-    def awaiting(self, inside: SessionId | None, other: SessionId) -> Iterator[None]:
+    def awaiting(
+        self, inside: SessionId | None, other: SessionId
+    ) -> contextlib.AbstractContextManager[None]:
         """Have it known that the agent of the one session waits for the other, if it does."""
         if inside is None or inside == other:
-            yield
-            return
+            return _NOBODY_WAITS
+        return self._awaiting(inside, other)
+
+    @contextlib.contextmanager
+    def _awaiting(self, inside: SessionId, other: SessionId) -> Iterator[None]:
         seat = self.seat(inside)
         if seat.awaits is None:
             seat.awaits = []

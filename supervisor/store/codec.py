@@ -11,13 +11,15 @@ import collections.abc
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, get_args, get_origin
+from types import NoneType
+from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import orjson
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn
 
+from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
@@ -26,6 +28,7 @@ from supervisor.core.session import Agent, Lineage, Phase, Session, Terms, Usage
 from .port import Kept
 
 T = TypeVar("T")
+Shape: TypeAlias = tuple[tuple[str, bool], ...]
 
 
 def encode(thing: object) -> bytes:
@@ -113,12 +116,13 @@ def decode(data: str | bytes, kind: type[T]) -> T:
 
 
 def _plain(thing: Any) -> object:  # noqa: ANN401 - whatever orjson does not know
-    kind = type(thing)
+    kind: Any = type(thing)
     if kind in _SHARED:
         known = _encoded.get(id(thing))
         return known[1] if known is not None and known[0] is thing else _encode_shared(thing)
-    if attrs.has(kind):
-        return _fields(thing)
+    shape = _shape(kind)
+    if shape is not None:
+        return _fields(thing, shape)
     if kind is frozenset:
         return sorted(thing)
     raise TypeError(f"{kind.__name__} cannot be stored")
@@ -136,7 +140,10 @@ _MAX_ENCODED: Final = 16_384
 
 
 def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHARED
-    fragment = orjson.Fragment(orjson.dumps(_fields(thing), default=_plain))
+    kind: Any = type(thing)
+    shape = _shape(kind)
+    assert shape is not None
+    fragment = orjson.Fragment(orjson.dumps(_fields(thing, shape), default=_plain))
     if len(_encoded) >= _MAX_ENCODED:
         _encoded.clear()
     _encoded[id(thing)] = (thing, fragment)
@@ -147,13 +154,24 @@ def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHA
 _known: Final[dict[tuple[type, bytes], object]] = {}
 
 
-def _fields(thing: Any) -> dict[str, Any]:  # noqa: ANN401 - of any attrs class
+def _fields(thing: object, shape: Shape) -> dict[str, Any]:
     # What is None where None is the default is left out, as in rows; whatever other defaults there
     # are may change, and what is kept must not change with them.
-    kind: Any = type(thing)
+    return {
+        name: value
+        for name, is_optional in shape
+        if (value := getattr(thing, name)) is not None or not is_optional
+    }
+
+
+# Kept, and not asked of attrs each time: that took a third of the time of encoding a row.
+@functools.cache
+def _shape(kind: Any) -> Shape | None:  # noqa: ANN401 - any class
+    """The names of its fields, and whether None is their default; None if it is not of attrs."""
+    if not attrs.has(kind):
+        return None
     optional = _optional(kind)
-    values = ((field.name, getattr(thing, field.name)) for field in attrs.fields(kind))
-    return {name: value for name, value in values if value is not None or name not in optional}
+    return tuple((field.name, field.name in optional) for field in attrs.fields(kind))
 
 
 @functools.cache
@@ -206,6 +224,44 @@ _ALWAYS_THERE: Final = frozenset(
 )
 
 
+def _row_hook(converter: Converter) -> Any:  # noqa: ANN401 - what cattrs takes as a hook
+    """For rows, which have many fields of which few are there; start-up reads all rows there are.
+
+    The same as cattrs would make, but it looks at what is there, and not for what might be.
+    """
+    hints = get_type_hints(Session)
+    plain = {name: _plain_kinds(kind) for name, kind in hints.items()}
+    kinds = {name: _kind_if_there(kind) for name, kind in hints.items()}
+    hooks = {name: converter.get_structure_hook(kind) for name, kind in kinds.items()}
+    # What it does not say is as in this one.
+    empty = Session(id=SessionId(""), agent_name="")
+
+    def structure(value: object, _: object) -> Session:
+        if type(value) is not dict or not value.keys() >= _ALWAYS_THERE:
+            raise TypeError("this is no whole Session")
+        for name, item in value.items():
+            if type(item) not in plain[name]:
+                value[name] = hooks[name](item, kinds[name])
+        value.setdefault("custom", {})
+        return empty.with_changes(value)
+
+    return structure
+
+
+def _plain_kinds(kind: Any) -> frozenset[type]:  # noqa: ANN401 - of a field
+    """The types whose values are taken as they are."""
+    plain = frozenset({_kind_if_there(kind)}) & (_SIMPLE | {float})
+    if float in plain:
+        plain |= {int}
+    return plain if _kind_if_there(kind) is kind else plain | {NoneType}
+
+
+def _kind_if_there(kind: Any) -> Any:  # noqa: ANN401 - of a field
+    """The kind of what is not None, of a field that may be."""
+    kinds = [one for one in get_args(kind) if one is not NoneType]
+    return kinds[0] if NoneType in get_args(kind) and len(kinds) == 1 else kind
+
+
 def _make_converter() -> Converter:
     converter = Converter(forbid_extra_keys=True, detailed_validation=False)
     converter.register_structure_hook(int, _exactly(int))
@@ -217,14 +273,17 @@ def _make_converter() -> Converter:
         _origin_is(tuple, frozenset), lambda kind: _collection_hook(kind, converter)
     )
     # A word that is an enum's is also a str, and would pass for one.
-    converter.register_structure_hook(Phase, lambda value, _: Phase(value))
+    phases = {phase.value: phase for phase in Phase}
+    converter.register_structure_hook(Phase, lambda value, _: phases[value])
 
     def hook_for(kind: Any) -> Any:  # noqa: ANN401 - what cattrs takes and gives
+        if kind is Session:
+            return _row_hook(converter)
         structure = make_dict_structure_fn(
             kind, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
         )
         names = frozenset(field.name for field in attrs.fields(kind) if field.init)
-        needed = _ALWAYS_THERE if kind is Session else names - _optional(kind)
+        needed = names - _optional(kind)
 
         def structure_whole(value: object, wanted: object) -> object:
             if type(value) is not dict or not needed <= value.keys():

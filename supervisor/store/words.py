@@ -24,6 +24,8 @@ def words_of(text: str) -> frozenset[str]:
 
 def words_of_text(text: str) -> list[str]:
     """The words of a text, as they are compared."""
+    if text.isascii():  # the usual case: there are no accents, and only letters have a case
+        return _WORD.findall(text.lower())
     return [plain(word) for word in _WORD.findall(text)]
 
 

@@ -161,7 +161,11 @@ class Writer(Actor):
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         if type(message) is Commit:
-            return await self._answer_later((message.write,), None)
+            if self._claims or self._held or len(self._batch) >= MAX_BATCH - 1:
+                return await self._answer_later((message.write,), None)
+            # The usual case, without a wait: as many come as all sessions have decisions.
+            self._batch.append(message.write)
+            return self._owe(None)
         if type(message) is CommitAll:
             return await self._answer_later(message.writes, len(message.writes))
         if type(message) is Claim:
@@ -203,10 +207,17 @@ class Writer(Actor):
         if self._held:
             held = self._hold(writes)
             return held[0] if count is None else held
-        later: Later[Any] = Later()
         self._batch += writes
-        self._askers.append((later, count))
+        later = self._owe(count)
         await self._flush_in_time()
+        return later
+
+    def _owe(self, count: int | None) -> Later[Any]:
+        """An answer to whoever has brought the last so many writes of the batch."""
+        later: Later[Any] = Later()
+        self._askers.append((later, count))
+        if not self._flush_is_due:
+            self._flush_soon()
         return later
 
     async def _flush_in_time(self) -> None:

@@ -32,7 +32,7 @@ def test_all_is_looked_at_and_nothing_is_wrong_here(call: Caller) -> None:
     looked_at = {one["check"] for one in done.json["findings"]}
     assert looked_at == {
         *("python", "packages", "names", "sqlite", "configuration", "agents", "permissions"),
-        *("disk", "clock", "leftovers", "guardian", "sessions"),
+        *("disk", "clock", "leftovers", "daemon", "guardian", "sessions"),
     }
     assert [one for one in done.json["findings"] if one["level"] == "error"] == []
     assert done.code == 0

@@ -139,3 +139,29 @@ def test_a_signal_while_a_command_runs_exits_with_130() -> None:
 
     assert done.returncode == 130
     assert b"Traceback" not in done.stderr
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
+    """As nohup does it, and a shell with what it puts into the background."""
+    program = "trap '' INT HUP; exec \"$@\""
+    with subprocess.Popen(
+        [
+            "/bin/sh",
+            "-c",
+            program,
+            "sh",
+            *COMMAND,
+            "run",
+            "--agent",
+            "scripted",
+            "say a\nsleep 0.5\nsay b",
+        ],
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"a"
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+
+        assert process.stdout.read() == b"b\n"
+        assert process.wait() == 0

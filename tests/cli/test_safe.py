@@ -80,7 +80,7 @@ def test_a_sequence_that_is_too_long_is_shown_and_does_not_fill_the_memory() -> 
     assert len(stream._held) <= LONGEST
 
 
-@given(st.recursive(HOSTILE | st.integers() | st.floats(), st.lists))
+@given(st.recursive(HOSTILE | st.integers() | st.floats(), st.lists, max_leaves=5))
 def test_json_has_nothing_in_it_that_is_obeyed(value: object) -> None:
     text = json_text({"value": value})
 

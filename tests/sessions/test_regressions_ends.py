@@ -28,7 +28,7 @@ from supervisor.core.ids import InputId
 from supervisor.core.step import Refused
 from supervisor.sessions.shell.actor import Request
 from supervisor.sessions.shell.timers import Timer, Timers
-from supervisor.sessions.surface.waiting import waiting_for
+from supervisor.sessions.surface.waiting import ResultOf
 from tests.sessions.cast import Scene, last_seq, records, waiting_texts
 from tests.sessions.lives import is_in_memory, phase_of
 
@@ -185,7 +185,7 @@ async def test_who_watches_a_deleted_session_can_leave_though_another_came_after
     sup: Supervisor, session: Session
 ) -> None:
     """The seat is still there, for somebody waits for a result and has not heard yet."""
-    with waiting_for(sup._house, session.id, InputId("in_1")):
+    with ResultOf(sup._house, session.id, InputId("in_1")):
         async with session.watch():
             await sup.delete(session.id)
             with pytest.raises(SessionNotFound):

@@ -17,12 +17,20 @@ import pytest
 import trio
 
 import supervisor
-from supervisor import ConfigError, StoreLocked, StoreTooNew, Supervisor, SupervisorError
+from supervisor import (
+    ConfigError,
+    Fenced,
+    StoreLocked,
+    StoreTooNew,
+    Supervisor,
+    SupervisorError,
+)
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
+from supervisor.store.filters import Filter
 from supervisor.store.port import Write
 from supervisor.store.sqlite.store import open_sqlite
-from tests.store.cast import ONE, TWO, birth, more, receipt
+from tests.store.cast import ONE, TWO, birth, more, receipt, row
 
 
 @pytest.fixture
@@ -430,6 +438,40 @@ async def test_another_program_may_read_while_we_write(path: Path) -> None:
 
     assert [(whose, seq) for whose, seq, _, _ in found] == [(ONE, 1), (TWO, 1), (TWO, 2)]
     assert json.loads(found[0][3])["agent"] == "echo"
+
+
+async def test_what_another_program_has_written_is_noticed_by_the_next_write(path: Path) -> None:
+    async with open_sqlite(path) as store:
+        await store.commit([birth(ONE)])
+        await store.commit([more(ONE, 2)])
+
+        with contextlib.closing(sqlite3.connect(path)) as other, other:
+            other.execute("UPDATE sessions SET epoch = 7")
+        [refusal] = await store.commit([more(ONE, 3)])
+
+        assert isinstance(refusal, Fenced)
+        assert await store.commit([more(ONE, 3, epoch=7)]) == [None]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+async def test_a_session_is_found_by_the_name_it_has_now_and_by_no_other(
+    path: Path, at_once: int
+) -> None:
+    names = ("first", "second", "second", "first", "third")
+    writes = [
+        more(ONE, seq, row=row(ONE, title=name, tags=(name,))) for seq, name in enumerate(names, 2)
+    ]
+    async with open_sqlite(path) as store:
+        await store.commit([birth(ONE)])
+        for start in range(0, len(writes), at_once):
+            batch = writes[start : start + at_once]
+            await store.commit(batch)
+            now = batch[-1].row
+            for name in {*names, "nobody"}:
+                for wanted in (Filter(text=name), Filter(tag=name)):
+                    found = [one.row async for one in store.rows(fitting=wanted)]
+
+                    assert found == ([now] if now is not None and now.title == name else [])
 
 
 async def test_what_was_committed_is_there_when_the_file_is_opened_again(path: Path) -> None:

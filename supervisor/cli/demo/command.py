@@ -17,6 +17,7 @@ from supervisor.cli.ground.failures import ERROR, OK
 from supervisor.cli.ground.options import json_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.terminal.screen import Screen
+from supervisor.core.errors import SupervisorError
 
 from .stage import JsonStage, PlainStage, Stage
 
@@ -62,8 +63,14 @@ async def _perform(stage: Stage, tempo: float) -> int:
     began = time.monotonic()
     play = Play(stage, tempo)
     with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder, stage.lit():
-        with trio.fail_after(_LONGEST_SECONDS):
-            nothing_lost = await perform(play, Path(folder))
+        try:
+            with trio.fail_after(_LONGEST_SECONDS):
+                nothing_lost = await perform(play, Path(folder))
+        except trio.TooSlowError:
+            raise SupervisorError(
+                f"the demo was not over after {_LONGEST_SECONDS:.0f} s",
+                hint="try again when this machine has less to do; `understudy doctor` looks around",
+            ) from None
         seconds = time.monotonic() - began
         how = "nothing was lost" if nothing_lost else "something was lost, which must not be"
         stage.tell(

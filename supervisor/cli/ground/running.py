@@ -22,7 +22,12 @@ from .failures import INTERRUPTED, OK
 if TYPE_CHECKING:  # late, for it takes its time
     import trio
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def signals_to_hear() -> list[signal.Signals]:
+    """Those that end a command; what our parent has ignored, as nohup does, stays ignored."""
+    return [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
 
 
 def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
@@ -46,7 +51,8 @@ async def _until_told(work: Callable[[], Awaitable[int | None]]) -> int:
     leave = trio.CancelScope()
     code: int | None = None
     async with trio.open_nursery() as nursery:
-        if threading.current_thread() is threading.main_thread():  # nobody else is told
+        # Only the main thread is told.
+        if threading.current_thread() is threading.main_thread() and signals_to_hear():
             await nursery.start(_listen, leave)
         with leave:
             code = await work()
@@ -59,7 +65,7 @@ async def _until_told(work: Callable[[], Awaitable[int | None]]) -> int:
 async def _listen(leave: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
     import trio  # noqa: PLC0415 - late
 
-    with trio.open_signal_receiver(*SIGNALS) as signals:
+    with trio.open_signal_receiver(*signals_to_hear()) as signals:
         task_status.started()
         async for _ in signals:
             if leave.cancel_called:

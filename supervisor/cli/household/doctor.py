@@ -71,6 +71,7 @@ def _look(config_path: str | None, store: Path | None) -> list[Finding]:
         *places.look_at_places(configuration.daemon, store=store),
         *working.look_at_clock(),
         *processes.look_at_leftovers(),
+        *processes.look_at_daemon(configuration.daemon.socket),
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from supervisor.cli.ground.failures import INTERRUPTED
-from supervisor.cli.ground.running import SIGNALS
+from supervisor.cli.ground.running import signals_to_hear
 from supervisor.cli.terminal.screen import Screen
 
 
@@ -30,7 +30,8 @@ async def until_interrupted(
     leave = trio.CancelScope()
     code = INTERRUPTED
     async with trio.open_nursery() as nursery:
-        await nursery.start(_listen, screen, leave, interrupt)
+        if signals_to_hear():
+            await nursery.start(_listen, screen, leave, interrupt)
         with leave:
             code = await work()
         nursery.cancel_scope.cancel(reason="the work is over")
@@ -55,7 +56,7 @@ async def _listen(
         finally:
             under_way.clear()
 
-    with trio.open_signal_receiver(*SIGNALS) as signals:
+    with trio.open_signal_receiver(*signals_to_hear()) as signals:
         task_status.started()
         async with trio.open_nursery() as nursery:
             async for number in signals:

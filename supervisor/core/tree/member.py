@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -10,7 +11,7 @@ import attrs
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Lifetime, OnEnd, Phase, Session, Spending, Usage
+from supervisor.core.session import NO_USAGE, Lifetime, OnEnd, Phase, Session, Spending
 
 from .situation import Shortage
 
@@ -19,6 +20,9 @@ Standing: TypeAlias = Literal["over", "suspended", "admitted", "up"]
 
 ROOM: Final = {"over": 0, "suspended": 1, "admitted": 2, "up": 2}
 _BUDGETS: Final = ("turns", "tokens", "cost", "wall_seconds")
+# All at once: this is asked four times a turn.
+_budgets_of: Final = attrgetter(*_BUDGETS)
+_NO_BUDGETS: Final = (None,) * len(_BUDGETS)
 # Spent as a turn begins, so what runs may end; all else is spent while it runs.
 _BY_BEGINNING: Final = "turns"
 # Sums of fractions are not exact: what is within so much of being spent is spent. Ten tenths are
@@ -51,7 +55,7 @@ class Run:
         self.turn = turn
         self.began = began
         # Said by the agent, and on its way into the row.
-        self.reported = Usage()
+        self.reported = NO_USAGE
         # Whether its session was told that a budget is spent.
         self.is_cut_short = False
         # What was there before it, until it is written that it is there.
@@ -250,4 +254,4 @@ class Member:
 
 def has_budget(limits: Limits | None) -> bool:
     """Whether anything that may be spent is bounded."""
-    return limits is not None and any(getattr(limits, budget) is not None for budget in _BUDGETS)
+    return limits is not None and _budgets_of(limits) != _NO_BUDGETS

@@ -14,6 +14,8 @@ from .reading import as_name
 
 FIRST_WORD_SECONDS: Final = 60.0
 SILENCE_SECONDS: Final = 20.0
+# Less than it is given before harder means are used (`Ladder.ask_seconds`).
+ENDING_SECONDS: Final = 3.0
 MAX_CALLS: Final = 1000
 MAX_ID_LETTERS: Final = 1000
 # News that the agent is at it. What it says of itself, or says after us, is none.
@@ -49,9 +51,10 @@ class Silence:
 
         One that was asked to end is given no more than a moment.
         """
-        patience = SILENCE_SECONDS
-        if not asked_to_end:
-            if self._calls:
-                return SILENCE_SECONDS
+        if asked_to_end:
+            patience = ENDING_SECONDS
+        elif self._calls:
+            return SILENCE_SECONDS
+        else:
             patience = SILENCE_SECONDS if self._has_spoken else FIRST_WORD_SECONDS
         return max(0.0, self._since + patience - now)

@@ -10,7 +10,7 @@ Rule 3: if it is not known whether a commit happened, this incarnation ends, and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias, assert_never
 
 import attrs
@@ -77,6 +77,7 @@ class _Rest:
 
 
 REST: Final = _Rest()
+NOTHING_MORE: Final[Mapping[str, Any]] = {}
 REST_AFTER_SECONDS: Final = 1.0
 
 
@@ -143,8 +144,7 @@ class SessionActor(Actor):
         """What an incarnation before this one has written, and ended before it could say so."""
         before = self.seat.published
         if before is not None and before < last_seq:
-            for record in await self._house.store.records(self.seat.id, after=before):
-                self.seat.publish(record)
+            self.seat.publish(await self._house.store.records(self.seat.id, after=before))
         self.seat.published = last_seq
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
@@ -172,7 +172,7 @@ class SessionActor(Actor):
         if message is LOOK:
             await self._look_around()
         elif type(message) is ev.LadderElapsed:
-            await self._take(attrs.evolve(message, said=self.log.said(message.turn)))
+            await self._take(message, more={"said": self.log.said(message.turn)})
         elif type(message) is ev.SilenceNoticed:
             await self._hear_silence()
         elif type(message) is CaughtUp:
@@ -203,15 +203,17 @@ class SessionActor(Actor):
         idempotency: Idempotency | None = None,
         also: Write | None = None,
         removes: SessionId | None = None,
+        more: Mapping[str, Any] = NOTHING_MORE,
     ) -> _Reply:
+        """`more` is what only the session's own log knows of the event."""
         desk = self._house.desk
         # From here to the commit nothing waits: what is free now is taken before anyone else looks.
         situation = desk.situation(self.session, event)
         at = event.at
         if at < max(self.session.updated_at, self.log.last_at):  # it waited, others were faster
             at = self._house.clock.now()
-        if situation is not ALONE or at != event.at:
-            event = attrs.evolve(event, at=at, situation=situation)
+        if situation is not ALONE or at != event.at or more:
+            event = attrs.evolve(event, at=at, situation=situation, **more)
         step = decide(self.session, event)
         if isinstance(step.reply, Refused):
             also = None
@@ -386,20 +388,20 @@ class SessionActor(Actor):
                 self._staff.lose(office)
             elif type(event) is ev.AgentAttached:
                 self._staff.is_up(office)
-            await self._take(self._with_what_was_said(event))
+            await self._take(event, more=self._what_was_said(event))
 
-    def _with_what_was_said(self, event: ev.Event) -> ev.Event:
+    def _what_was_said(self, event: ev.Event) -> Mapping[str, Any]:
         """Drivers report ends; what was said until then is in the log."""
         if isinstance(event, ev.TurnEnded):
             said = self.log.said(event.turn)
             if said.messages:
                 text = said.text if event.text is None else event.text
-                return attrs.evolve(event, text=text, messages=said.messages)
+                return {"text": text, "messages": said.messages}
         elif isinstance(event, ev.SteeringBeganTurn):
-            return attrs.evolve(event, said=self.log.said(event.turn))
+            return {"said": self.log.said(event.turn)}
         elif isinstance(event, ev.AgentExited) and self.session.turn is not None:
-            return attrs.evolve(event, said=self.log.said(self.session.turn.id))
-        return event
+            return {"said": self.log.said(self.session.turn.id)}
+        return NOTHING_MORE
 
     def _may_rest(self) -> bool:
         return (
@@ -414,6 +416,11 @@ class SessionActor(Actor):
 
     def _perform(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - one case for each effect
         match effect:
+            # The first case that fits is found by trying: so what is most frequent comes first.
+            case do.SetTimer():
+                self._alarms.set(effect.name, effect.after_seconds)
+            case do.ClearTimer():
+                self._alarms.clear(effect.name)
             case do.StartTurn():
                 self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
                 self._staff.start_turn(effect)
@@ -443,12 +450,8 @@ class SessionActor(Actor):
                 self._staff.tell(lambda driver: driver.answer(request, decision))
             case do.StopDependents():
                 self._house.desk.stop_dependents(self.seat.id)
-            case do.SetTimer(name, after_seconds):
-                self._alarms.set(name, after_seconds)
             case do.SetRequestTimer(request, after_seconds):
                 self._alarms.set(request, after_seconds)
-            case do.ClearTimer(name):
-                self._alarms.clear(name)
             case _:
                 assert_never(effect)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from supervisor.core.effects import TimerName
 
@@ -11,6 +11,8 @@ from .timers import Timer
 
 if TYPE_CHECKING:
     from .actor import SessionActor
+
+_SET_AGAIN: Final = frozenset(get_args(TimerName))
 
 
 class Alarms:
@@ -41,7 +43,7 @@ class Alarms:
         timer = self._find(name)
         if timer is not None:
             timer.clear()
-            if name not in get_args(TimerName):  # a request's own, which is never set again
+            if name not in _SET_AGAIN:  # a request's own
                 self._actor.seat.house.timers.drop(timer)
                 self._timers = tuple(one for one in self._timers if one is not timer)
 

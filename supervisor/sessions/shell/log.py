@@ -19,7 +19,7 @@ from supervisor.core.errors import OutputTooLarge
 from supervisor.core.events import Said
 from supervisor.core.facts import Fact, Kind, StreamedKind
 from supervisor.core.ids import TurnId
-from supervisor.core.records import Record
+from supervisor.core.records import Record, numbered
 
 from .feed import Delta
 
@@ -135,11 +135,25 @@ class Log:
     def add_facts(self, facts: Iterable[Fact]) -> tuple[Record, ...]:
         """Number what was decided; give all that the store has not been sent, which now it must."""
         self.close_part()
-        for fact in facts:
-            self._number(fact.turn, fact.kind, fact.at, fact.body)
-            if fact.kind == "turn_ended":
-                self._output = None  # whatever it still says comes too late, from this line on
+        records = numbered(self._seat.id, facts, after=self.last_seq)
+        if records:
+            last = records[-1]
+            self.last_seq, self.last_at = last.seq, last.at
+            self._unpublished += records
+            if self._output is not None:
+                self._note_breaks(records)
+        if not self._unsent:
+            return records
+        self._unsent += records
         return self.take_unsent()
+
+    def _note_breaks(self, records: Iterable[Record]) -> None:
+        """What was decided comes between what the turn puts out, or is its end."""
+        for record in records:
+            if self._output is not None and record.kind in _BREAKS:
+                self._output.last_kind = None
+            if record.kind == "turn_ended":
+                self._output = None  # whatever it still says comes too late, from this line on
 
     def take_unsent(self) -> tuple[Record, ...]:
         """What the store must be sent next, in order; the caller sends it, or the log is broken."""
@@ -152,10 +166,10 @@ class Log:
         # What was decided and what was put out go to the store in order, but those who sent them
         # may hear of it in another one: then the later number comes first, and this is no news.
         count = max(0, up_to - self.published)
-        self._unpublished = pending[count:]
-        for record in pending[:count]:
-            self.published = record.seq
-            self._seat.publish(record)
+        published, self._unpublished = pending[:count], pending[count:]
+        if published:
+            self.published = published[-1].seq
+            self._seat.publish(published)
         if not self._unpublished:
             self._backlog = 0
             if self._wait_for_room is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import overload
+from typing import Final, overload
 
 import attrs
 
@@ -18,6 +18,10 @@ def messages_of(records: Iterable[Record]) -> list[Message]:
     for record in records:
         past.take(record)
     return past.messages
+
+
+# The kinds of records in which something is said, or forgotten.
+KINDS_OF_PAST: Final = frozenset({"user_text", "agent_text", "session_cleared"})
 
 
 class Past:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 import trio
@@ -75,8 +76,12 @@ class Pending:
         return self._result
 
 
+# The kinds of records that say what becomes of an input.
+ENDS_OF_INPUTS: Final = frozenset({"turn_started", "input_settled", "turn_ended"})
+
+
 class Results:
-    """All that are waited for in one session. Looked at for every record, so it is quick."""
+    """All that are waited for in one session."""
 
     __slots__ = ("_pending",)
 
@@ -99,7 +104,7 @@ class Results:
                 del self._pending[pending.input_id]
 
     def take(self, record: Record) -> None:
-        """Something was published."""
+        """One of `ENDS_OF_INPUTS` was published."""
         if not self._pending:
             return
         match record.kind:

@@ -7,7 +7,7 @@ here. Nothing here decides anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -22,8 +22,8 @@ from supervisor.drivers.port import Hindrance
 from supervisor.sessions.told import tell_of_health
 
 from .feed import Delta, Watcher
-from .past import Past
-from .results import Results
+from .past import KINDS_OF_PAST, Past
+from .results import ENDS_OF_INPUTS, Results
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .log import Log
 
 Condition = Callable[[Session], bool]
-NEWS_KINDS: Final = ("child_started", "child_ended")
+NEWS_KINDS: Final = frozenset({"child_started", "child_ended"})
 
 
 class Wait:
@@ -149,19 +149,24 @@ class Seat:
         if self.results is not None:
             self.results.look_at(session)
 
-    def publish(self, record: Record) -> None:
-        """Tell everyone: the record is durable."""
-        self.published = record.seq
-        if self._watchers:
-            for watcher in self._watchers:
-                watcher.push(record)
-        if self.results is not None:
-            self.results.take(record)
-        if self.past is not None:
-            self.past.take(record)
-        if self.unread is not None and record.kind in NEWS_KINDS:
-            self.unread.append(record)
-        self.house.published(record)
+    def publish(self, records: Sequence[Record]) -> None:
+        """Tell everyone: these records are durable, which come next."""
+        results, past, unread = self.results, self.past, self.unread
+        for record in records:
+            kind = record.kind
+            if self._watchers:
+                for watcher in self._watchers:
+                    watcher.push(record)
+            # Most kinds are nothing to most of them, and a look into a set is less than a call.
+            if results is not None and kind in ENDS_OF_INPUTS:
+                results.take(record)
+            if past is not None and kind in KINDS_OF_PAST:
+                past.take(record)
+            if unread is not None and kind in NEWS_KINDS:
+                unread.append(record)
+        if records:
+            self.published = records[-1].seq
+        self.house.published(records)
 
     def show(self, delta: Delta) -> None:
         """Tell those who watch: text is on its way."""

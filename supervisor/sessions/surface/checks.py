@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
@@ -17,9 +16,6 @@ MAX_CUSTOM_BYTES = 16384
 MAX_SECONDS = 1e10  # some three hundred years
 
 
-_words = functools.cache(get_args)
-
-
 def exact(text: T) -> T:
     """A text that is nothing but a text: one of another class would not be stored as what it is."""
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
@@ -27,7 +23,7 @@ def exact(text: T) -> T:
 
 def known_word(name: str, word: T, choices: object) -> T:
     """One of the words of a `Literal`."""
-    words = _words(choices)
+    words = get_args(choices)
     if not isinstance(word, str) or word not in words:
         raise ConfigError(f"{name} is {shown(word)}", hint=f"choose one of {', '.join(words)}")
     return exact(word)

@@ -34,7 +34,7 @@ from .interrupts import interrupt
 from .plans import changed_limits, make_order
 from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
 from .shapes import Input, Options, Scope, TurnRecords
-from .waiting import wait_for_result, waiting_for
+from .waiting import ResultOf, wait_for_result
 from .why import Why, why
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Session:
             if_stopped=if_stopped,
             source=self._source(),
         )
-        with waiting_for(self._house, self.id, event.input) as pending, self._awaited():
+        with ResultOf(self._house, self.id, event.input) as pending, self._awaited():
             receipt = await send(self._house, self.id, event, idempotency_key)
             if receipt.input_id == event.input:
                 return await pending.wait()

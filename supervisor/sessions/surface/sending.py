@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 import orjson
@@ -21,6 +21,8 @@ from .checks import checked_attachments, exact, known_word, positive_seconds, so
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
+IfStopped: TypeAlias = Literal["resume", "reject"]
+
 
 def make_input(
     house: House,
@@ -29,13 +31,13 @@ def make_input(
     attachments: Sequence[Mapping[str, Any]],
     when_busy: WhenBusy,
     ttl_seconds: float | None,
-    if_stopped: Literal["resume", "reject"],
+    if_stopped: IfStopped,
     source: Source,
 ) -> ev.InputSubmitted:
     """The news of an input; raises what cannot be meant. Whether its text can, the session says."""
     house.tree.refuse_if_leaving()
     when_busy = known_word("when_busy", when_busy, WhenBusy)
-    if_stopped = known_word("if_stopped", if_stopped, Literal["resume", "reject"])
+    if_stopped = known_word("if_stopped", if_stopped, IfStopped)
     attached = checked_attachments(attachments)
     stamp = house.stamp()
     return ev.InputSubmitted(
@@ -77,10 +79,7 @@ async def send(
     key: str | None,
 ) -> Receipt:
     """Have hooks and then the session decide on it; raises what they refuse."""
-    said: list[object] = [type(event).__name__, plain(event.text)]
-    if isinstance(event, ev.InputSubmitted):
-        said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
-    idempotency = idempotency_of(key, said)
+    idempotency = None if key is None else idempotency_of(key, _said_in(event))
     if house.gates.asks_before_input():
         # What was accepted before is answered from the record, whatever hooks say today.
         known = key is not None and await house.store.kept(session_id, key) is not None
@@ -89,6 +88,14 @@ async def send(
     receipt = await house.lines.ask(session_id, event, idempotency=idempotency)
     assert isinstance(receipt, Receipt)
     return receipt
+
+
+def _said_in(event: ev.InputSubmitted | ev.SteeringSubmitted) -> list[object]:
+    """What makes it this request and no other."""
+    said: list[object] = [type(event).__name__, plain(event.text)]
+    if isinstance(event, ev.InputSubmitted):
+        said += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
+    return said
 
 
 async def _asked(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from supervisor.core.errors import InputRefused
@@ -15,25 +13,31 @@ if TYPE_CHECKING:
     from supervisor.sessions.house import House
 
 
-@contextmanager
-def waiting_for(house: House, session_id: SessionId, input_id: InputId) -> Iterator[Pending]:
-    """Be told what becomes of the input, from now on."""
-    seat = house.tree.seat(session_id)
-    if seat.results is None:
-        seat.results = Results()
-    results = seat.results
-    pending = Pending(input_id)
-    results.add(pending)
-    try:
-        yield pending
-    finally:
-        results.remove(pending)
-        house.tree.let_go(seat)
+class ResultOf:
+    """For `with`: be told what becomes of the input, from now on."""
+
+    __slots__ = ("_house", "_pending", "_results", "_seat")
+
+    def __init__(self, house: House, session_id: SessionId, input_id: InputId) -> None:
+        self._house = house
+        self._seat = house.tree.seat(session_id)
+        if self._seat.results is None:
+            self._seat.results = Results()
+        self._results = self._seat.results
+        self._pending = Pending(input_id)
+
+    def __enter__(self) -> Pending:
+        self._results.add(self._pending)
+        return self._pending
+
+    def __exit__(self, *_: object) -> None:
+        self._results.remove(self._pending)
+        self._house.tree.let_go(self._seat)
 
 
 async def wait_for_result(house: House, session_id: SessionId, input_id: InputId) -> TurnResult:
     """See `Session.result`."""
-    with waiting_for(house, session_id, input_id) as pending:
+    with ResultOf(house, session_id, input_id) as pending:
         await house.tree.row(session_id)  # raises if it is not there
         records = await house.tree.all_records(session_id)
         if not any(

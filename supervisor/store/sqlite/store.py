@@ -76,6 +76,7 @@ class SqliteStore:
         self.path = path
         self._snapshot_every = snapshot_every
         self._writer: sqlite3.Connection | None = None
+        self._known = writing.Known()
         # One connection in one thread at a time; threads of our own, for trio's others are shared.
         self._pen = trio.CapacityLimiter(1)
         self._eyes = trio.CapacityLimiter(READERS)
@@ -183,14 +184,14 @@ class SqliteStore:
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         every = self._snapshot_every
         self._is_untidy = self._is_untidy or any(write.removes for write in writes)
-        return await self._write(writing.commit, writes, snapshot_every=every)
+        return await self._write(writing.commit, writes, snapshot_every=every, known=self._known)
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
-        return await self._write(writing.claim, session_ids)
+        return await self._write(writing.claim, session_ids, self._known)
 
     async def delete(self, session_id: SessionId) -> None:
         self._is_untidy = True
-        await self._write(writing.delete, session_id)
+        await self._write(writing.delete, session_id, self._known)
 
     async def tidy(self) -> None:
         if self._is_untidy:

@@ -1,6 +1,7 @@
 """All SQL that changes something: one batch of writes in one transaction.
 
-Rule 1: what is checked is checked against the file, in the transaction that writes.
+Rule 1: what is checked is checked against the file, in the transaction that writes; what was read
+        of it before holds as long as nobody else has written since, which the file itself says.
 Rule 2: all parts of a write are checked before any of them leaves a mark, so a refusal needs no
         way back.
 Rule 3: if the file itself refuses something in a batch, the batch is written again one by one, and
@@ -13,9 +14,8 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
-
-import attrs
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from supervisor.core.errors import Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
@@ -49,6 +49,10 @@ _INSERT_RECORD: Final = """
     INSERT INTO records (session_id, seq, at, turn_id, kind, body, position)
     VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+# Many in one statement, which counts positions once for all of them, and not once for each; and
+# the loop runs on meanwhile, where it would have to let go of the interpreter for each.
+_AT_ONCE: Final = 32
+_INSERT_RECORDS: Final = _INSERT_RECORD + ", (?, ?, ?, ?, ?, ?, ?)" * (_AT_ONCE - 1)
 _INSERT_WORDS: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE_WORDS: Final = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
 _LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
@@ -59,6 +63,8 @@ _INSERT_KEPT: Final = """
 _INSERT_SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshots (session_id, seq, row) VALUES (?, ?, ?)"
 # Where it is kept that the index has words in it of what was deleted; no session has such an id.
 _UNTIDY: Final = "~"
+# So many sessions are known at once: some MB, and more than are ever busy together.
+_MAX_KNOWN: Final = 16_384
 _STATE: Final = """
     SELECT epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id)
     FROM sessions WHERE id = ?
@@ -80,22 +86,81 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+class _State(NamedTuple):
+    """What the file has of a session."""
+
+    epoch: int
+    last: int  # the number of its last record
+    # What its label and tags were made of; None if they were not looked at.
+    names: Values | None = None
+
+
+class Known:
+    """What the writer knows of the file: to look it up for each write took a tenth of a commit.
+
+    Invariant: everything in it is in the file, or in the transaction that is open. Whoever rolls
+    back forgets it all; and so does whoever finds that somebody else has written.
+    """
+
+    def __init__(self) -> None:
+        # None for a session that is not there.
+        self._states: dict[SessionId, _State | None] = {}
+        self._version: int | None = None
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Forget all if another connection has written; asked in each transaction."""
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version or len(self._states) > _MAX_KNOWN:
+            self._states.clear()
+            self._version = version
+
+    def find(self, connection: sqlite3.Connection, session_id: SessionId) -> _State | None:
+        """What the file has of the session, as of what was written so far."""
+        try:
+            return self._states[session_id]
+        except KeyError:
+            found = connection.execute(_STATE, (session_id,)).fetchone()
+            state = None if found is None else _State(found[0], found[1] or 0)
+            self._states[session_id] = state
+            return state
+
+    def put(self, session_id: SessionId, state: _State | None) -> None:
+        """It is so now."""
+        self._states[session_id] = state
+
+    def forget(self, *session_ids: SessionId) -> None:
+        """Something else was done to these."""
+        for session_id in session_ids:
+            self._states.pop(session_id, None)
+
+    def forget_all(self) -> None:
+        """What was written since is not, or nobody knows."""
+        self._states.clear()
+
+
 def commit(
-    connection: sqlite3.Connection, writes: Sequence[Write], *, snapshot_every: int
+    connection: sqlite3.Connection,
+    writes: Sequence[Write],
+    *,
+    snapshot_every: int,
+    known: Known | None = None,
 ) -> list[Answer]:
     """See `port.Store.commit`; raises sqlite3's own errors for the file's own troubles."""
+    known = known or Known()
     encoded = [_encoded(write) for write in writes]
     try:
         with transaction(connection):
-            return _Batch(connection, snapshot_every).take(encoded)
-    except (sqlite3.Error, ValueError, OverflowError) as error:
+            known.check(connection)
+            return _Batch(connection, snapshot_every, known).take(encoded)
+    except BaseException as error:
+        known.forget_all()
         if not _is_somebodys_fault(error):
             raise
     with transaction(connection):
         return _one_by_one(connection, encoded, snapshot_every)
 
 
-def _is_somebodys_fault(error: Exception) -> bool:
+def _is_somebodys_fault(error: BaseException) -> bool:
     """Whether the file refuses what it was given, and would take something else."""
     wrong = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
     # Text that is none, and numbers that are too large: sqlite3 says so in Python's own words.
@@ -112,7 +177,7 @@ def _one_by_one(
     for one in encoded:
         connection.execute("SAVEPOINT one")
         try:
-            [answer] = _Batch(connection, every, refused).take([one])
+            [answer] = _Batch(connection, every, Known(), refused).take([one])
         except (sqlite3.Error, ValueError, OverflowError) as error:
             if not _is_somebodys_fault(error):
                 raise
@@ -134,8 +199,7 @@ def _not_storable(write: Write, error: Exception) -> NotStorable:
 # Encoding --------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class _Part:
+class _Part(NamedTuple):
     """One session's share of a write, as it goes into the file."""
 
     write: Write
@@ -144,8 +208,7 @@ class _Part:
     kept: Values | None
 
 
-@attrs.frozen
-class _Encoded:
+class _Encoded(NamedTuple):
     """A write, and what its parts are in the file; or why they cannot be there."""
 
     write: Write
@@ -204,15 +267,14 @@ class _Batch:
         self,
         connection: sqlite3.Connection,
         snapshot_every: int,
+        known: Known,
         refused: set[SessionId] | None = None,
     ) -> None:
         self._connection = connection
         self._every = snapshot_every
+        self._known = known
         # Sessions of which something was refused: what they wrote after it does not follow.
         self._refused: set[SessionId] = set() if refused is None else refused
-        # The epoch and the last number of each session, as of what was taken so far; None if there
-        # is no such session.
-        self._known: dict[SessionId, tuple[int, int] | None] = {}
         self._records: list[Values] = []
         self._rows: dict[SessionId, Values] = {}
         self._names: dict[SessionId, Values] = {}
@@ -248,24 +310,19 @@ class _Batch:
             self._collect(encoded)
         return None
 
-    def _state(self, session_id: SessionId) -> tuple[int, int] | None:
-        if session_id not in self._known:
-            found = self._connection.execute(_STATE, (session_id,)).fetchone()
-            self._known[session_id] = None if found is None else (found[0], found[1] or 0)
-        return self._known[session_id]
-
     def _refusal(self, write: Write) -> Answer:
-        state = self._state(write.session_id)
-        epoch, last = state or (0, 0)
+        state = self._known.find(self._connection, write.session_id)
+        epoch, last = (0, 0) if state is None else (state.epoch, state.last)
         if write.epoch != epoch:
             return Fenced(
                 f"session {write.session_id} is at epoch {epoch}, not at {write.epoch}",
                 hint="another incarnation has claimed it; look the session up again",
             )
-        if any(record.seq != seq for seq, record in enumerate(write.records, last + 1)):
-            numbers = ", ".join(str(record.seq) for record in write.records)
+        numbers = [record.seq for record in write.records]
+        if numbers != list(range(last + 1, last + 1 + len(numbers))):
             return NotStorable(
-                f"session {write.session_id} has {last} records, these are {numbers}",
+                f"session {write.session_id} has {last} records,"
+                f" these are {', '.join(map(str, numbers))}",
                 hint="something before it was not written; look the session up again",
             )
         if state is None and write.row is None:
@@ -275,20 +332,23 @@ class _Batch:
         return None
 
     def _collect(self, part: _Part) -> None:
-        write, session_id = part.write, part.write.session_id
-        state = self._state(session_id)
-        epoch, before = state or (0, 0)
+        write, row, session_id = part.write, part.write.row, part.write.session_id
+        state = self._known.find(self._connection, session_id)
+        epoch, before = (0, 0) if state is None else (state.epoch, state.last)
+        names = None if state is None else state.names
         last = before + len(part.records)
-        if state is None:
-            assert write.row is not None
-            assert part.row is not None
-            self._connection.execute(_INSERT_SESSION, _columns(write.row, part.row))
-        elif write.row is not None:
-            row = write.row
-            changed = (part.row, row.phase, int(row.archived), row.updated_at)
-            self._rows[session_id] = (*changed, session_id, epoch)
-            self._names[session_id] = (label_of(row), encode_texts(row.tags), session_id)
-        self._known[session_id] = (epoch, last)
+        if row is not None:
+            now = (row.name, row.title, row.key, row.tags)
+            if state is None:
+                assert part.row is not None
+                self._connection.execute(_INSERT_SESSION, _columns(row, part.row))
+            else:
+                changed = (part.row, row.phase, int(row.archived), row.updated_at)
+                self._rows[session_id] = (*changed, session_id, epoch)
+                if names != now:
+                    self._names[session_id] = (label_of(row), encode_texts(row.tags), session_id)
+            names = now
+        self._known.put(session_id, _State(epoch, last, names))
         self._records += part.records
         if part.row is not None and is_due(before, last, self._every):
             self._snapshots.append((session_id, last, part.row))
@@ -297,7 +357,7 @@ class _Batch:
         if write.removes is not None:
             self._write()
             remove(self._connection, write.removes)
-            self._known[write.removes] = None
+            self._known.put(write.removes, None)
 
     def _write(self) -> None:
         connection = self._connection
@@ -323,7 +383,11 @@ class _Batch:
         first = 1 if found is None else found[0] + 1
         records = [(*record, place) for place, record in enumerate(self._records, first)]
         self._records = []
-        self._connection.executemany(_INSERT_RECORD, records)
+        rest = len(records) % _AT_ONCE
+        for start in range(0, len(records) - rest, _AT_ONCE):
+            some = records[start : start + _AT_ONCE]
+            self._connection.execute(_INSERT_RECORDS, list(chain.from_iterable(some)))
+        self._connection.executemany(_INSERT_RECORD, records[len(records) - rest :])
         said = [(record[6], indexed(record[5])) for record in records if record[4] in SAID]
         if said:
             self._connection.executemany(_INSERT_WORDS, said)
@@ -353,8 +417,12 @@ def _columns(row: Session, encoded: str) -> Values:
 # The rest --------------------------------------------------------------------------------------
 
 
-def claim(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> list[Stored | None]:
+def claim(
+    connection: sqlite3.Connection, session_ids: Sequence[SessionId], known: Known | None = None
+) -> list[Stored | None]:
     """See `port.Store.claim`."""
+    if known is not None:
+        known.forget(*session_ids)
     with transaction(connection):
         claimed: list[Stored | None] = []
         for one in session_ids:  # the same one twice has two owners, one after the other
@@ -363,8 +431,12 @@ def claim(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> l
         return claimed
 
 
-def delete(connection: sqlite3.Connection, session_id: SessionId) -> None:
+def delete(
+    connection: sqlite3.Connection, session_id: SessionId, known: Known | None = None
+) -> None:
     """See `port.Store.delete`."""
+    if known is not None:
+        known.forget(session_id)
     with transaction(connection):
         remove(connection, session_id)
 

@@ -85,13 +85,16 @@ class AgentStage(Stage):
             await trio.sleep(1)
 
     async def look_when_quiet(self) -> None:
-        """And those are on record who are alive, and nobody else."""
+        """And nobody is on record who is dead."""
         await super().look_when_quiet()
         await settle()
-        alive = {process.identity.pid for process in self.processes.alive}
+        alive = self.processes.alive
+        dead = {one.identity.pid for one in self.processes.all if one not in alive}
         noted = {process.pid for process in await self.store.processes()}
-        if alive == {process.identity.pid for process in self.processes.alive}:
-            self.referee.check(noted == alive, f"{noted} are on record, {alive} are alive")
+        self.referee.check(not dead & noted, f"{dead & noted} are dead, and on record")
+        for process in alive:
+            known = process.identity.pid in noted or process.gone.is_set()
+            self.referee.check(known, f"{process.identity.pid} is alive, and not on record")
 
     async def resume(self, session: Session) -> None:
         await self.try_to(session.resume())

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from supervisor.cli.terminal.times import duration
+from supervisor.cli.terminal.times import duration, stamp
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.contained import ContainedProcesses
 from supervisor.drivers.process.port import Launch, LaunchFailed
@@ -46,6 +46,17 @@ async def look_at_guardian() -> Finding:
 
 async def _let_it(_: ProcessIdentity) -> None:
     await trio.lowlevel.checkpoint()
+
+
+def look_at_daemon(socket: str) -> Iterator[Finding]:
+    """Whether one is running."""
+    from supervisor.daemon.finding import find_daemon  # noqa: PLC0415 - late
+
+    found = find_daemon(socket)
+    if found is None:
+        yield ok("daemon", "none is running; `understudy serve` starts one")
+    else:
+        yield ok("daemon", f"process {found.pid} listens on {socket}, since {stamp(found.since)}")
 
 
 def look_at_leftovers(seen: Sequence[Seen] | None = None) -> Iterator[Finding]:

@@ -1,0 +1,155 @@
+"""The figures of a daemon, beside the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+import supervisor
+from supervisor.client import RemoteSession
+from supervisor.daemon.inside import house_of, wait_for_answers
+from supervisor.store.writer import Writer
+
+from .homes import Home, running
+
+
+@pytest.fixture
+def home(folder: Path) -> Home:
+    made = Home(folder)
+    made.write("[settings]\nexit_seconds = 0.1\n[settings.limits]\nmax_children = 1")
+    return made
+
+
+async def scrape(home: Home) -> dict[str, float]:
+    """Every sample by its name and its labels, as Prometheus would read it."""
+    transport = httpx.AsyncHTTPTransport(uds=home.socket)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        sample.name + "".join(f"|{value}" for value in sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+async def some_life(parent: RemoteSession) -> None:
+    """A turn, a child, one too many, and a stop."""
+    await parent.prompt("hello")
+    child = await parent.spawn("echo", "go")
+    await child.wait()
+    with pytest.raises(supervisor.SpawnRefused):
+        await parent.spawn("echo", "go")
+    await child.stop()
+
+
+async def test_what_happens_is_counted(home: Home) -> None:
+    async with running(home) as daemon:
+        await some_life(await daemon.remote.create("echo"))
+        busy = await daemon.remote.create("scripted")
+        await busy.send("use 120\nsleep 60")
+        await busy.send("next")
+        await busy.interrupt(queued="cancel")
+        found = await scrape(home)
+
+        assert found["understudy_sessions_created_total|echo"] == 2
+        assert found["understudy_turns_total|echo|completed"] == 2
+        assert found["understudy_turns_total|scripted|interrupted"] == 1
+        assert found["understudy_inputs_total|cancelled"] == 1
+        assert found["understudy_interrupts_total|turn"] == 1
+        assert found["understudy_interrupt_seconds_count"] == 1
+        assert found["understudy_spawns_total"] == 1
+        assert found["understudy_spawns_refused_total|max_children"] == 1
+        assert found["understudy_commit_seconds_count"] > 5
+        assert found["understudy_commit_writes_sum"] >= found["understudy_commit_writes_count"]
+
+
+async def test_how_it_is_equals_what_stats_say(home: Home) -> None:
+    async with running(home) as daemon:
+        remote = daemon.remote
+        await some_life(await remote.create("echo"))
+        await (await remote.create("scripted")).send("sleep 60")
+        doomed = await remote.create("echo")
+        await remote.delete(doomed.id)
+        await (await remote.create("echo")).stop()
+
+        stats, found = await remote.stats(), await scrape(home)
+
+        phases = {name: found[f"understudy_sessions|{name}"] for name in stats.phases}
+        assert phases == stats.phases
+        assert found["understudy_turns_running"] == stats.running_turns == 1
+        assert found["understudy_store_degraded"] == 0
+        assert found["understudy_connections"] >= 1
+        assert found["understudy_store_bytes|database"] > 0
+
+
+async def test_sessions_from_before_are_counted_too(home: Home) -> None:
+    async with running(home) as daemon:
+        await daemon.remote.create("echo")
+        await (await daemon.remote.create("echo")).stop()
+
+    async with running(home):
+        found = await scrape(home)
+
+    assert (found["understudy_sessions|suspended"], found["understudy_sessions|stopped"]) == (1, 1)
+
+
+async def test_no_id_is_a_label(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+        await some_life(session)
+        found = await scrape(home)
+
+    assert not [name for name in found if session.id in name or "turn_" in name.partition("|")[2]]
+
+
+async def test_a_tap_that_fails_hurts_nobody(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from supervisor.telemetry import RecordMeter  # noqa: PLC0415 - for this test alone
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(RecordMeter, "take", fail)
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+
+        assert (await session.prompt("hello")).text == "hello"
+    assert "a record could not be told of" in caplog.text
+
+
+async def test_everybody_who_matters_is_asked_for_a_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with supervisor.open() as sup:
+        await wait_for_answers(sup, timeout_seconds=5)
+
+        async def hang(*_: object) -> None:
+            await trio.sleep_forever()
+
+        monkeypatch.setattr(house_of(sup).store, "kept", hang)
+        with pytest.raises(trio.TooSlowError):
+            await wait_for_answers(sup, timeout_seconds=0.05)
+
+
+async def test_a_writer_that_hangs_gives_no_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_go = trio.Event()
+
+    async def hang(self: Writer) -> None:
+        await may_go.wait()
+
+    async with supervisor.open() as sup:
+        monkeypatch.setattr(Writer, "_flush", hang)
+        with pytest.raises(Exception, match=r"|") as caught:
+            await wait_for_answers(sup, timeout_seconds=0.05)
+        may_go.set()
+        monkeypatch.undo()
+
+    assert type(caught.value).__name__ in ("AskTimeout", "TooSlowError")
