@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import socket as sockets
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from supervisor.store.sqlite.lock import lock_path
 
+from .listening.sockets import peer_pid
+
+_PATIENCE_SECONDS: Final = 1.0
+
 
 @attrs.frozen
 class DaemonProcess:
-    """Who holds the socket, and since when."""
+    """Who listens, and since when; None if that is not known."""
 
     pid: int
-    since: float
+    since: float | None
 
 
 def find_daemon(socket: str | os.PathLike[str]) -> DaemonProcess | None:
-    """The process that holds the socket of that name; None if none does.
+    """The process that listens on the socket of that name; None if none does.
 
-    It goes by the lock, which the kernel takes from whoever dies; so a pid that was in use before
-    is never taken for the daemon's.
+    The kernel says who it is. Its lock is not touched: one that starts just now would take that
+    for another daemon.
     """
-    try:
-        descriptor = os.open(lock_path(Path(socket)), os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        with contextlib.suppress(ValueError, KeyError, TypeError, OSError):
-            signed = json.loads(os.pread(descriptor, 4096, 0))
-            return DaemonProcess(int(signed["pid"]), float(signed["since"]))
-    finally:
-        os.close(descriptor)
+    signed = _signature(Path(socket))
+    with contextlib.closing(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)) as probe:
+        probe.settimeout(_PATIENCE_SECONDS)
+        try:
+            probe.connect(os.fspath(socket))
+            pid = peer_pid(probe)
+        except OSError:
+            return None
+    if pid is None:  # a system that does not say
+        return signed
+    return signed if signed is not None and signed.pid == pid else DaemonProcess(pid, None)
+
+
+def _signature(socket: Path) -> DaemonProcess | None:
+    """What whoever holds the lock has written into it."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        signed = json.loads(lock_path(socket).read_bytes()[:4096])
+        return DaemonProcess(int(signed["pid"]), float(signed["since"]))
     return None

@@ -98,6 +98,14 @@ def running_turns(sup: Supervisor) -> int:
     return sum(run.turn is not None for run in house_of(sup).desk.ledger.turns.values())
 
 
+def in_a_few_words(sup: Supervisor) -> str:
+    """What goes on, for whoever looks at the unit."""
+    house = house_of(sup)
+    trouble = house.health.state.problem
+    live = f"{len(house.desk.ledger.live)} sessions live, {running_turns(sup)} turns run"
+    return live if trouble is None else f"{live}; {trouble}"
+
+
 def look(sup: Supervisor, *, sessions: int) -> dict[str, Any]:
     """How things are, of so many sessions: a glance at each that is in memory, and no more."""
     house = house_of(sup)
@@ -140,12 +148,13 @@ def tap_records(sup: Supervisor, take: Callable[[Record], None]) -> None:
     house = house_of(sup)
     published = house.published
 
-    def publish(record: Record) -> None:
+    def publish(records: Sequence[Record]) -> None:
         try:
-            take(record)
+            for record in records:
+                take(record)
         except Exception:
             logger.exception("a record could not be told of")
-        published(record)
+        published(records)
 
     house.published = publish  # type: ignore[method-assign] # see above
 

@@ -31,6 +31,7 @@ from .exits import Exit
 from .inside import (
     agent_of,
     has_left,
+    in_a_few_words,
     running_turns,
     store_state,
     tap_records,
@@ -44,7 +45,7 @@ from .reloading import Load, Reloading
 from .system.descriptors import make_room
 from .system.notify import Notifier
 from .system.orders import Orders, obey_signals
-from .system.watchdog import give_signs_of_life
+from .system.watchdog import give_signs_of_life, keep_status
 from .telling.journal import Journal
 from .telling.logs import Cover, logging_to, standard_error
 from .ways import Ways, bound
@@ -217,6 +218,7 @@ class _Service:
         notifier.ready(status)
         nursery.start_soon(reloading.run, self.orders, notifier, status)
         nursery.start_soon(give_signs_of_life, notifier, partial(_ask_all, sup))
+        nursery.start_soon(keep_status, notifier, partial(in_a_few_words, sup))
         nursery.start_soon(metering.run)
         self.task_status.started(sup)
         try:

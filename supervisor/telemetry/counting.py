@@ -34,7 +34,7 @@ class Metrics:
 
     def __init__(self, look: Callable[[], Picture]) -> None:
         # When each series began is of no use, and as long as all the rest.
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call] # it has no types
         self._registry = CollectorRegistry()
         count, measure = self._counter, self._histogram
         self.sessions_created = count("sessions_created", "Sessions made.", "agent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx
@@ -104,7 +105,9 @@ async def test_no_id_is_a_label(home: Home) -> None:
         await some_life(session)
         found = await scrape(home)
 
-    assert not [name for name in found if session.id in name or "turn_" in name.partition("|")[2]]
+    ids = re.compile(r"[a-z]+_[a-z0-9]{6,}_[0-9]+")
+    assert ids.fullmatch(session.id)
+    assert not [name for name in found if any(map(ids.search, name.split("|")[1:]))]
 
 
 async def test_a_tap_that_fails_hurts_nobody(

@@ -150,13 +150,16 @@ def test_only_one_may_listen(folder: Path) -> None:
         pass
 
 
-def test_the_daemon_is_found_by_its_lock(folder: Path) -> None:
+def test_the_daemon_is_found_by_its_socket(folder: Path) -> None:
     assert find_daemon(folder / "s") is None
     with holding(folder / "s"):
-        found = find_daemon(folder / "s")
-        assert found is not None
-        assert found.pid == os.getpid()
+        assert find_daemon(folder / "s") is None  # it does not listen yet
+        with unix_listener(folder / "s"):
+            found = find_daemon(folder / "s")
 
+    assert found is not None
+    assert found.pid == os.getpid()
+    assert found.since is not None
     assert find_daemon(folder / "s") is None
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import stat
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -14,9 +15,10 @@ import trio
 
 import supervisor
 from supervisor.client import NoDaemon, RemoteSupervisor, RemoteWatcher, connect
-from supervisor.daemon import Exit, serve
+from supervisor.daemon import Exit, Orders, serve, serving
 from supervisor.daemon.telling.logs import Cover, TextLines
 
+from . import stubborn
 from .homes import Home, running
 
 
@@ -34,6 +36,12 @@ AGENTS = """
 exit_seconds = 0.05
 [settings.ladder]
 ask_seconds = 1.0
+"""
+
+
+STUBBORN = """
+[agents.stubborn]
+function = "tests.daemon.stubborn:agent"
 """
 
 
@@ -158,6 +166,30 @@ async def test_a_second_order_does_not_wait_for_turns(home: Home) -> None:
     assert daemon.code is Exit.FORCED
 
 
+async def test_who_will_not_end_is_left_behind(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "_HELD_SECONDS", 0.05)
+    ended: list[int] = []
+    home.write(AGENTS.replace("ask_seconds = 1.0", "ask_seconds = 0.05") + STUBBORN)
+    orders = Orders()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            work = partial(
+                serve, home.load(), environ=home.environ, orders=orders, end_process=ended.append
+            )
+            await nursery.start(work)
+            async with connect(home.socket) as sup:
+                await (await sup.create("stubborn")).send("take your time")
+            orders.leave()
+            while not ended:  # noqa: ASYNC110 - a process would be gone by now
+                await trio.sleep(0.01)
+            stubborn.may_end.set()
+
+    assert ended[0] == Exit.HELD
+    assert "leaving is held by" in caplog.text
+
+
 async def test_readers_that_stand_still_do_not_hold_the_end(home: Home) -> None:
     async with running(home) as daemon:
         session = await daemon.remote.create("scripted")
@@ -182,14 +214,14 @@ async def test_systemd_hears_ready_when_it_answers_and_stopping_when_it_leaves(
         systemd.settimeout(5)
         environ = {"NOTIFY_SOCKET": str(home.folder / "notify"), "WATCHDOG_USEC": "300000"}
         async with running(home, environ=environ) as daemon:
-            ready = systemd.recv(999)
-            alive = await trio.to_thread.run_sync(systemd.recv, 999)
-        said = [ready, alive]
+            said = [systemd.recv(999)]
+            while said[-1] != b"WATCHDOG=1":
+                said.append(await trio.to_thread.run_sync(systemd.recv, 999))
         while not said[-1].startswith(b"STOPPING"):
             said.append(systemd.recv(999))
 
-    assert ready.startswith(b"READY=1\nSTATUS=listening on ")
-    assert alive == b"WATCHDOG=1"
+    assert said[0].startswith(b"READY=1\nSTATUS=listening on ")
+    assert b"STATUS=0 sessions live, 0 turns run" in said
     assert daemon.code is Exit.CLEAN
 
 

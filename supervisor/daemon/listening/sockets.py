@@ -82,11 +82,22 @@ def tcp_listener(port: int) -> Iterator[socket.socket]:
 
 def peer_uid(connection: socket.socket) -> int | None:
     """Who is at the other end of a unix socket; None where the system does not say."""
+    credentials = _credentials(connection)
+    return None if credentials is None else credentials[1]
+
+
+def peer_pid(connection: socket.socket) -> int | None:
+    """Which process is there, or has begun to listen there; None where the system does not say."""
+    credentials = _credentials(connection)
+    return None if credentials is None else credentials[0]
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int] | None:
     if not says_who_asks():
         return None
     given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(given)[1]
-    return uid
+    pid, uid, gid = _CREDENTIALS.unpack(given)
+    return pid, uid, gid
 
 
 def says_who_asks() -> bool:
@@ -122,11 +133,10 @@ def _refuse_if_alive(path: Path) -> None:
                 f"{path} cannot be looked at: {error.strerror}",
                 hint="look at its owner and mode, or choose another place: daemon.socket",
             ) from error
-        who = "another process"
-        if says_who_asks():
-            with contextlib.suppress(OSError):
-                given = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-                who = f"process {_CREDENTIALS.unpack(given)[0]}"
+        pid: int | None = None
+        with contextlib.suppress(OSError):
+            pid = peer_pid(probe)
+    who = "another process" if pid is None else f"process {pid}"
     raise StoreLocked(f"{who} listens on {path}", hint="use that one, or stop it first")
 
 

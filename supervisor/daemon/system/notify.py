@@ -28,6 +28,11 @@ class Notifier:
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
         self.watchdog_seconds = _watchdog_seconds(environ)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens."""
+        return self._address is not None
+
     def ready(self, status: str) -> None:
         """It takes requests."""
         self._send("READY=1", f"STATUS={one_line(status)}")
@@ -48,10 +53,6 @@ class Notifier:
     def alive(self) -> None:
         """It was looked at, and it works."""
         self._send("WATCHDOG=1")
-
-    def extend(self, seconds: float) -> None:
-        """What it does just now may take so long, and that is no trouble."""
-        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * _MICROSECONDS)}")
 
     def _send(self, *lines: str) -> None:
         if self._address is None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
 
 from .notify import Notifier
 
+STATUS_SECONDS: Final = 10.0
 logger = logging.getLogger("supervisor.daemon")
 
 
@@ -33,3 +35,14 @@ async def give_signs_of_life(notifier: Notifier, ask: Callable[[float], Awaitabl
         else:
             notifier.alive()
         await trio.sleep(pause)
+
+
+async def keep_status(notifier: Notifier, describe: Callable[[], str]) -> None:
+    """Have systemd show what goes on, as it changes; until cancelled."""
+    said = ""
+    while notifier.is_heard:
+        says = describe()
+        if says != said:
+            notifier.status(says)
+            said = says
+        await trio.sleep(STATUS_SECONDS)

@@ -11,6 +11,7 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.creation import Message
 from supervisor.core.effects import StartTurn
+from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import TurnId
 from supervisor.core.printable import printable
 from supervisor.core.redaction import redacted
@@ -64,9 +65,14 @@ class Host:
         self.cwd = launch.cwd or "/"
         limiter = trio.CapacityLimiter(_THREADS)
         self._grants = Grants()
+        # How often it has had us do something, in the turn that runs.
+        self._deeds = 0
         pin = Pin.of(office.workspace)
         self.questions = Questions(
-            office, before_asking=self._wait_adopted, before_cancelling=self._wait_told
+            office,
+            before_asking=self._wait_adopted,
+            before_cancelling=self._wait_told,
+            on_too_much=self._end_for,
         )
         self._files = Files(
             office, ask=self.questions.ask, grants=self._grants, limiter=limiter, pin=pin
@@ -125,7 +131,9 @@ class Host:
         """It is over; gives what was done in it besides saying something."""
         self.questions.end_turn()
         self._grants.end_turn()
-        return self.updates.end_turn()
+        did = self.updates.end_turn()
+        deeds, self._deeds = self._deeds, 0
+        return attrs.evolve(did, calls=did.calls + deeds)
 
     def prompt_blocks(self, order: StartTurn, before: Sequence[Message]) -> list[Mapping[str, Any]]:
         """What the agent is sent for an input."""
@@ -160,16 +168,29 @@ class Host:
             "session/request_permission": self._permissions.request
         }
         if self._reads:
-            requests["fs/read_text_file"] = self._files.read
+            requests["fs/read_text_file"] = self._counted(self._files.read)
         if self._writes:
-            requests["fs/write_text_file"] = self._files.write
+            requests["fs/write_text_file"] = self._counted(self._files.write)
         if self.has_terminals:
-            requests["terminal/create"] = self._create_terminal
+            requests["terminal/create"] = self._counted(self._create_terminal)
             requests["terminal/output"] = self._terminals.output
             requests["terminal/wait_for_exit"] = self._terminals.wait_for_exit
             requests["terminal/kill"] = self._terminals.kill
             requests["terminal/release"] = self._terminals.release
         return Handlers(requests, {"session/update": self._heed})
+
+    def _counted(self, handler: RequestHandler) -> RequestHandler:
+        """What an agent has us do is something that it does in its turn."""
+
+        async def serve(params: object) -> object:
+            self._deeds += 1
+            return await handler(params)
+
+        return serve
+
+    def _end_for(self, error: OutputTooLarge) -> None:
+        if self.talk is not None:
+            self.talk.end_for(error)
 
     async def _wait_adopted(self) -> None:
         if self.talk is not None:

@@ -211,6 +211,8 @@ def _mended(line: bytes) -> bytes:
     """
     if not line.startswith((b"{", b"\xef\xbb\xbf")):
         raise ValueError("it is no object")  # but somebody's log, of which there may be a lot
+    if len(line) > MANY_BYTES:
+        raise ValueError("it is too long")  # to mend it takes seconds, and everybody would wait
     value = json.loads(line.decode("utf-8-sig", errors="replace"))
     return plain_text(json.dumps(value, ensure_ascii=False)).encode()
 

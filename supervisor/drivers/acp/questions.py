@@ -42,10 +42,12 @@ class Questions:
         *,
         before_asking: Callable[[], Awaitable[None]],
         before_cancelling: Callable[[], Awaitable[None]],
+        on_too_much: Callable[[OutputTooLarge], None],
     ) -> None:
         self._office = office
         self._before_asking = before_asking
         self._before_cancelling = before_cancelling
+        self._on_too_much = on_too_much
         self._turn: TurnId | None = None
         self._open: dict[RequestId, _Open] = {}
 
@@ -71,7 +73,8 @@ class Questions:
         asked = {"tool": question.tool, "question": question.question, "kind": question.kind}
         try:
             self._office.charge(turn, {**asked, "input": question.input})
-        except OutputTooLarge:
+        except OutputTooLarge as error:
+            self._on_too_much(error)
             return "cancelled"
         request = RequestId(self._office.new_id("req"))
         denied_by = await self._office.before_request(

@@ -187,10 +187,15 @@ class Talk:
         try:
             await self.host.updates.take(update)
         except OutputTooLarge as error:
-            if turn is not None:
-                turn.problem = shown_error(error)
-                self.cancel()
-                self._nursery.start_soon(self._insist, turn)
+            self.end_for(error)
+
+    def end_for(self, error: OutputTooLarge) -> None:
+        """The turn has put out more than it may: it ends, and its agent if it does not."""
+        turn = self._turn
+        if turn is not None and turn.problem is None:
+            turn.problem = shown_error(error)
+            self.cancel()
+            self._nursery.start_soon(self._insist, turn)
 
     async def wait_adopted(self) -> None:
         """Wait until it is known which turn it is that the agent is in; bounded."""

@@ -145,7 +145,9 @@ def _run_guardian(own: tuple[int, int], agents: tuple[int, int, int]) -> subproc
         pass_fds=agents,
         cwd="/",
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        start_new_session=True,
+        # In a group of its own, so that no key on our terminal ends it; but not in a session of its
+        # own: if somebody has stopped it when we die, the kernel continues such an orphan.
+        process_group=0,
     )
 
 

@@ -73,11 +73,19 @@ def _copy_into(source: sqlite3.Connection, target: Path) -> None:
         # anew each time that somebody has.
         source.backup(connection)
         connection.execute("PRAGMA journal_mode = DELETE")
+        _forget_processes(connection)
         [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     finally:
         connection.close()
     if verdict != "ok":
         raise ConfigError(f"the copy is damaged: {verdict}", hint="repair the store first")
+
+
+def _forget_processes(connection: sqlite3.Connection) -> None:
+    """They are those of the file that was copied, and alive: nobody else may take them for dead."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'processes'").fetchone()
+    if found is not None:
+        connection.execute("DELETE FROM processes")
 
 
 def restore(backup_path: Path, path: Path) -> Path | None:

@@ -260,6 +260,8 @@ async def test_it_is_over_when_it_has_fallen_silent() -> None:
         await desk.office.heard(ev.TurnEnded)
 
         assert trio.current_time() == 1 + SILENCE_SECONDS
+        # That it is over is a guess: if it is not, it ends now, before it gets another prompt.
+        assert len(desk.heard("session/cancel")) == 1
         # Should it be at work all the same, it is not when the next prompt comes.
         assert len(desk.heard("session/cancel")) == 1
 

@@ -13,7 +13,10 @@ import trio
 
 import supervisor
 from supervisor import ConfigError, Phase, StoreLocked, StoreTooNew, Supervisor, SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.store.port import Process
 from supervisor.store.sqlite import copies
+from supervisor.store.sqlite.store import open_sqlite
 from tests.sessions.cast import Player, records
 
 
@@ -342,3 +345,13 @@ async def test_what_is_no_path_is_refused(backup: Path, path: Path, bad: object)
         with pytest.raises(ConfigError) as refused:
             await supervisor.restore(*given)
         assert refused.value.hint
+
+
+async def test_a_backup_knows_no_processes(tmp_path: Path) -> None:
+    process = Process(SessionId("s_1"), 1234, 5, "boot")
+    async with open_sqlite(tmp_path / "state.db", snapshot_every=200) as store:
+        await store.note_process(process)
+        await store.backup(tmp_path / "backup.db")
+
+    async with open_sqlite(tmp_path / "backup.db", snapshot_every=200) as copy:
+        assert await copy.processes() == []

@@ -80,8 +80,12 @@ class ProcessBook(Book):
         self.check(turn in self._since(prompt), f"{text!r} was meant for {turn}, which is over")
 
     def cancelled(self, text: str) -> None:
-        """The turn of that prompt was, or one that the agent has begun by itself since."""
-        asked = any(turn in self.interrupted for turn in self._since(text))
+        """The turn of that prompt was, and somebody had asked for that.
+
+        One that the agent has begun by itself since is cancelled when it has fallen silent, too.
+        """
+        since = self._since(text)
+        asked = any(turn in self.interrupted for turn in since) or len(since) > 1
         self.check(asked, f"{text!r} was cancelled and nobody asked for that")
 
     def _since(self, prompt: str) -> list[str]:

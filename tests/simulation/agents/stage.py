@@ -22,7 +22,7 @@ from .referee import ProcessReferee
 
 Script: TypeAlias = str
 
-HANDSHAKE_SECONDS = 4.0
+HANDSHAKE_SECONDS = 60.0
 # So that nobody waits for ever for an agent that hangs.
 SETTINGS = Settings(
     ladder=Ladder(ask_seconds=2.0, close_seconds=1.0, terminate_seconds=1.0, kill_seconds=1.0),
@@ -100,6 +100,15 @@ class AgentStage(Stage):
         await self.try_to(session.resume())
 
 
+async def tick() -> None:
+    """Have something due at any time, for a while.
+
+    Time-outs may fire early: with nothing else to fire, hardly any agent would come up in time.
+    """
+    for _ in range(100):
+        await trio.sleep(0.5)
+
+
 @asynccontextmanager
 async def open_agents(
     agent: AcpAgent,
@@ -119,6 +128,7 @@ async def open_agents(
         async with open_stage(settings=settings, cast=cast, outside=outside) as opened:
             stage = AgentStage(opened.referee, opened.store, opened.cast, opened.sup)
             stage.processes = processes
+            opened.sup._house.workshop.start_soon(tick)
             yield stage
     referee.check(not processes.alive, f"{len(processes.alive)} processes are alive at the end")
     referee.check(not processes.overlaps, f"{processes.overlaps} prompts reached a busy agent")

@@ -72,10 +72,10 @@ class Files:
             count=_count(given, "limit"),
         )
         with trio.move_on_after(READ_SECONDS):
-            data = await trio.to_thread.run_sync(
+            content = await trio.to_thread.run_sync(
                 _told(look, path), limiter=self._limiter, abandon_on_cancel=True
             )
-            return {"content": data.decode(errors="replace")}
+            return {"content": content}
         raise RpcError(INTERNAL_ERROR, f"{_shown(path)} could not be read in time")
 
     async def write(self, params: object) -> dict[str, object]:
@@ -110,14 +110,15 @@ class Files:
         return ground
 
 
-def _read(ground: Ground, path: str, *, first: int, count: int | None) -> bytes:
-    return read_lines(
+def _read(ground: Ground, path: str, *, first: int, count: int | None) -> str:
+    data = read_lines(
         ground.place(path),
         first=first,
         count=count,
         max_bytes=MAX_READ_BYTES,
         max_skipped_bytes=MAX_SKIPPED_BYTES,
     )
+    return data.decode(errors="replace")  # here, for it may take long
 
 
 def _facts(kind: str, verb: str, path: str) -> ToolFacts:
