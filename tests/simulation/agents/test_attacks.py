@@ -16,8 +16,11 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 
 
 def failures(attack: Attack, seeds: range) -> list[FailingSeed]:
-    early = attack not in EXACT
-    return explore(attack, seeds=seeds, max_failures=3, max_steps=MAX_STEPS, early_timeouts=early)
+    """Of half of the schedules the time is exact: if time-outs fire early, few agents come up."""
+    exact = seeds if attack in EXACT else seeds[1::2]
+    found = explore(attack, seeds=exact, max_failures=3, max_steps=MAX_STEPS, early_timeouts=False)
+    hasty = [seed for seed in seeds if seed not in exact]
+    return found + explore(attack, seeds=hasty, max_failures=3, max_steps=MAX_STEPS)
 
 
 @all_attacks
