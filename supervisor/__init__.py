@@ -23,6 +23,11 @@ TYPE_CHECKING = False  # as `typing` has it, which alone takes longer to import 
 if TYPE_CHECKING:
     from typing import Any, Final
 
+    from .client.connecting import connect
+    from .client.errors import AnswerLost, NoDaemon
+    from .client.session import RemoteSession
+    from .client.supervisor import RemoteSupervisor
+    from .client.watching import RemoteEverything, RemoteWatcher
     from .config import Settings
     from .core.creation import Message
     from .core.errors import (
@@ -66,7 +71,7 @@ if TYPE_CHECKING:
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.command.agent import CommandAgent, command
     from .drivers.confined import Confined
-    from .drivers.port import ChildRequest, News
+    from .drivers.port import AgentKind, ChildRequest, News
     from .drivers.python import PythonAgent, agent
     from .drivers.turn import Call, Turn
     from .runtime import (
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
     from .sessions.inbox import PermissionRequest
     from .sessions.library.cleaning import CleanupReport
     from .sessions.library.searching import SearchHit
+    from .sessions.reloading import Reloaded
     from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
     from .sessions.shell.results import TurnResult
     from .sessions.surface.child import Child
@@ -93,6 +99,11 @@ __version__: str
 # Where each name lives. They are brought in when they are first asked for: a command line that only
 # wants to print its help, and an agent process of ours, need none of trio and SQLite.
 _HOMES: Final = {
+    "client.connecting": ("connect",),
+    "client.errors": ("AnswerLost", "NoDaemon"),
+    "client.session": ("RemoteSession",),
+    "client.supervisor": ("RemoteSupervisor",),
+    "client.watching": ("RemoteEverything", "RemoteWatcher"),
     "config": ("Settings",),
     "core.creation": ("Message",),
     "core.errors": (
@@ -144,7 +155,7 @@ _HOMES: Final = {
     "drivers.acp.agent": ("AcpAgent", "acp", "scripted_process"),
     "drivers.command.agent": ("CommandAgent", "command"),
     "drivers.confined": ("Confined",),
-    "drivers.port": ("ChildRequest", "News"),
+    "drivers.port": ("AgentKind", "ChildRequest", "News"),
     "drivers.python": ("PythonAgent", "agent"),
     "drivers.turn": ("Call", "Turn"),
     "runtime": ("open", "restore"),
@@ -152,6 +163,7 @@ _HOMES: Final = {
     "sessions.inbox": ("PermissionRequest",),
     "sessions.library.cleaning": ("CleanupReport",),
     "sessions.library.searching": ("SearchHit",),
+    "sessions.reloading": ("Reloaded",),
     "sessions.shell.feed": ("Delta", "Everything", "Gap", "Item", "Watcher"),
     "sessions.shell.results": ("TurnResult",),
     "sessions.surface.child": ("Child",),
@@ -174,8 +186,10 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 
 __all__ = [
     "AcpAgent",
+    "AgentKind",
     "AgentStartFailed",
     "AgentUnknown",
+    "AnswerLost",
     "Badge",
     "BudgetSpent",
     "Call",
@@ -213,6 +227,7 @@ __all__ = [
     "Limits",
     "Message",
     "News",
+    "NoDaemon",
     "Node",
     "NotRunning",
     "NotStorable",
@@ -232,6 +247,11 @@ __all__ = [
     "Receipt",
     "Record",
     "RecordNotFound",
+    "Reloaded",
+    "RemoteEverything",
+    "RemoteSession",
+    "RemoteSupervisor",
+    "RemoteWatcher",
     "RepairRefused",
     "RepairReport",
     "RequestId",
@@ -269,6 +289,7 @@ __all__ = [
     "acp",
     "agent",
     "command",
+    "connect",
     "open",
     "restore",
     "scripted_process",

@@ -16,7 +16,9 @@ from typing import TextIO
 from tests.bench import (
     acp,
     ask,
+    cli,
     durable,
+    http,
     memory,
     processes,
     reading,
@@ -30,7 +32,20 @@ from tests.bench._row import Row
 from tests.bench._table import Result, json_line, table
 
 # A new file of rows is added here and nowhere else.
-GROUPS = (tell, ask, start, memory, sessions, trees, durable, reading, acp, processes)
+GROUPS = (
+    tell,
+    ask,
+    start,
+    memory,
+    sessions,
+    trees,
+    durable,
+    reading,
+    acp,
+    processes,
+    http,
+    cli,
+)
 ROWS: tuple[Row, ...] = tuple(row for group in GROUPS for row in group.ROWS)
 PAIRS = 15
 QUICK_PAIRS = 3

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from starlette.types import Receive, Scope, Send
 
 from supervisor.daemon.listening import connection as one
@@ -201,3 +202,15 @@ async def test_headers_have_a_bound(folder: Path) -> None:
 
         assert (await rest(stream)).startswith(b"HTTP/1.1 431")
         await stream.aclose()
+
+
+async def test_nonsense_ends_its_own_connection_and_no_other(folder: Path) -> None:
+    async with served(hello, folder / "s") as (connections, client):
+        await client.get("/")
+        for nonsense in (b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nA\r\n\r\n"):
+            stream = await raw(folder / "s", nonsense)
+            assert (await rest(stream)).startswith(b"HTTP/1.1 400")
+            await stream.aclose()
+
+        assert (await client.get("/")).text == "ok"
+        await wait_until(lambda: len(connections) == 1)

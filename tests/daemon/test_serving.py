@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import stat
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -204,6 +205,32 @@ async def test_readers_that_stand_still_do_not_hold_the_end(home: Home) -> None:
         await stream.aclose()
 
     assert daemon.code is Exit.CLEAN
+
+
+def held() -> tuple[int, int]:
+    """Descriptors and threads of ours."""
+    threads = [one for one in threading.enumerate() if not one.name.startswith("Trio")]
+    return len(os.listdir("/proc/self/fd")), len(threads)  # noqa: PTH208 - names are enough
+
+
+async def a_life(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+        async with session.watch() as feed, daemon.remote.watch() as everything:
+            await session.prompt("hello")
+            await next_of(feed, "turn_ended")
+            await anext(everything)
+        await (await daemon.remote.create("scripted")).send("sleep 60")
+
+
+def test_nothing_is_held_after_a_life(home: Home) -> None:
+    trio.run(a_life, home)
+    before = held()
+
+    for _ in range(3):
+        trio.run(a_life, home)
+
+    assert held() == before
 
 
 async def test_systemd_hears_ready_when_it_answers_and_stopping_when_it_leaves(

@@ -115,7 +115,10 @@ class Logs(logging.Handler):
     def __init__(self, writes: logging.Handler) -> None:
         super().__init__()
         self._writes = writes
-        self._queue: queue.Queue[logging.LogRecord | threading.Event] = queue.Queue(MAX_WAITING)
+        # None is the end.
+        self._queue: queue.Queue[logging.LogRecord | threading.Event | None] = queue.Queue(
+            MAX_WAITING
+        )
         self._thread = threading.Thread(target=self._run, name="understudy log", daemon=True)
         self.dropped = 0
 
@@ -137,9 +140,15 @@ class Logs(logging.Handler):
             self._queue.put(written, timeout=FLUSH_SECONDS)
             written.wait(FLUSH_SECONDS)
 
+    def end(self) -> None:
+        """Write what there is, and then no more; whoever is stuck is left behind."""
+        self.flush()
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+        self._thread.join(FLUSH_SECONDS)
+
     def _run(self) -> None:
-        while True:
-            one = self._queue.get()
+        while (one := self._queue.get()) is not None:
             if isinstance(one, threading.Event):
                 with contextlib.suppress(OSError, ValueError):
                     self._writes.flush()
@@ -170,7 +179,7 @@ def logging_to(
         for logger, old in before.values():
             logger.removeHandler(logs)
             logger.setLevel(old)
-        logs.flush()
+        logs.end()
 
 
 def set_level(level: str) -> None:
