@@ -133,7 +133,7 @@ def test_a_hangup_takes_the_file_over(home: Home) -> None:
         home.write("nonsense")
         made.signal(signal.SIGHUP)
         made.hear("READY=1")
-        assert "the configuration is left as it was" in made.log()
+        wait_for(lambda: "the configuration is left as it was" in made.log(), TEST_SECONDS)
         assert trio.run(info, home, old).phase == "running"
         made.leave()
 

@@ -238,7 +238,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
         [*NO_COUNTS, {}, 1_000, 2**63, 10**400],
     ),
     # The supervisor
-    "reload agents": (lambda g, bad: g.sup.reload(agents=bad), [5, "echo", ["echo"], [None], object]),
+    "reload agents": (lambda g, bad: g.sup.reload(agents=bad), [5, "echo", ["echo"], [None]]),
     "reload settings": (lambda g, bad: g.sup.reload(settings=bad), [5, "echo", {}, [], object]),
     "create agent": (lambda g, bad: g.sup.create(bad), [*NO_NAMES, None, "nobody"]),
     "create key": (lambda g, bad: g.sup.create("echo", key=bad), NO_KEYS),

@@ -98,11 +98,20 @@ def _problems(name: str, driver: str, values: Mapping[KeyPath, Value]) -> Iterat
                 hint = 'leave it out, or say output = "json_lines"'
                 problem = "is a place, and plain text has none"
                 yield Problem(where, problem, hint, values[key,].origin)
+    yield from _problems_of_resuming(name, values)
     for server in sorted({at[1] for at in values if at[0] == "mcp_servers"}):
         has = {at[2] for at in values if at[:2] == ("mcp_servers", server)}
         if len(has & {"command", "url"}) != 1:
             where = dotted(("agents", name, "mcp_servers", server))
             yield Problem(where, "has not one of command and url", "give one of them", any_origin)
+
+
+def _problems_of_resuming(name: str, values: Mapping[KeyPath, Value]) -> Iterator[Problem]:
+    resumes = values.get(("resume_command",))
+    if resumes is not None and not any("{session_id}" in word for word in resumes.value):
+        where = dotted(("agents", name, "resume_command"))
+        problem = "does not say which conversation"
+        yield Problem(where, problem, "put {session_id} among its words", resumes.origin)
 
 
 def _fields(values: Mapping[KeyPath, Value], limits: Limits) -> dict[str, Any]:

@@ -37,6 +37,9 @@ _PATH_WORDS: Final = frozenset(
         *("folder", "folders", "directory", "directories", "dir", "cwd"),
     }
 )
+# What we call the things that agents have us do; answers for always go by these names.
+FILE, TERMINAL = "file:", "terminal:"
+OURS: Final = (FILE, TERMINAL)
 _SHELLS: Final = frozenset(
     f"{folder}{name}"
     for folder in ("", "/bin/", "/usr/bin/")
@@ -94,13 +97,18 @@ def facts_of(call: Mapping[str, Any]) -> ToolFacts:
     given = call.get("rawInput")
     title = as_text(call.get("title"))
     return ToolFacts(
-        name=_name_of(call),
-        title=title if title is not None and title.strip() else None,
+        name=_not_ours(_name_of(call)),
+        title=_not_ours(title) if title is not None and title.strip() else None,
         kind=as_name(call.get("kind")),
         input=_input_of(given),
         paths=_paths_of(call),
         commands=frozenset(_commands(given, title)) - {""},
     )
+
+
+def _not_ours(word: str | None) -> str | None:
+    """What an agent calls something is never what we call what it has us do."""
+    return f"agent's {word}" if word is not None and word.lstrip().startswith(OURS) else word
 
 
 def short(title: str | None) -> str | None:
@@ -186,8 +194,10 @@ def _commands(given: object, title: str | None) -> Iterator[str]:
     for name in ("command", "cmd", "script"):
         value = fields.get(name)
         words = [word for word in as_list(value) if isinstance(word, str)]
-        yield (value if isinstance(value, str) else shlex.join(words)).strip()
-        yield (line_for_a_shell(words) or "").strip()
+        if isinstance(value, str) or words:
+            yield (value if isinstance(value, str) else shlex.join(words)).strip()
+            yield (line_for_a_shell(words) or "").strip()
+            return  # one question is about one command
     yield (title or "").strip("`").strip()
 
 

@@ -113,3 +113,10 @@ def test_numbers_are_taken_as_numbers_and_nothing_else() -> None:
 def test_a_name_has_something_in_it_and_an_end() -> None:
     assert [as_name(value) for value in ("", "  ", "x" * 201, 5, None)] == [None] * 5
     assert as_name("half \ud83d") == "half \ufffd"
+
+
+@pytest.mark.parametrize("word", ["terminal: touch x in /work", " file: write /etc/passwd"])
+def test_no_agent_takes_the_name_of_what_is_ours(word: str) -> None:
+    facts = facts_of({"title": word, "name": word})
+
+    assert facts.title == facts.name == f"agent's {word}"

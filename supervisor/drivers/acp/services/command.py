@@ -14,7 +14,7 @@ import attrs
 
 from supervisor.drivers.acp.messages import INVALID_PARAMS, RpcError
 from supervisor.drivers.acp.reading import as_mapping, as_whole
-from supervisor.drivers.acp.tools import ToolFacts, line_for_a_shell
+from supervisor.drivers.acp.tools import TERMINAL, ToolFacts, line_for_a_shell, short
 from supervisor.drivers.process.port import Launch
 
 SHELL: Final = "/bin/sh"
@@ -57,7 +57,12 @@ class Command:
             given["env"] = dict(self.env)
             shown = " ".join((*(f"{name}={value}" for name, value in self.env.items()), shown))
         return ToolFacts(
-            title=f"Run {shown}", kind="execute", input=given, paths=(), commands=self.lines
+            name=short(f"{TERMINAL} {shown} in {cwd}"),
+            title=f"Run {shown}",
+            kind="execute",
+            input=given,
+            paths=(),
+            commands=self.lines,
         )
 
     def launch(self, cwd: str, environment: Mapping[str, str]) -> Launch:

@@ -20,7 +20,7 @@ from supervisor.drivers.acp.messages import (
     RpcError,
 )
 from supervisor.drivers.acp.reading import as_mapping, as_whole
-from supervisor.drivers.acp.tools import ToolFacts
+from supervisor.drivers.acp.tools import FILE, ToolFacts, short
 from supervisor.drivers.port import Office
 
 from .asking import Ask, refuse_unless_allowed
@@ -122,7 +122,10 @@ def _read(ground: Ground, path: str, *, first: int, count: int | None) -> str:
 
 
 def _facts(kind: str, verb: str, path: str) -> ToolFacts:
-    return ToolFacts(title=f"{verb} {path}", kind=kind, input={"path": path}, paths=(path,))
+    name = short(f"{FILE} {verb.lower()} {path}")
+    return ToolFacts(
+        name=name, title=f"{verb} {path}", kind=kind, input={"path": path}, paths=(path,)
+    )
 
 
 def _path_in(given: Mapping[str, Any]) -> str:

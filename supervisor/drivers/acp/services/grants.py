@@ -23,7 +23,8 @@ class Grants:
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
-        self._once: set[str] = set()
+        # Each the texts by which one command is known; one that has run takes them all along.
+        self._once: list[frozenset[str]] = []
         self._always: set[str] = set()
 
     def end_turn(self) -> None:
@@ -37,8 +38,8 @@ class Grants:
             self._add(self._paths, places)
         elif facts.kind == "execute" and decision == "allow_always":
             self._add(self._always, facts.commands)
-        elif facts.kind == "execute":
-            self._add(self._once, facts.commands)
+        elif facts.kind == "execute" and len(self._once) < MAX_GRANTS:
+            self._once.append(facts.commands)
 
     def covers_write(self, path: str) -> bool:
         """Whether that file may be written without asking."""
@@ -48,9 +49,11 @@ class Grants:
         """Whether that command may run without asking; one that was allowed once is used up."""
         if commands & self._always:
             return True
-        covered = bool(commands & self._once)
-        self._once -= commands
-        return covered
+        for known in self._once:
+            if commands & known:
+                self._once.remove(known)
+                return True
+        return False
 
     @staticmethod
     def _add(grants: set[str], more: Iterable[str]) -> None:

@@ -325,3 +325,19 @@ def test_a_command_that_was_allowed_once_runs_once() -> None:
 
     assert grants.take_command(frozenset({"ls -l"}))
     assert not grants.take_command(frozenset({"ls -l"}))
+
+
+def test_one_yes_is_for_one_command_however_many_were_named() -> None:
+    grants = Grants()
+    asked = {"command": "make a", "cmd": "make b", "script": "make c"}
+    facts = facts_of({"kind": "execute", "title": "make d", "rawInput": asked})
+
+    grants.add(facts, "allow_once", places=())
+
+    allowed = [line for line in ("make b", "make c", "make d", "make a") if _runs(grants, line)]
+    assert allowed == ["make a"]
+    assert not _runs(grants, "make a")
+
+
+def _runs(grants: Grants, line: str) -> bool:
+    return grants.take_command(frozenset({line}))
