@@ -18,7 +18,6 @@ from supervisor.client import (
     NoDaemon,
     RemoteSupervisor,
     connect,
-    line,
     stream,
     watching,
 )

@@ -21,7 +21,8 @@ from supervisor.core.limits import Restart
 from supervisor.core.session import Lineage, Phase, Spending
 from supervisor.core.step import Refused
 from supervisor.core.tree.situation import Shortage, Situation
-from tests.core.test_rules import TURN, Play, busy, idle, with_terms
+from tests.core.play import Play, busy, idle
+from tests.core.test_rules import TURN, with_terms
 
 SPENT = Situation(shortage=Shortage("tokens", 120, 100, SessionId("s_root")))
 NO_PLACE = Situation(no_place=True)

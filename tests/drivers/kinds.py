@@ -45,7 +45,8 @@ def of_those_able(test: Test, kinds: Sequence[Kind]) -> Test:
     """The test, for each of these kinds that is able to do its deeds."""
     deeds: Sequence[Deed] = test.deeds  # type: ignore[attr-defined]  # see above
     able = [kind for kind in kinds if all(deed in kind.texts for deed in deeds)]
-    return pytest.mark.parametrize("kind", able, ids=[kind.name for kind in able])(test)
+    marked: Test = pytest.mark.parametrize("kind", able, ids=[kind.name for kind in able])(test)
+    return marked
 
 
 # Python --------------------------------------------------------------------------------------

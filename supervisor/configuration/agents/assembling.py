@@ -108,7 +108,7 @@ def _problems(name: str, driver: str, values: Mapping[KeyPath, Value]) -> Iterat
 
 def _problems_of_resuming(name: str, values: Mapping[KeyPath, Value]) -> Iterator[Problem]:
     resumes = values.get(("resume_command",))
-    if resumes is not None and not any("{session_id}" in word for word in resumes.value):
+    if resumes is not None and "{session_id}" not in str(resumes.value):
         where = dotted(("agents", name, "resume_command"))
         problem = "does not say which conversation"
         yield Problem(where, problem, "put {session_id} among its words", resumes.origin)

@@ -56,7 +56,8 @@ def look_at_daemon(socket: str) -> Iterator[Finding]:
     if found is None:
         yield ok("daemon", "none is running; `understudy serve` starts one")
     else:
-        yield ok("daemon", f"process {found.pid} listens on {socket}, since {stamp(found.since)}")
+        since = "" if found.since is None else f", since {stamp(found.since)}"
+        yield ok("daemon", f"process {found.pid} listens on {socket}{since}")
 
 
 def look_at_leftovers(seen: Sequence[Seen] | None = None) -> Iterator[Finding]:
