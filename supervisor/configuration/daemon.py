@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from supervisor.core.errors import ConfigError, shown
-from supervisor.core.limits import number, one_of, whole
+from supervisor.core.limits import one_of, whole
 
 from .fields import PATH
 from .places import socket_path, state_folder
@@ -67,8 +67,6 @@ class DaemonSettings:
     )
     allowed_origins: tuple[str, ...] = attrs.field(default=(), validator=_origins)
     max_connections: int = attrs.field(default=2000, validator=whole(least=1))
-    max_body_bytes: int = attrs.field(default=1048576, validator=whole(least=1))
-    keepalive_seconds: float = attrs.field(default=15.0, validator=number(least=0.1))
     log_level: LogLevel = attrs.field(default="info", validator=one_of(LogLevel))
     log_format: LogFormat = attrs.field(default="text", validator=one_of(LogFormat))
 

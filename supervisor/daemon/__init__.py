@@ -10,7 +10,8 @@ exit code says is in `exits`.
 from .exits import Exit
 from .finding import DaemonProcess, find_daemon
 from .listening.token import ensure_token, read_token
-from .serving import run, serve
+from .running import run
+from .serving import serve
 from .system.orders import Orders
 
 __all__ = [

@@ -12,7 +12,7 @@ from supervisor.configuration import load
 from supervisor.core.errors import SupervisorError
 
 from .exits import Exit
-from .serving import run
+from .running import run
 
 
 def main(arguments: list[str] | None = None) -> int:

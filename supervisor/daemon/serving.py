@@ -23,7 +23,6 @@ from supervisor.api.app import make_app
 from supervisor.api.doors import Doors
 from supervisor.api.gate import PEER_UID
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
-from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.runtime import open as open_supervisor
 from supervisor.sessions.surface.supervisor import Supervisor
 
@@ -42,12 +41,11 @@ from .listening.folders import make_folder
 from .listening.sockets import holding
 from .metering import Metering
 from .reloading import Load, Reloading
-from .system.descriptors import make_room
 from .system.notify import Notifier
 from .system.orders import Orders, obey_signals
 from .system.watchdog import give_signs_of_life, keep_status
 from .telling.journal import Journal
-from .telling.logs import Cover, logging_to, standard_error
+from .telling.logs import Cover
 from .ways import Ways, bound
 
 logger = logging.getLogger("supervisor.daemon")
@@ -57,53 +55,6 @@ _HELD_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.2
 # For those who watch to be given what happened last.
 _FAREWELL_SECONDS: Final = 0.25
-
-
-def run(
-    configuration: Configuration,
-    *,
-    load: Load | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> int:
-    """Run the daemon until a signal ends it; gives the exit code, and has said why.
-
-    `load` reads the configuration again, for HUP. To be called in the main thread.
-    """
-    environ = os.environ if environ is None else environ
-    daemon, cover = configuration.daemon, Cover()
-    with logging_to(
-        standard_error(),
-        level=daemon.log_level,
-        form=daemon.log_format,
-        environ=environ,
-        cover=cover,
-    ) as logs:
-
-        def end_process(code: int) -> None:
-            logs.flush()
-            os._exit(code)
-
-        work = partial(
-            serve,
-            configuration,
-            load=load,
-            environ=environ,
-            cover=cover,
-            orders=Orders(end_process=end_process),
-            end_process=end_process,
-        )
-        try:
-            make_room(
-                connections=daemon.max_connections,
-                agents=configuration.settings.max_agent_processes,
-            )
-            return trio.run(work)
-        except SupervisorError as error:
-            logger.error("%s", error)  # noqa: TRY400 - it says all
-            return Exit.MISCONFIGURED if isinstance(error, ConfigError) else Exit.FAILED
-        except Exception:
-            logger.exception("the daemon has failed")
-            return Exit.FAILED
 
 
 async def serve(

@@ -61,6 +61,14 @@ class Metrics:
         self.tokens = count("tokens", "Tokens used.", "agent", "direction")
         self.cost = count("cost", "Cost, in the unit that agents report.", "agent")
         self.records = count("records", "Records written.", "kind")
+        self._measure_the_house()
+        self._registry.register(PictureCollector(look))
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+
+    def _measure_the_house(self) -> None:
+        """What is everybody's: the store, mailboxes, the loop."""
+        measure = self._histogram
         self.commit_seconds = measure("commit_seconds", "For a commit.", _QUICK_SECONDS)
         self.commit_writes = measure("commit_writes", "Writes in one commit.", _BATCH)
         self.mailbox_wait_seconds = measure(
@@ -72,9 +80,6 @@ class Metrics:
         self.loop_lag_seconds = measure(
             "loop_lag_seconds", "By how much the loop was late.", _QUICK_SECONDS
         )
-        self._registry.register(PictureCollector(look))
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
 
     def render(self) -> bytes:
         """All of it, as text."""

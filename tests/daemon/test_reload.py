@@ -145,7 +145,7 @@ async def test_an_order_to_read_again_is_obeyed(
     home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(home) as daemon:
-        home.write("[settings]\nexit_seconds = 0.1\nqueue_cap = 2\n[daemon]\nkeepalive_seconds = 9")
+        home.write("[settings]\nexit_seconds = 0.1\nqueue_cap = 2\n[daemon]\nmax_connections = 9")
         caplog.set_level("INFO", "supervisor")
 
         daemon.orders.reload()
@@ -153,4 +153,4 @@ async def test_an_order_to_read_again_is_obeyed(
         with trio.fail_after(5):
             while "only a new start" not in caplog.text:  # noqa: ASYNC110 - the log is all there is
                 await trio.sleep(0.005)
-    assert "daemon.keepalive_seconds" in caplog.text
+    assert "daemon.max_connections" in caplog.text

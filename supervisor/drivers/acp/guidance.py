@@ -57,22 +57,25 @@ class Guidance:
         # What waits to be handed over, the first first.
         self._waiting: list[OfferSteering] = []
         self._is_closed = False
-        # Set exactly while nobody is at it.
+        # Set exactly while nobody is at it, or about to be.
         self._settled = trio.Event()
         self._settled.set()
 
     @property
     def is_settled(self) -> bool:
-        """Whether the agent has answered for all that it was handed, and nothing waits."""
+        """Whether the agent has answered for all that it was handed."""
         return self._settled.is_set()
 
-    def add(self, offer: OfferSteering) -> bool:
-        """Have it handed over; gives whether somebody has to be sent for that (`hand_over`)."""
+    def add(self, offer: OfferSteering) -> None:
+        """Have it handed over, when somebody does that."""
         if self._is_closed:
             self._report("promptRequired", [offer.input])
-            return False
-        self._waiting.append(offer)
-        starts = self.is_settled
+        else:
+            self._waiting.append(offer)
+
+    def begin(self) -> bool:
+        """Whether somebody is to be sent (`hand_over`): something waits, and nobody is at it."""
+        starts = bool(self._waiting) and self.is_settled
         if starts:
             self._settled = trio.Event()
         return starts

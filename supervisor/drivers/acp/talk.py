@@ -157,8 +157,8 @@ class Talk:
         """Hand guidance to the turn, which may have begun by now."""
         if self.is_at(offer.turn):
             assert self._turn is not None
-            if self._turn.guidance.add(offer):
-                self._nursery.start_soon(self._turn.guidance.hand_over)
+            self._turn.guidance.add(offer)
+            self._hand_over(self._turn)
 
     def withdraw(self, input_id: InputId) -> None:
         """Not any more."""
@@ -271,6 +271,7 @@ class Talk:
             if turn.is_cancelled:
                 break
             turn.is_sent = True
+            self._hand_over(turn)
             try:
                 answer = await self._connection.call(
                     "session/prompt", params, timeout_seconds=math.inf
@@ -351,6 +352,11 @@ class Talk:
             self._office,
             on_new_turn=lambda: self._note_new_turn(turn),
         )
+
+    def _hand_over(self, turn: _Turn) -> None:
+        """Have what waits handed over, but not before the prompt: it is guidance for that."""
+        if turn.is_sent and turn.guidance.begin():
+            self._nursery.start_soon(turn.guidance.hand_over)
 
     def _note_new_turn(self, turn_id: TurnId) -> None:
         turn = self._turn

@@ -82,6 +82,34 @@ async def test_what_is_only_offered_is_not_handed_over() -> None:
         assert desk.heard(STEERING) == []
 
 
+async def test_it_never_comes_before_the_prompt() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        await desk.come_up()
+        for _ in range(20):
+            turn = desk.order("go")
+            desk.hand(turn, "in_2", "more")
+            ends = len(desk.office.all(ev.TurnEnded)) + 1
+            prompt = await puppet.hears("session/prompt", times=ends)
+            puppet.answers(await puppet.hears(STEERING, times=ends), {"outcome": "injected"})
+            puppet.updates("hello")
+            puppet.ends(prompt)
+            await desk.office.heard(ev.TurnEnded, times=ends)
+
+        assert desk.methods() == ["session/prompt", STEERING] * 20
+
+
+async def test_what_waits_for_a_prompt_that_is_never_sent_is_declined_at_once() -> None:
+    async with open_puppet(STEERS) as (desk, _):
+        await desk.come_up()
+        turn = desk.order("go")
+        desk.hand(turn, "in_2", "more")
+        desk.driver.cancel_turn(turn, "ask")
+        await desk.office.heard(ev.TurnEnded)
+
+        assert desk.office.kinds() == ["SteeringDeclined", "TurnEnded"]
+        assert (desk.methods(), trio.current_time()) == ([], 0.0)
+
+
 async def test_what_waits_together_goes_together_in_its_order() -> None:
     async with open_puppet(STEERS) as (desk, puppet):
         turn, prompt = await at_work(desk, puppet)

@@ -73,19 +73,16 @@ class ProcessBook(Book):
         began = None if self.turn is None else self.inputs[self.begun[self.turn]]
         self.check(began is entry, f"{text!r} was prompted and is not what the turn is about")
 
-    def steered(self, text: str, prompt: str) -> None:
+    def steered(self, text: str, prompt: str | None) -> None:
         """It was handed over after that prompt, so it must not be meant for a turn before."""
         turn = self.handed.get(text)
         self.check(turn is not None, f"{text!r} was handed over and is not on record as that")
-        self.check(turn in self._since(prompt), f"{text!r} was meant for {turn}, which is over")
+        if prompt is not None:
+            self.check(turn in self._since(prompt), f"{text!r} was meant for {turn}, which is over")
 
     def cancelled(self, text: str) -> None:
-        """The turn of that prompt was, and somebody had asked for that.
-
-        One that the agent has begun by itself since is cancelled when it has fallen silent, too.
-        """
-        since = self._since(text)
-        asked = any(turn in self.interrupted for turn in since) or len(since) > 1
+        """The turn of that prompt was, or one that the agent has begun by itself since."""
+        asked = any(turn in self.interrupted for turn in self._since(text))
         self.check(asked, f"{text!r} was cancelled and nobody asked for that")
 
     def _since(self, prompt: str) -> list[str]:
@@ -125,10 +122,12 @@ class ProcessReferee(Referee):
 
     def hear(self, process: InMemoryProcess, side: Side, line: bytes) -> None:
         """A line was written."""
+        pid = process.identity.pid
         if side == "agent":
+            if b"startedNewTurn" in line:
+                self.prompts.pop(pid, None)  # which is then cancelled when it falls silent
             return
         message = json.loads(line)
-        pid = process.identity.pid
         match message.get("method"):
             case "session/prompt":
                 text = message["params"]["prompt"][-1]["text"]
@@ -139,7 +138,7 @@ class ProcessReferee(Referee):
             case "_session/steering":
                 for block in message["params"]["prompt"]:
                     self._send(pid, block["text"])
-                    self._book_of(pid, "steered", block["text"], self.prompts.get(pid, ""))
+                    self._book_of(pid, "steered", block["text"], self.prompts.get(pid))
             case "session/cancel" if pid in self.prompts:
                 self._book_of(pid, "cancelled", self.prompts[pid])
 
@@ -155,7 +154,7 @@ class ProcessReferee(Referee):
         self.check(text not in self.sent, f"{text!r} was sent again")
         self.sent[text] = pid
 
-    def _book_of(self, pid: int, told: str, *what: str) -> None:
+    def _book_of(self, pid: int, told: str, *what: str | None) -> None:
         owner = self.owners.get(pid)
         if owner is not None and owner in self.books:
             heard: Any = getattr(self.book(owner), told)
