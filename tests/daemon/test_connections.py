@@ -1,6 +1,7 @@
 """Connections over a real socket: what an app sees of them, and how they end."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,17 @@ async def test_who_comes_when_it_is_full_hears_so(folder: Path) -> None:
         assert b'"hint":"close some' in answer
         assert connections.refused == 1
         await stream.aclose()
+
+
+async def test_who_fills_the_port_does_not_fill_the_socket(folder: Path) -> None:
+    async with served(hello, folder / "s", most=1) as (connections, client):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            await connections.listen(listener, hello)
+            async with await trio.open_tcp_stream(*listener.getsockname()) as greedy:
+                await greedy.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await greedy.receive_some()).startswith(b"HTTP/1.1 200")
+
+                assert (await client.get("/")).text == "ok"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -49,6 +50,9 @@ class Connections:
         self._peer_name = peer_name
         # Invariant: exactly those that are between accept and their end.
         self._open: set[Connection] = set()
+        # How many of them by their way in: whoever fills the one does not fill the other, for a
+        # port can be reached by everybody on the machine, and the socket only by its owner.
+        self._by_way: Counter[int] = Counter()
         self._config = _config()
         self._context = WorkerContext(None)
         # One for each listener that is listened on.
@@ -90,11 +94,13 @@ class Connections:
             await trio.serve_listeners(handle, [listener], handler_nursery=self._nursery)
 
     async def _handle(self, app: ASGIWrapper, stream: trio.SocketStream) -> None:
-        if len(self._open) >= self._most:
+        way = int(stream.socket.family)
+        if self._by_way[way] >= self._most:
             await self._refuse(stream)
             return
         connection = Connection(stream, app, self._config, self._context, self._state(stream))
         self._open.add(connection)
+        self._by_way[way] += 1
         self.taken += 1
         try:
             await connection.run()
@@ -102,6 +108,7 @@ class Connections:
             logger.exception("a connection has failed")
         finally:
             self._open.discard(connection)
+            self._by_way[way] -= 1
             connection.abort()
             if not self._open:
                 self._over.set()
