@@ -11,9 +11,11 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 import supervisor
+import supervisor.runtime
 from supervisor.client import RemoteSession
-from supervisor.daemon.inside import house_of, wait_for_answers
+from supervisor.daemon.inside import house_of, ping, wait_for_answers
 from supervisor.store.writer import Writer
+from tests.sessions.degraded.frail import FrailStore
 
 from .homes import Home, running
 
@@ -156,3 +158,18 @@ async def test_a_writer_that_hangs_gives_no_sign_of_life(
         monkeypatch.undo()
 
     assert type(caught.value).__name__ in ("AskTimeout", "TooSlowError")
+
+
+async def test_a_degraded_store_gives_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FrailStore()
+    monkeypatch.setattr(supervisor.runtime, "MemoryStore", lambda: store)
+    async with supervisor.open() as sup, trio.open_nursery() as nursery:
+        session = await sup.create("echo")
+        store.fall_ill()
+        nursery.start_soon(session.send, "hello")  # which waits until it is well again
+        while not house_of(sup).health.is_degraded:
+            await trio.lowlevel.checkpoint()
+
+        await wait_for_answers(sup, timeout_seconds=5)
+        assert (await ping(sup, timeout_seconds=5)).keys() == {"tree", "writer"}
+        store.is_ill = False

@@ -89,7 +89,10 @@ class AgentStage(Stage):
 
     async def look_when_quiet(self) -> None:
         """And nobody is on record who is dead."""
-        await super().look_when_quiet()
+        await settle()
+        # While a turn runs, what it has spent grows as one looks.
+        if all(book.turn is None for book in self.referee.books.values()):
+            await super().look_when_quiet()
         await settle()
         alive = self.processes.alive
         dead = {one.identity.pid for one in self.processes.all if one not in alive}
