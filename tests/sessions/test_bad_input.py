@@ -70,7 +70,20 @@ NO_NAMES: list[Any] = [5, 1.5, True, b"x", ["a"], {"a": "b"}, "", " ", HALF, "x"
 NO_SECONDS: list[Any] = [0, -1, -0.5, math.nan, math.inf, "3", True, [], {}, 10**400]
 NO_COUNTS: list[Any] = [0, -1, 1.5, math.nan, "3", None, True, []]
 NO_PLACES: list[Any] = [-1, 1.5, math.nan, "3", None, True, []]
-NO_TAGS: list[Any] = [5, 1.5, True, "a", [5], [""], [" "], [None], [HALF], [["a"]], object]
+NO_TAGS: list[Any] = [
+    ["t" * 100] * 200,
+    5,
+    1.5,
+    True,
+    "a",
+    [5],
+    [""],
+    [" "],
+    [None],
+    [HALF],
+    [["a"]],
+    object,
+]
 NO_CUSTOM: list[Any] = [5, True, "a", [("a", "b")], {"a": 5}, {5: "a"}, {"a": None}, object]
 NO_KEYS: list[Any] = [
     5,

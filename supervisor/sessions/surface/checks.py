@@ -97,7 +97,14 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Tags, or `ConfigError`."""
     if isinstance(tags, str | Mapping) or not isinstance(tags, Iterable):
         raise ConfigError(f"tags is {shown(tags)}", hint="give a list of names")
-    return tuple(some_text("a tag", tag) for tag in tags)
+    checked = tuple(some_text("a tag", tag) for tag in tags)
+    size = sum(_size("tags", tag) for tag in checked)
+    if size > MAX_CUSTOM_BYTES:
+        raise ConfigError(
+            f"tags have {size} bytes of {MAX_CUSTOM_BYTES} allowed",
+            hint="they are written with every step of the session; use fewer",
+        )
+    return checked
 
 
 def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:
