@@ -198,18 +198,26 @@ def test_an_agent_whose_supervisor_is_killed_before_it_runs_never_runs(tmp_path:
     assert not (tmp_path / "deed").exists()
 
 
-def test_what_a_stopped_guardian_has_not_killed_is_killed_at_the_next_start() -> None:
+def test_a_stopped_guardian_kills_them_all_the_same() -> None:
     with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
         guardian = known(guardian_of(everyone[0]))
         os.kill(guardian.pid, signal.SIGSTOP)
         process.kill()
-        process.wait()
-        assert is_alive(everyone[0])
+
+        wait_dead([*everyone, guardian], seconds=2.0)
+
+
+def test_what_a_guardian_that_is_stopped_again_has_left_is_killed_at_the_next_start() -> None:
+    with supervisor() as process:
+        everyone = read_pids(process, ALL_KINDS)
+        guardian = known(guardian_of(everyone[0]))
+        process.send_signal(signal.SIGSTOP)  # so that nobody continues the guardian
+        os.kill(guardian.pid, signal.SIGSTOP)
 
         trio.run(partial(kill_left_behind, [everyone[0]], wait_seconds=1.0))
 
-    assert alive([*everyone, guardian]) == []
+        assert alive([*everyone, guardian]) == []
 
 
 def test_a_guardian_at_work_is_left_to_it_at_the_next_start() -> None:
