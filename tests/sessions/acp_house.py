@@ -1,7 +1,7 @@
 """A whole supervisor whose agents are ACP processes in memory.
 
-When its block is left nothing is alive, no process is on record, and no agent got a prompt while it
-was busy.
+When its block is left nothing is alive, no agent got a prompt while it was busy, and all that was
+sent is what the protocol's schema says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import supervisor
 import supervisor.runtime
 from supervisor import Session, Settings, Supervisor
 from supervisor.drivers.acp.agent import AcpAgent, scripted_process
-from supervisor.store.memory import MemoryStore
+from tests.drivers.acp.driver_desk import assert_all_valid
 from tests.drivers.in_memory import InMemoryProcesses
 
 
@@ -27,15 +27,14 @@ async def open_house(
 ) -> AsyncIterator[tuple[Supervisor, InMemoryProcesses]]:
     """A supervisor with these agents, and their processes."""
     processes = processes or InMemoryProcesses()
-    store = MemoryStore()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(supervisor.runtime, "ContainedProcesses", lambda: processes)
-        patch.setattr(supervisor.runtime, "MemoryStore", lambda: store)
         async with supervisor.open(agents=agents, settings=settings) as sup:
             yield sup, processes
     assert processes.alive == []
     assert processes.overlaps == 0
-    assert await store.processes() == []
+    for process in processes.all:
+        assert_all_valid(process)
 
 
 @asynccontextmanager

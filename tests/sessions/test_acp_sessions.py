@@ -111,6 +111,21 @@ async def test_no_more_start_at_once_than_may() -> None:
         assert len(them.alive) == 5
 
 
+async def test_those_are_on_record_who_are_alive() -> None:
+    async with open_house(scripted_process("agent")) as (sup, processes):
+        first, second = await sup.create("agent"), await sup.create("agent")
+        await first.stop()
+        await second.send("hang")
+        await settle()
+        await second.interrupt()
+        await second.prompt("say on")
+        await settle()
+
+        noted = {process.pid for process in await sup._house.store.processes()}
+        assert noted == {process.identity.pid for process in processes.alive}
+        assert len(noted) == 1
+
+
 # Dying -------------------------------------------------------------------------------------
 
 

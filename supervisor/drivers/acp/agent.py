@@ -70,7 +70,7 @@ def acp(
         None if auth is None else _text("auth", auth),
         _servers(name, mcp_servers),
         None if mode is None else _text("mode", mode),
-        dict(options or {}),
+        _options(name, options),
         handshake_seconds,
     )
 
@@ -128,6 +128,22 @@ def _servers(name: str, servers: object) -> tuple[Mapping[str, Any], ...]:
                 hint='give {"name": ..., "command": ..., "args": [], "env": []} for each',
             )
     return tuple(dict(server) for server in listed)
+
+
+def _options(name: str, options: object) -> dict[str, str | bool]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(map(_is_option, options.items())):
+        raise ConfigError(
+            f"the options of agent {shown(name)} are {shown(options)}",
+            hint='give {"option": "value"}, or True or False for a switch',
+        )
+    return dict(options)
+
+
+def _is_option(item: tuple[object, object]) -> bool:
+    option, value = item
+    return isinstance(option, str) and bool(option.strip()) and isinstance(value, str | bool)
 
 
 def _text(what: str, value: object) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from supervisor import ConfigError
 from supervisor.core import events as ev
 from supervisor.drivers.acp.agent import acp, scripted_process
 from tests.drivers.acp.driver_desk import open_desk
@@ -79,3 +80,9 @@ async def test_a_conversation_that_goes_on_keeps_the_mode_that_it_had() -> None:
         await desk.come_up()
 
         assert desk.heard("session/set_mode") == []
+
+
+@pytest.mark.parametrize("options", [["a"], "x", {"a": 5}, {1: "x"}, {" ": "x"}, {"a": None}])
+def test_options_that_are_none_are_refused_when_the_agent_is_made(options: Any) -> None:  # noqa: ANN401
+    with pytest.raises(ConfigError, match="options of agent"):
+        choosing(options=options)

@@ -77,6 +77,9 @@ class ProcessBook(Book):
         """It was handed over after that prompt, so it must not be meant for a turn before."""
         turn = self.handed.get(text)
         self.check(turn is not None, f"{text!r} was handed over and is not on record as that")
+        if turn is not None:
+            first = self.inputs[self.begun[turn]].text
+            self.check(first in self.sent, f"{text!r} was handed over before {first!r}")
         if prompt is not None:
             self.check(turn in self._since(prompt), f"{text!r} was meant for {turn}, which is over")
 

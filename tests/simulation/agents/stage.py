@@ -71,6 +71,7 @@ class AgentStage(Stage):
     """What an attack has in hand, and the processes."""
 
     processes: InMemoryProcesses
+    store_is_sound = True
 
     def script(self, steps: Sequence[Script], *, most: int = 3) -> str:
         """An input that nobody else has sent: what the agent does when it gets it."""
@@ -97,7 +98,9 @@ class AgentStage(Stage):
         alive = self.processes.alive
         dead = {one.identity.pid for one in self.processes.all if one not in alive}
         noted = {process.pid for process in await self.store.processes()}
-        self.referee.check(not dead & noted, f"{dead & noted} are dead, and on record")
+        # What a store forgets as it fails is found out when the supervisor starts again.
+        left = dead & noted if self.store_is_sound else set()
+        self.referee.check(not left, f"{left} are dead, and on record")
         for process in alive:
             known = process.identity.pid in noted or process.gone.is_set()
             self.referee.check(known, f"{process.identity.pid} is alive, and not on record")

@@ -22,7 +22,7 @@ TROUBLES = ((), (), ("--hang-at", "steering"), ("--fail-at", "steering"), ("--di
 
 
 async def steer_processes() -> None:
-    how = random.choice((*STEERS[1:], BEGINS))
+    how = random.choice((*STEERS[1:], BEGINS, BEGINS))
     settings = attrs.evolve(SETTINGS, suspend_after_seconds=random.choice((0.5, 900.0)))
     agent = some_agent(*how, *random.choice(TROUBLES))
     async with open_agents(agent, settings=settings) as stage:
@@ -31,6 +31,7 @@ async def steer_processes() -> None:
             nursery.start_soon(work, stage, session)
             nursery.start_soon(steer, stage, session)
             nursery.start_soon(steer, stage, session)
+            nursery.start_soon(rush, stage, session)
             nursery.start_soon(interrupt, stage, session)
         await stage.look_when_quiet()
 
@@ -51,6 +52,15 @@ async def steer(stage: AgentStage, session: Session) -> None:
             await stage.send(session, text, when_busy="steer")
         if random.random() < 0.3:
             await withdraw(stage, session)
+
+
+async def rush(stage: AgentStage, session: Session) -> None:
+    """A turn, and guidance for it before the agent can have heard of it."""
+    for _ in range(3):
+        await stage.send(session, stage.script(QUIET))
+        await stage.send(session, stage.script(QUIET), when_busy="steer")
+        await stage.send(session, stage.script(QUIET), when_busy="steer")
+        await trio.sleep(random.choice((0.0, 2.0, 30.0)))
 
 
 async def withdraw(stage: AgentStage, session: Session) -> None:

@@ -20,6 +20,7 @@ async def trouble_the_store() -> None:
     )
     async with open_agents(some_agent(), settings=settings) as stage:
         session = await stage.begin()
+        stage.store_is_sound = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(talk, stage, session)
             nursery.start_soon(talk, stage, session)
