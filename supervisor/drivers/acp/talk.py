@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import attrs
@@ -242,6 +243,8 @@ class Talk:
         # Not awaited if it is: nothing that the agent says after its answer is to come first.
         if not turn.guidance.is_settled:
             await turn.guidance.wait_settled(GUIDANCE_SECONDS)
+            if not turn.guidance.is_settled:
+                await self._end_what_may_run()
         if turn.silence is not None:
             ended = await self._run_on(turn, turn.silence)
         return ended
@@ -352,6 +355,11 @@ class Talk:
             self._office,
             on_new_turn=lambda: self._note_new_turn(turn),
         )
+
+    async def _end_what_may_run(self) -> None:
+        """It may have begun a turn with guidance that it never answers: then that ends; bounded."""
+        with trio.move_on_after(TOLD_SECONDS), suppress(ConnectionLost):
+            await self._connection.notify("session/cancel", {"sessionId": self._session_id})
 
     def _hand_over(self, turn: _Turn) -> None:
         """Have what waits handed over, but not before the prompt: it is guidance for that."""

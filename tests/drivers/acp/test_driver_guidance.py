@@ -192,6 +192,21 @@ async def test_one_that_gives_no_answer_holds_up_the_end_of_its_turn_for_a_bound
         assert trio.current_time() == 1 + GUIDANCE_SECONDS
 
 
+async def test_one_that_may_have_begun_a_turn_with_it_is_told_to_end_that() -> None:
+    async with open_puppet(STEERS) as (desk, puppet):
+        turn, prompt = await at_work(desk, puppet)
+        desk.hand(turn, "in_2", "more")
+        await puppet.hears(STEERING)
+        puppet.updates("hello")
+        puppet.ends(prompt)
+        ended = await desk.office.heard(ev.TurnEnded)
+        desk.order("next")
+        await puppet.hears("session/prompt", times=2)
+
+        assert ended.outcome == "completed"
+        assert desk.methods()[2:] == ["session/cancel", "session/prompt"]
+
+
 async def test_what_was_never_sent_for_want_of_an_answer_is_declined() -> None:
     async with open_puppet(STEERS) as (desk, puppet):
         turn, prompt = await at_work(desk, puppet)
