@@ -6,6 +6,7 @@ sent is what the protocol's schema says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +17,7 @@ import supervisor.runtime
 from supervisor import Session, Settings, Supervisor
 from supervisor.drivers.acp.agent import AcpAgent, scripted_process
 from tests.drivers.acp.driver_desk import assert_all_valid
-from tests.drivers.in_memory import InMemoryProcesses
+from tests.drivers.in_memory import InMemoryProcess, InMemoryProcesses
 
 
 @asynccontextmanager
@@ -45,3 +46,18 @@ async def open_session(
     agent = scripted_process("agent", flags)
     async with open_house(agent, settings=settings, processes=processes) as (sup, them):
         yield await sup.create("agent"), them
+
+
+# Whether the agent can go on with its own conversation, and how.
+ways = pytest.mark.parametrize("way", ["--load", "--resume", None])
+
+
+def flags_of(way: str | None) -> list[str]:
+    return [] if way is None else [way]
+
+
+def prompts(process: InMemoryProcess) -> list[list[str]]:
+    """The texts of each prompt that it got."""
+    said = [json.loads(line) for side, line in process.wire if side == "client"]
+    sent = [message["params"] for message in said if message.get("method") == "session/prompt"]
+    return [[block["text"] for block in params["prompt"]] for params in sent]

@@ -1,34 +1,15 @@
-"""Sessions whose agents are ACP processes: their starts, deaths, interrupts and comebacks."""
+"""Sessions whose agents are ACP processes: their starts, deaths and comebacks."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 import trio
 
 from actors.testing import settle
-from supervisor import AgentStartFailed, Ladder, Phase, Restart, Session, Settings
-from supervisor.core.session import LadderStep
-from supervisor.drivers.acp import driver as acp_driver
+from supervisor import AgentStartFailed, Phase, Restart, Session, Settings
 from supervisor.drivers.acp.agent import acp, scripted_process
-from tests.drivers.in_memory import InMemoryProcess, InMemoryProcesses
-from tests.sessions.acp_house import open_house, open_session
-from tests.sessions.cast import outcomes, records
-
-ways = pytest.mark.parametrize("way", ["--load", "--resume", None])
-
-
-def flags_of(way: str | None) -> list[str]:
-    return [] if way is None else [way]
-
-
-def prompts(process: InMemoryProcess) -> list[list[str]]:
-    """The texts of each prompt that it got."""
-    said = [json.loads(line) for side, line in process.wire if side == "client"]
-    sent = [message["params"] for message in said if message.get("method") == "session/prompt"]
-    return [[block["text"] for block in params["prompt"]] for params in sent]
-
+from tests.sessions.acp_house import flags_of, open_house, open_session, prompts, ways
+from tests.sessions.cast import records
 
 # Starting ----------------------------------------------------------------------------------
 
@@ -207,156 +188,6 @@ async def test_a_clean_exit_in_mid_turn_is_a_crash() -> None:
     async with open_session() as (session, _):
         assert (await session.prompt("say half\nexit 0")).outcome == "lost"
         assert (await session.info()).restarts == 1
-
-
-# Interrupts --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("script", "step", "seconds"),
-    [
-        ("sleep 1000", "ask", 0.0),
-        ("linger 3", "ask", 3.0),
-        ("hang", "close", 5.0),
-        ("ignore-eof\nhang", "terminate", 7.0),
-        ("ignore-eof\nignore-term\nhang", "kill", 9.0),
-        ("stop-self", "terminate", 7.0),
-        ("deaf\nsleep 1000", "terminate", 7.0),
-    ],
-)
-@ways
-async def test_a_turn_is_ended_as_gently_as_possible_and_the_conversation_goes_on(
-    script: str, step: LadderStep, seconds: float, way: str | None
-) -> None:
-    async with open_session(*flags_of(way)) as (session, processes):
-        await session.prompt("say my name is Ada")
-        await session.send(f"say half\n{script}")
-        await settle()
-        report = await session.interrupt()
-        after = await session.prompt("say on")
-
-        assert (report.matched, report.stopped, report.ladder_step) == (1, 1, step)
-        assert report.seconds == seconds
-        assert after.text == "on"
-        info = await session.info()
-        assert (info.restarts, info.last_failure) == (0, None)
-        assert len(processes.all) == (1 if step == "ask" else 2)
-
-
-async def test_one_that_ends_its_turn_when_its_input_is_closed_already_is_done_for() -> None:
-    async with open_session("--load") as (session, processes):
-        await session.send("ignore-eof\nlinger 6")  # asked for 5 s, then its input is closed
-        await settle()
-        report = await session.interrupt()
-        after = await session.prompt("say on")
-
-        assert (report.stopped, report.ladder_step, report.seconds) == (1, "terminate", 7.0)
-        assert (after.outcome, after.text) == ("completed", "on")
-        info = await session.info()
-        assert (info.restarts, info.phase) == (0, Phase.IDLE)
-        assert len(processes.all) == 2
-
-
-async def test_one_that_ends_its_turn_and_leaves_when_its_input_is_closed_has_not_completed() -> (
-    None
-):
-    async with open_session("--load") as (session, _):
-        await session.send("linger 5")  # both at the same time
-        await session.send("say next")
-        await settle()
-        await session.interrupt()
-        after = await session.prompt("say on")
-
-        assert (after.outcome, after.text) == ("completed", "on")
-        info = await session.info()
-        assert (info.restarts, info.phase, info.stop_reason) == (0, Phase.IDLE, None)
-
-
-async def test_what_was_said_before_the_end_of_the_ladder_is_kept() -> None:
-    async with open_session() as (session, _):
-        await session.send("say half\nhang")
-        await settle()
-        await session.interrupt()
-        [ended] = await records(session, "turn_ended")
-
-        assert (ended.body["outcome"], ended.body["text"]) == ("interrupted", "half")
-
-
-async def test_a_replacement_runs_on_the_next_process() -> None:
-    async with open_session("--load") as (session, processes):
-        await session.send("hang")
-        await settle()
-        await session.interrupt(replace_with="say instead")
-        await trio.sleep(1)
-
-        assert prompts(processes.all[1]) == [["say instead"]]
-
-
-async def test_a_turn_whose_agent_is_not_up_is_over_at_once() -> None:
-    async with open_session("--load") as (session, processes):
-        await session.send("hang")
-        await settle()
-        await session.interrupt()
-        await session.send("sleep 10")  # starts another process
-        report = await session.interrupt()
-
-        assert (report.stopped, report.seconds) == (1, 0.0)
-        assert (await session.prompt("say on")).text == "on"
-        assert len(processes.all) <= 3
-
-
-async def test_a_stop_while_it_starts_is_no_crash() -> None:
-    async with open_session("--load") as (session, processes):
-        await session.send("hang")
-        await settle()
-        await session.interrupt()
-        await session.send("say never")
-        await session.stop()
-        info = await session.info()
-
-        assert (info.stop_reason, info.last_failure) == ("user_cancelled", None)
-        assert processes.alive == []
-
-
-@pytest.mark.parametrize("script", ["sleep 1000", "hang", "stop-self", "ignore-eof\nhang"])
-async def test_a_stop_in_mid_turn_takes_no_longer_than_its_ladder_and_is_no_crash(
-    script: str,
-) -> None:
-    async with open_session("--close") as (session, processes):
-        await session.send(script)
-        await settle()
-        began = trio.current_time()
-        await session.stop()
-
-        assert trio.current_time() - began <= Ladder().total_seconds
-        assert processes.alive == []
-        info = await session.info()
-        assert (info.stop_reason, info.restarts) == ("user_cancelled", 0)
-
-
-async def test_one_that_nothing_ends_is_a_zombie_and_the_session_waits_for_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    processes = InMemoryProcesses(are_immortal=True)
-    monkeypatch.setattr(acp_driver, "is_alive", processes.is_alive)
-    async with open_session(processes=processes) as (session, _):
-        await session.send("ignore-eof\nhang")
-        await settle()
-        report = await session.interrupt()
-        assert (report.stopped, report.unreachable, report.ladder_step) == (0, 1, "kill")
-        assert report.seconds == Ladder().total_seconds
-        assert (await session.info()).badge == "unhealthy"
-
-        receipt = await session.send("say on")
-        await trio.sleep(100)
-        assert len(processes.all) == 1
-        processes.all[0].die()
-        await trio.sleep(10)
-
-        assert (await outcomes(session))[receipt.input_id] == ["delivered"]
-        [said] = await records(session, "agent_text")
-        assert said.body["text"] == "on"
-        processes.all[-1].is_immortal = False
 
 
 # Resting -----------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from tests.drivers.office import Desk, StandInOffice
 
 Json: TypeAlias = dict[str, Any]
 
-# All that an agent can offer by which the driver does something else than without.
+STEERING: Final = "_session/steering"
+# What an agent says that takes guidance.
 STEERS: Final = {"_meta": {"steering": {"supported": True}}}
 
 
@@ -49,6 +50,11 @@ class AcpDesk(Desk):
     def process(self) -> InMemoryProcess:
         """The one that was started last."""
         return self.processes.all[-1]
+
+    @property
+    def latest_turn(self) -> TurnId:
+        """The one that was begun last, by whomever."""
+        return TurnId(f"turn_{self._turns}")
 
     async def come_up(self) -> None:
         self.driver.start()
@@ -84,9 +90,8 @@ class AcpDesk(Desk):
     def _hear(self, event: ev.Event) -> None:
         if isinstance(event, ev.SteeringBeganTurn):
             self._turns += 1
-            turn = TurnId(f"turn_{self._turns}")
-            self.office.begin(turn)
-            self.driver.adopt_turn(AdoptTurn(turn, event.input, ""))
+            self.office.begin(self.latest_turn)
+            self.driver.adopt_turn(AdoptTurn(self.latest_turn, event.input, ""))
 
 
 @asynccontextmanager
@@ -246,3 +251,15 @@ async def open_puppet(
     puppet.processes = processes
     async with open_desk(agent=agent, office=office, processes=processes) as desk:
         yield desk, puppet
+
+
+async def at_work(desk: AcpDesk, puppet: Puppet) -> tuple[TurnId, Json]:
+    """A turn of the puppet: its id, and its prompt."""
+    await desk.come_up()
+    turn = desk.order("go")
+    return turn, await puppet.hears("session/prompt")
+
+
+def texts(request: Json) -> list[str]:
+    """What is in a prompt, or in guidance."""
+    return [block["text"] for block in request["params"]["prompt"]]

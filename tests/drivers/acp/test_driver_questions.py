@@ -13,7 +13,7 @@ from actors.testing import settle
 from supervisor.core import events as ev
 from supervisor.core.ids import RequestId, TurnId
 from supervisor.core.session import Decision
-from tests.drivers.acp.driver_desk import AcpDesk, Puppet, open_desk, open_puppet
+from tests.drivers.acp.driver_desk import Puppet, at_work, open_desk, open_puppet
 from tests.drivers.office import StandInOffice
 
 PERMISSION = "session/request_permission"
@@ -29,12 +29,6 @@ def asked(puppet: Puppet, title: str = "bash", options: str = "yYnN") -> int:
         for place, name in enumerate(options)
     ]
     return puppet.asks(PERMISSION, {"sessionId": "puppet", "toolCall": call, "options": offered})
-
-
-async def at_work(desk: AcpDesk, puppet: Puppet) -> tuple[TurnId, Any]:
-    await desk.come_up()
-    turn = desk.order("go")
-    return turn, await puppet.hears("session/prompt")
 
 
 async def answer_to(question: str, decision: Decision) -> object:

@@ -86,16 +86,12 @@ class ProcessBook(Book):
     def cancelled(self, text: str) -> None:
         """The turn of that prompt was, or one that the agent has begun by itself since.
 
-        Or one that it may have begun, with guidance that it has given no answer for.
+        Or one that it may have begun with guidance, whose answer came too late.
         """
         since = self._since(text)
         asked = any(turn in self.interrupted for turn in since)
-        doubtful = any(self._is_in_doubt(one) for one, turn in self.handed.items() if turn in since)
+        doubtful = any(turn in since for turn in self.handed.values())
         self.check(asked or doubtful, f"{text!r} was cancelled and nobody asked for that")
-
-    def _is_in_doubt(self, text: str) -> bool:
-        entry = self.find(text)
-        return entry is not None and entry.status == "handed" and entry.outcome in (None, "failed")
 
     def _since(self, prompt: str) -> list[str]:
         """The turn of that prompt, and all that were begun later."""
