@@ -57,26 +57,36 @@ def _tell(seat: Seat, event: ev.Event) -> None:
 
 
 async def _have_all_rest(house: House) -> None:
-    """Tell all to rest, also those who come up meanwhile, and wait until they do."""
+    """Tell all to rest, also those who come up meanwhile, and wait until they do.
+
+    In rounds, in each of which everybody takes one step: up, at rest, gone. Those who come up in
+    one are told in the next; so nobody is looked at more often than there are steps.
+    """
     told: set[Ref] = set()
     await trio.lowlevel.checkpoint()
-    while house.works.count or _awake(house):
-        awake = _awake(house)
-        if not awake:
-            await trio.sleep(_LOOK_AGAIN_SECONDS)
-            continue
+    while True:
+        awake = [seat for seat in house.tree.awake() if not _is_held(seat)]
+        if not awake and not house.works.count:
+            return
         for seat in awake:
             if seat.ref is not None and seat.ref not in told:
                 told.add(seat.ref)
                 _tell(seat, ev.LeaveRequested(**house.stamp()))
-        try:
-            await house.tree.wait_for_rest(awake[0])
-        except SupervisorError:  # it is gone, or is somebody else's now: nobody waits for it here
+        if not await _take_a_step(house, awake):
             await trio.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _awake(house: House) -> list[Seat]:
-    return [seat for seat in house.tree.awake() if not _is_held(seat)]
+async def _take_a_step(house: House, seats: list[Seat]) -> bool:
+    """Wait until each is one step further; whether it was so with all of them."""
+    waited = bool(seats)
+    for seat in seats:
+        if _is_held(seat):  # since it was listed: nothing comes of waiting for it
+            continue
+        try:
+            await house.tree.wait_for_rest(seat)
+        except SupervisorError:  # it is gone, or is somebody else's now: nobody waits for it here
+            waited = False
+    return waited
 
 
 def _is_held(seat: Seat) -> bool:

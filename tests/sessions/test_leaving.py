@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,8 @@ from supervisor import (
     SupervisorError,
 )
 from supervisor.core.records import Record
+from supervisor.sessions.shell.seat import Seat
+from supervisor.sessions.tree import Tree
 from supervisor.store.port import Stored
 from tests.sessions.cast import Player, Scene
 
@@ -440,6 +443,57 @@ async def test_leaving_in_the_middle_of_create_leaves_nothing_half_done(stage: S
     assert phases <= {Phase.SUSPENDED, Phase.STOPPED}
 
 
+# How much work that is ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many seats leaving looked at, each time that it looked."""
+    listed, counts = Tree.awake, list[int]()
+
+    def counted(tree: Tree) -> list[Seat]:
+        counts.append(len(tree._seats))
+        return listed(tree)
+
+    monkeypatch.setattr(Tree, "awake", counted)
+    return counts
+
+
+@pytest.mark.parametrize("text", ["", "sleep 4", "sleep 1000"])
+async def test_ten_times_the_sessions_are_ten_times_the_work(
+    stage: Stage, looks: list[int], text: str
+) -> None:
+    work = list[int]()
+    for number in (10, 100):
+        looks.clear()
+        async with stage.open() as sup:
+            for _ in range(number):
+                session = await sup.create("scripted")
+                if text:
+                    await session.send(text)
+        work.append(sum(looks))
+
+    few, many = work
+    assert few >= 10
+    assert many <= 12 * few
+
+
+async def test_sessions_that_are_only_starting_are_looked_at_a_few_times_each(
+    stage: Stage, looks: list[int]
+) -> None:
+    async def create(sup: Supervisor) -> None:
+        with contextlib.suppress(SupervisorError):
+            await sup.create("echo")
+
+    async with trio.open_nursery() as nursery, stage.open() as sup:
+        for _ in range(100):
+            nursery.start_soon(create, sup)
+        while len(sup._house.tree._seats) < 50:
+            await trio.lowlevel.checkpoint()
+
+    assert 50 <= sum(looks) <= 500
+
+
 # Zombies ------------------------------------------------------------------------------------------
 
 
@@ -487,6 +541,23 @@ async def test_a_zombie_from_before_does_not_keep_the_others_from_resting(
     [ended] = await stage.records(sup, other, "turn_ended")
     assert ended.body["outcome"] == "completed"
     assert (await stage.row(sup, held)).row.phase is Phase.SUSPENDED
+
+
+async def test_a_turn_given_up_while_others_end_is_not_waited_for(
+    stage: Stage, deaf_player: Player
+) -> None:
+    async with stage.open() as sup:
+        other = await sup.create("scripted")
+        await other.send("sleep 8")
+        held, scene = await begin(sup, deaf_player, "deaf")
+        began = trio.current_time()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(held.interrupt)
+            await sup.drain()
+
+        assert trio.current_time() == began + 8.0
+        scene.finish()
 
 
 async def test_a_scripted_hang_does_not_hold_the_supervisor(stage: Stage) -> None:
