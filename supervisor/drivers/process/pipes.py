@@ -31,18 +31,19 @@ class Inlet:
         """Write all of it; raises `InputClosed`, and `InputStuck` when the time is over.
 
         If only a part was written, by then or because it was cancelled, the pipe is closed.
+        Where there is room for all of it at once this is no checkpoint.
         """
         rest = memoryview(data)
         with trio.move_on_after(within_seconds) as bound:
-            async with self._turn:
-                try:
-                    while rest:
-                        rest = rest[self._write(rest) :]
-                        if rest:
-                            await self._wait_for_room()
-                finally:
-                    if 0 < len(rest) < len(data):
-                        self.close()
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await self._wait_for_turn()
+            try:
+                while rest := rest[self._write(rest) :]:
+                    await self._wait_for_room()
+            finally:
+                self._turn.release()
+                if 0 < len(rest) < len(data):
+                    self.close()
         if bound.cancelled_caught:
             raise InputStuck(f"it has not read what it was sent within {within_seconds} s")
 
@@ -71,6 +72,12 @@ class Inlet:
         except OSError as error:
             raise InputClosed("it no longer reads its input") from error
 
+    async def _wait_for_turn(self) -> None:
+        try:
+            self._turn.acquire_nowait()  # mostly nobody is at it, and the loop need not turn
+        except trio.WouldBlock:
+            await self._turn.acquire()
+
     async def _wait_for_room(self) -> None:
         if self._descriptor is None:
             raise InputClosed("its input is closed")
@@ -91,15 +98,18 @@ class Outlet:
 
     async def receive(self) -> bytes:
         """The next piece; empty when there will be no more, or it was closed."""
-        await trio.lowlevel.checkpoint()
-        while (piece := self.receive_nowait()) is None:
-            if self._is_given_up or self._descriptor is None:
-                return b""
+        piece = None
+        while piece is None and self._descriptor is not None and not self._is_given_up:
             try:
+                # Before there is a look: mostly nothing is there yet, and this is the checkpoint.
                 await wait_readable(self._descriptor)
             except trio.ClosedResourceError:
                 continue  # by us: what is there is still given out
-        return piece
+            piece = self.receive_nowait()
+        if piece is None:
+            await trio.lowlevel.checkpoint()
+            piece = self.receive_nowait()
+        return piece or b""
 
     def receive_nowait(self) -> bytes | None:
         """What is there; None if nothing is, empty when there will be no more."""
