@@ -3,8 +3,8 @@
 Rule 1: the first that is heard of a call begins it, be it an update; what says that it is completed
         or failed ends it; what comes after that is late, and nothing.
 Rule 2: a call is ours to cancel only if it runs in a terminal of ours. That is not known when it
-        begins: the terminal is shown later. So one that executes something is said to be
-        cancellable while terminals are offered, and if none turns up nothing can be done.
+        begins: the terminal is shown later, or never. So while terminals are offered every call is
+        said to be cancellable, and one that is to end waits a while for its terminal to turn up.
 Rule 3: what an agent repeats is not written again, and what it replaces over and over while a call
         runs is written short, so that a long output that grows costs no square of its length.
 """
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import attrs
+import trio
 
 from supervisor.core import events as ev
 from supervisor.core.ids import CallId, TurnId
@@ -34,6 +35,9 @@ MAX_TERMINALS: Final = 16
 MAX_BYTES: Final = 65536
 # Of what replaces something that was shown before, while the call runs.
 MAX_BYTES_AGAIN: Final = 4096
+# How much of the time that an interrupt has is spent on waiting for a terminal: not quite all,
+# so that nothing ends of which was said that it is out of reach.
+_PATIENCE: Final = 0.9
 _ENDS: Final[Mapping[str, CallOutcome]] = {"completed": "completed", "failed": "failed"}
 
 
@@ -61,6 +65,8 @@ class _Call:
     # What was written of each field last, so that it is not written again.
     written: dict[str, Any] = attrs.field(factory=dict)
     is_interrupted: bool = False
+    # Who waits for a terminal of it to turn up, or for its end.
+    waiting: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
 
     def room_for(self, field: str) -> int:
         """How many bytes of that may be written: less of what replaces something."""
@@ -69,6 +75,7 @@ class _Call:
     def show(self, terminals: Sequence[str]) -> None:
         """It runs in these terminals, or in these too."""
         self.terminals = list(dict.fromkeys((*self.terminals, *terminals)))[:MAX_TERMINALS]
+        self.waiting.unpark_all()
 
 
 class Calls:
@@ -102,7 +109,7 @@ class Calls:
         if key not in self._calls:
             if self._open >= MAX_OPEN or len(self._calls) >= MAX_CALLS:
                 return "more tool calls than are kept track of"
-            await self._begin(key, said, terminals_in(update.get("content")))
+            await self._begin(key, said)
         call = self._calls[key]
         if call is None:
             return None
@@ -119,13 +126,14 @@ class Calls:
     async def interrupt(self, call_id: CallId) -> bool:
         """End what runs a call, if that is ours to end, and the call with it; gives whether it was.
 
-        Nothing else is touched. If it is cancelled, the call may go on as if nobody had asked.
+        Waits for a terminal of it if there is none yet; bounded. Nothing else is touched. If it is
+        cancelled, the call may go on as if nobody had asked.
         """
         found = [(key, call) for key, call in self._calls.items() if call and call.id == call_id]
         if not found or self._reach is None:
             return False
         [(key, call)] = found
-        running = [terminal for terminal in call.terminals if self._reach.is_running(terminal)]
+        running = await self._wait_running(key, call, self._reach)
         if not running:
             return False
         call.is_interrupted = True
@@ -135,21 +143,31 @@ class Calls:
             await self._end(key, call, "interrupted", None)
         return True
 
-    async def _begin(self, key: str, said: ToolFacts, terminals: Sequence[str]) -> None:
+    async def _wait_running(self, key: str, call: _Call, reach: Reach) -> list[str]:
+        """The terminals in which it runs, as soon as there is one; none if none turns up."""
+        running: list[str] = []
+        with trio.move_on_after(self._office.ladder.ask_seconds * _PATIENCE):
+            while self._calls[key] is not None:
+                running = [one for one in call.terminals if reach.is_running(one)]
+                if running:
+                    break
+                await call.waiting.park()
+        return running
+
+    async def _begin(self, key: str, said: ToolFacts) -> None:
         call = _Call(CallId(self._office.new_id("call")), said.shown_name, said)
         self._office.charge(self._turn, {"name": call.name, "input": said.input})
         call.written["rawInput"] = said.input
         # Known before anybody can ask for it to be cancelled.
         self._calls[key] = call
         self._open += 1
-        may_be_reached = said.kind == "execute" or bool(terminals)
         await self._office.report_soon(
             ev.CallStarted(
                 turn=self._turn,
                 call=call.id,
                 name=call.name,
                 input=said.input,
-                cancellable=self._reach is not None and may_be_reached,
+                cancellable=self._reach is not None,
                 **self._office.stamp(),
             )
         )
@@ -204,6 +222,7 @@ class Calls:
     async def _end(self, key: str, call: _Call, outcome: CallOutcome, result: object) -> None:
         self._calls[key] = None
         self._open -= 1
+        call.waiting.unpark_all()
         if result is not None:
             self._office.charge(self._turn, {"result": result})
         await self._office.report_soon(

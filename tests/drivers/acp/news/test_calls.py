@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
+import trio.testing
 
 from supervisor.core import events as ev
 from supervisor.core.ids import TurnId
@@ -109,16 +111,61 @@ async def test_a_beginning_waits_for_room_in_the_session(
 # Whether it can be cancelled --------------------------------------------------------------
 
 
-async def test_a_call_that_is_no_command_cannot_be_cancelled(
-    office: StandInOffice, updates: Updates
+@pytest.mark.parametrize("kind", ["execute", "search", "fetch", "other", None])
+async def test_a_call_may_turn_out_to_run_in_our_terminal_whatever_it_is(
+    office: StandInOffice, updates: Updates, kind: str | None
 ) -> None:
-    assert not (await started(updates, office, kind="fetch")).cancellable
+    assert (await started(updates, office, kind=kind)).cancellable
 
 
-async def test_a_command_may_turn_out_to_run_in_our_terminal(
-    office: StandInOffice, updates: Updates
+async def test_a_call_is_ended_when_its_terminal_turns_up_after_the_interrupt(
+    office: StandInOffice,
+    updates: Updates,
+    reach: FakeReach,
+    nursery: trio.Nursery,
+    autojump_clock: trio.testing.MockClock,
 ) -> None:
-    assert (await started(updates, office, kind="execute")).cancellable
+    event = await started(updates, office, kind="search")
+    nursery.start_soon(updates.interrupt_call, event.call)
+    await trio.sleep(1)
+
+    reach.running.add("t1")
+    await updates.take(progress(content=[terminal("t1")]))
+
+    assert (await office.heard(ev.CallEnded)).outcome == "interrupted"
+    assert reach.cancelled == ["t1"]
+
+
+async def test_a_terminal_that_turns_up_when_the_interrupt_is_over_is_left_alone(
+    office: StandInOffice,
+    updates: Updates,
+    reach: FakeReach,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    event = await started(updates, office, kind="execute")
+    assert not await updates.interrupt_call(event.call)
+    assert trio.current_time() < office.ladder.ask_seconds
+
+    reach.running.add("t1")
+    await updates.take(progress(content=[terminal("t1")]))
+
+    assert reach.cancelled == []
+    assert office.all(ev.CallEnded) == []
+
+
+async def test_a_call_that_ends_while_its_terminal_is_waited_for_is_simply_over(
+    office: StandInOffice,
+    updates: Updates,
+    reach: FakeReach,
+    nursery: trio.Nursery,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    event = await started(updates, office, kind="execute")
+    nursery.start_soon(updates.interrupt_call, event.call)
+    await trio.sleep(1)
+    await updates.take(progress(status="completed"))
+
+    assert (await office.heard(ev.CallEnded)).outcome == "completed"
 
 
 async def test_without_terminals_no_call_can_be_cancelled(office: StandInOffice) -> None:
@@ -159,7 +206,7 @@ async def test_an_agent_that_notices_first_does_not_make_it_a_failure(
 
 
 async def test_a_call_whose_terminal_is_over_is_not_interrupted(
-    office: StandInOffice, updates: Updates
+    office: StandInOffice, updates: Updates, autojump_clock: trio.testing.MockClock
 ) -> None:
     event = await started(updates, office, kind="execute", content=[terminal("t1")])
 
