@@ -5,7 +5,8 @@ Rule 1: what a session becomes is decided by the table and nowhere else. The pla
 Rule 2: that a session ends is written before those who live with it are told, and is finished when
         they are over. So a recovery that is killed half way goes on as it began, however late.
 Rule 3: nobody gets up and no turn begins before all have their fate; `Plan.wakes` comes after.
-Rule 4: whoever is at rest, with nothing that waits and nothing left over, is told nothing.
+Rule 4: whoever is at rest, with nothing that waits and nothing left over, is told nothing. Whoever
+        `rests` beside nobody else need not even be read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .events import Event, FamilyChanged, Said, StopRequested, SupervisorRestart
 from .ids import InputId, SessionId, TurnId
 from .session import Cause, Phase, Session
 from .table import decide
+from .tree.member import has_budget
 from .tree.situation import Situation
 
 # To stop, for a cause; that the supervisor was gone; that those who had to go first are gone.
@@ -73,8 +75,8 @@ class Plan:
     """
 
     tellings: tuple[Telling, ...]
-    # Invariant: every stored session, parents before children; each is stopped, suspended, or on
-    # its way to another agent (restarting).
+    # Invariant: every session that was read, parents before children; each is stopped, suspended,
+    # or on its way to another agent (restarting).
     fates: Mapping[SessionId, Phase]
     # Suspended sessions in which inputs wait, who has waited longest first. They look around
     # (`FamilyChanged`) when all is told, as far as there are places and turns for them.
@@ -88,6 +90,7 @@ def plan(rows: Iterable[Session], *, at: float) -> Plan:
     """What every session is told after the supervisor was killed; `at` is the time that it is.
 
     `rows` come in the order in which they were made: clocks are set back, and ids say nothing.
+    Those that rest, with nobody below them, may be left out.
     Expiries come first: whoever's time is over ends for that, whatever it was doing. Who lives with
     a session that ends, ends before it, the youngest first.
     """
@@ -193,6 +196,21 @@ class _Planning:
             there_are = sum(not self._is_over(child) for child in children)
             if row.phase is not Phase.STOPPED and row.family.open_children != there_are:
                 yield row.id
+
+
+def rests(row: Session) -> bool:
+    """Whether a start has nothing to do with it, unless somebody stands below it.
+
+    Then neither the plan nor the desk has to know more of it than that it is there.
+    """
+    return (
+        _is_settled(row)
+        and not row.inputs
+        and row.lineage.parent is None
+        and row.lineage.expires_at is None
+        and not row.family.open_children
+        and not has_budget(row.limits)
+    )
 
 
 def _is_settled(row: Session) -> bool:

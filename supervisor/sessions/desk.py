@@ -7,7 +7,7 @@ Rule 2: whoever waits for something is called by the one who frees it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,7 @@ from supervisor.core.tree.admission import (
 from supervisor.core.tree.ledger import Ledger
 from supervisor.core.tree.member import Member, has_budget, wants_a_turn
 from supervisor.core.tree.situation import ALONE, Situation
+from supervisor.store.port import Resting
 
 from .bell import Bell, Heard
 from .purse import Purse
@@ -138,16 +139,18 @@ class Desk:
         rows: Sequence[Session],
         heard: Mapping[SessionId, Heard],
         *,
+        resting: Iterable[Resting] = (),
         is_still: bool,
     ) -> None:
         """Know all sessions again, after the supervisor was gone; parents come before children.
 
-        Parents that have not heard of a child are called. `is_still`: nobody is, and nothing is
-        set in motion.
+        `resting` are those that only have to be counted. Parents that have not heard of a child
+        are called. `is_still`: nobody is, and nothing is set in motion.
         """
         # Whoever somebody is below, also if those in between were deleted.
         above = {one for row in rows for one in row.lineage.above or ()}
         now = trio.current_time()
+        self.ledger.settle_resting(one.id for one in resting if not one.is_stopped)
         for row in rows:
             if row.lineage.above:
                 self.ledger.remember(row.lineage.above)

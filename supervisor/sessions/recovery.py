@@ -55,7 +55,7 @@ async def recover(house: House) -> Plan:
 
     Whoever has something to do is woken when everybody else has a place; see `wake`.
     """
-    stored = [one async for one in house.store.rows()]
+    resting, stored = await house.store.at_start()
     sessions = {one.row.id: _Told(one.row, one.epoch, one.last_seq) for one in stored}
     found = plan([one.row for one in sessions.values()], at=house.clock.now())
     try:
@@ -67,13 +67,13 @@ async def recover(house: House) -> Plan:
         found = attrs.evolve(found, wakes=())
     heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
     rows = [sessions[session_id].row for session_id in found.fates]
-    house.register.restore(rows)
-    house.desk.restore(rows, heard, is_still=house.health.is_given_up)
+    house.register.restore(rows, resting)
+    house.desk.restore(rows, heard, resting=resting, is_still=house.health.is_given_up)
     if not house.health.is_given_up:
         for row in rows:
             if row.is_at_rest and row.inputs:
                 house.lines.wake_for_expiry(row)
-    _say_what_was_found(found, [one.row for one in stored])
+    _say_what_was_found(found, [one.row for one in stored], resting=len(resting))
     return found
 
 
@@ -177,12 +177,12 @@ def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
     return heard
 
 
-def _say_what_was_found(found: Plan, rows: list[Session]) -> None:
+def _say_what_was_found(found: Plan, rows: list[Session], *, resting: int) -> None:
     lost = sum(row.turn is not None for row in rows)
     if found.tellings:
         logger.info(
             "%d sessions stored, %d put in order, %d turns lost, %d to go on",
-            len(rows),
+            len(rows) + resting,
             len({telling.session for telling in found.tellings}),
             lost,
             len(found.wakes) + sum(one is Phase.RESTARTING for one in found.fates.values()),

@@ -31,7 +31,7 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Phase, Session
-from supervisor.store.port import Kept, Write
+from supervisor.store.port import Kept, Resting, Write
 from supervisor.store.writer import Commit, Delete, Held, Tidy
 
 from .refusals import did_not_answer, not_found
@@ -80,7 +80,8 @@ class Register:
         self._works = house.works
         # Invariant: a key is here from the reservation of a session that bears it until that
         # session is archived or deleted, or its making has failed; so it has one bearer at most.
-        self._keys: dict[SessionKey, SessionId] = {}
+        # In its text form, in which a key is in the store too.
+        self._keys: dict[str, SessionId] = {}
         # Rings when nothing was deleted for a while.
         self._tidying = Timer("tidy", self._tidy)
         # Keys, and idempotency keys, whose bearer is being made, and when that is done.
@@ -149,11 +150,14 @@ class Register:
         await self.bring_up(session_id)
         return session_id
 
-    def restore(self, rows: Iterable[Session]) -> None:
+    def restore(self, rows: Iterable[Session], resting: Iterable[Resting]) -> None:
         """Know again who bears which key, after the supervisor was gone."""
         for row in rows:
             if row.key is not None and not row.archived:
-                self._keys[row.key] = row.id
+                self._keys[str(row.key)] = row.id
+        for one in resting:
+            if one.key is not None:
+                self._keys[one.key] = one.id
 
     def announce(self, write: Write) -> None:
         """Somebody new is written: tell those who observe everything."""
@@ -201,7 +205,7 @@ class Register:
         self._tree.refuse_if_closed()
         name = str(key)
         await self._wait_for_change(name)
-        bearer = self._keys.get(key)
+        bearer = self._keys.get(name)
         if bearer is not None:
             await trio.lowlevel.checkpoint()
             return bearer
@@ -211,7 +215,7 @@ class Register:
 
     def bearer(self, key: SessionKey) -> SessionId | None:
         """Who bears the key."""
-        return self._keys.get(key)
+        return self._keys.get(str(key))
 
     async def replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
         """Archive the bearer of the key and begin another, in one commit.
@@ -222,7 +226,7 @@ class Register:
         return await self.alone(str(key), self._replace, key, make_plan)
 
     async def _replace(self, key: SessionKey, make_plan: Callable[[str | None], Plan]) -> SessionId:
-        old = self._keys.get(key)
+        old = self._keys.get(str(key))
         if old is None:
             plan = make_plan(None)
             self.refuse_unknown_agent(plan.agent)
@@ -242,7 +246,7 @@ class Register:
             raise
         finally:
             self._tree.ending.discard(old)
-        self._keys[key] = session_id
+        self._keys[str(key)] = session_id
         self.announce(write)
         await self.bring_up(session_id)
         return session_id
@@ -264,7 +268,7 @@ class Register:
         """Bring a stopped session back; answers when its agent is up, or raises why not."""
         self._tree.refuse_if_leaving()
         row = (await self._tree.stored(session_id)).row
-        if row.key is not None and self._keys.get(row.key, session_id) != session_id:
+        if row.key is not None and self._keys.get(str(row.key), session_id) != session_id:
             raise self._taken(row.key)
         await self._house.gates.resuming(row)
         await self._lines.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
@@ -301,18 +305,18 @@ class Register:
         await self.alone(name, work, session_id, key)
 
     def _reserve(self, key: SessionKey, session_id: SessionId) -> None:
-        if self._keys.setdefault(key, session_id) != session_id:
+        if self._keys.setdefault(str(key), session_id) != session_id:
             raise self._taken(key)
 
     def _taken(self, key: SessionKey) -> KeyTaken:
         return KeyTaken(
-            f"session {self._keys[key]} bears the key {key}",
+            f"session {self._keys[str(key)]} bears the key {key}",
             hint="use get_or_create() to get that one, or new() to begin another",
         )
 
     def _free(self, key: SessionKey | None, session_id: SessionId) -> None:
-        if key is not None and self._keys.get(key) == session_id:
-            del self._keys[key]
+        if key is not None and self._keys.get(str(key)) == session_id:
+            del self._keys[str(key)]
 
     def refuse_unknown_agent(self, name: str) -> None:
         """Raise if nobody has given us an agent of that name."""

@@ -17,11 +17,23 @@ import trio
 from supervisor.core.errors import ConfigError, Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
-from supervisor.core.session import Session
+from supervisor.core.recovery import rests
+from supervisor.core.session import Phase, Session
 
 from .codec import decode, encode
 from .filters import EVERYTHING, Filter, fits
-from .port import Hit, Kept, Process, RawRecord, Stored, Write, is_due, refuse_unless_own
+from .port import (
+    AtStart,
+    Hit,
+    Kept,
+    Process,
+    RawRecord,
+    Resting,
+    Stored,
+    Write,
+    is_due,
+    refuse_unless_own,
+)
 from .words import SAID, snippet, words_of, words_of_text
 
 # After so many rows in one go everybody else gets a turn.
@@ -303,6 +315,19 @@ class MemoryStore:
                     yield stored
             if not count % _BATCH:
                 await trio.lowlevel.checkpoint()
+
+    async def at_start(self) -> AtStart:
+        stored = [one async for one in self.rows()]
+        above = {one for each in stored for one in each.row.lineage.above or ()}
+        found = AtStart([], [])
+        for one in stored:
+            row = one.row
+            if rests(row) and row.id not in above:
+                key = None if row.key is None or row.archived else str(row.key)
+                found.resting.append(Resting(row.id, row.phase is Phase.STOPPED, key))
+            else:
+                found.others.append(one)
+        return found
 
     async def kept(self, scope: str, key: str) -> Kept | None:
         await trio.lowlevel.checkpoint()

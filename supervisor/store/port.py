@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 
@@ -58,6 +58,24 @@ class Stored:
     epoch: int
     last_seq: int
     number: int  # in the order of their making, from 1; never used again
+
+
+class Resting(NamedTuple):
+    """A session that rests, with nobody below it: all that a start has to know of it.
+
+    `key` is None also when it is archived, and so bears it no longer.
+    """
+
+    id: SessionId
+    is_stopped: bool
+    key: str | None
+
+
+class AtStart(NamedTuple):
+    """What a start has to know: who rests, and all the others with all there is of them."""
+
+    resting: list[Resting]
+    others: list[Stored]
 
 
 @attrs.frozen
@@ -190,6 +208,13 @@ class Store(Protocol):
         """Every session made after number `after` that fits, in the order of their making.
 
         `at_once` is how many will be wanted, as far as the caller knows.
+        """
+
+    async def at_start(self) -> AtStart:
+        """All sessions as of one moment, in the order of their making.
+
+        Those of which a start needs next to nothing are not decoded: see `core.recovery.rests`.
+        What cannot be read is left out, and the log says so.
         """
 
     async def search(

@@ -12,7 +12,7 @@ from supervisor.core import events as ev
 from supervisor.core.effects import StartAgent, StartTurn
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.limits import Restart
-from supervisor.core.recovery import Plan, Telling, plan
+from supervisor.core.recovery import Plan, Telling, plan, rests
 from supervisor.core.session import (
     ENDINGS,
     Family,
@@ -466,3 +466,24 @@ def test_a_thousand_levels_are_no_problem() -> None:
     rows += [a_row(f"s_{n}", Phase.IDLE, lineage=below(f"s_{n - 1}")) for n in range(1, 2000)]
 
     assert set(plan(rows, at=AT).fates.values()) == {Phase.STOPPED}
+
+
+# Whoever need not be read -------------------------------------------------------------------
+
+
+@everywhere
+def test_whoever_rests_beside_nobody_changes_nothing_in_the_plan(chance: random.Random) -> None:
+    rows = forest(chance)
+    above = {one for row in rows for one in (row.lineage.parent, row.lineage.root)}
+    unread = {row.id: row.phase for row in rows if rests(row) and row.id not in above}
+
+    whole = plan(rows, at=AT)
+    rest = plan([row for row in rows if row.id not in unread], at=AT)
+
+    assert (rest.tellings, rest.wakes, rest.unheard) == (whole.tellings, whole.wakes, whole.unheard)
+    assert {**rest.fates, **unread} == whole.fates
+
+
+def test_most_of_what_is_at_rest_need_not_be_read() -> None:
+    assert rests(a_row("a", Phase.SUSPENDED))
+    assert rests(a_row("a", Phase.STOPPED))

@@ -19,9 +19,9 @@ import trio
 from hypothesis import strategies as st
 
 from supervisor.core.errors import SupervisorError
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import SessionId, SessionKey, TurnId
 from supervisor.core.records import Record
-from supervisor.core.session import Phase, Session
+from supervisor.core.session import Lineage, Phase, Session
 from supervisor.store.filters import Filter
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Kept, Process, Store, Write
@@ -154,7 +154,19 @@ class Scribe:
 
 def _row(session_id: SessionId, title: str) -> Session:
     phase = Phase.IDLE if title == "a" else Phase.STOPPED
-    return Session(id=session_id, agent_name="echo", title=title, phase=phase, tags=(title,))
+    key = None if session_id == NAMES[1] else SessionKey("echo", "there", session_id)
+    above = NAMES[:1]  # of the last of them, the first is
+    lineage = Lineage(above[0], above[0], 1, above=above) if session_id == NAMES[2] else Lineage()
+    return Session(
+        id=session_id,
+        agent_name="echo",
+        title=title,
+        phase=phase,
+        tags=(title,),
+        key=key,
+        archived=title == "é\0",
+        lineage=lineage,
+    )
 
 
 # What is seen -----------------------------------------------------------------------------
@@ -164,6 +176,7 @@ async def picture(store: Store) -> dict[str, Any]:
     """All that a reader can ask for."""
     seen: dict[str, Any] = {
         "rows": [one async for one in store.rows()],
+        "start": await store.at_start(),
         "idle": [one async for one in store.rows(after=1, fitting=Filter(phase=Phase.IDLE))],
         "tag": [one.number async for one in store.rows(fitting=Filter(tag="é\0", text="É"))],
         "all": await store.all_records(),

@@ -6,13 +6,26 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 import supervisor
 from supervisor import StoreTooNew
+from supervisor.core.ids import InputId, SessionId, SessionKey, TurnId
+from supervisor.core.limits import Limits
 from supervisor.core.records import replay
+from supervisor.core.session import (
+    Agent,
+    Capabilities,
+    Family,
+    Lineage,
+    Phase,
+    Session,
+    Spending,
+    Waiting,
+)
+from supervisor.store.port import Write
 from supervisor.store.sqlite import schema
 from supervisor.store.sqlite.store import open_sqlite
 from tests.store.cast import differences
@@ -20,7 +33,8 @@ from tests.store.fixtures.make import SESSIONS, dump, fill, fixture_of, load
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 LIVED, ASKED, GONE = SESSIONS
-RELEASED = range(1, schema.VERSION + 1)
+STEPS, TODAY = schema.STEPS, schema.VERSION
+RELEASED = range(1, TODAY + 1)
 
 
 @pytest.fixture
@@ -57,11 +71,11 @@ def break_down(connection: sqlite3.Connection) -> None:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make this the program of a later version, with these steps after the first."""
+    """Make this the program of a later version, with these steps after today's."""
 
     def become(*steps: Step) -> None:
-        monkeypatch.setattr(schema, "STEPS", (schema.STEPS[0], *steps))
-        monkeypatch.setattr(schema, "VERSION", 1 + len(steps))
+        monkeypatch.setattr(schema, "STEPS", (*STEPS, *steps))
+        monkeypatch.setattr(schema, "VERSION", TODAY + len(steps))
 
     return become
 
@@ -134,7 +148,7 @@ async def test_a_later_program_takes_a_copy_and_then_its_steps(
     async with open_sqlite(path) as store:
         assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
 
-    assert version(path) == 3
+    assert version(path) == TODAY + 2
     assert columns(path)[-2:] == ["colour", "shape"]
     copy = path.with_name("state.db.v1")
     assert version(copy) == 1
@@ -161,15 +175,17 @@ async def test_a_new_file_needs_no_copy(tmp_path: Path, later: Callable[..., Non
     async with open_sqlite(tmp_path / "new.db"):
         pass
 
-    assert version(tmp_path / "new.db") == 2
+    assert version(tmp_path / "new.db") == TODAY + 1
     assert {one.name for one in tmp_path.iterdir()} == {"new.db", "new.db.lock"}  # noqa: ASYNC240
 
 
-async def test_a_file_that_is_new_enough_is_not_copied(path: Path) -> None:
-    async with open_sqlite(path):
+async def test_a_file_that_is_new_enough_is_not_copied(tmp_path: Path) -> None:
+    load(TODAY, tmp_path / "state.db")
+
+    async with open_sqlite(tmp_path / "state.db"):
         pass
 
-    assert not path.with_name("state.db.v1").exists()
+    assert {one.name for one in tmp_path.iterdir()} == {"state.db", "state.db.lock"}  # noqa: ASYNC240
 
 
 async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(
@@ -181,7 +197,7 @@ async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(
         async with open_sqlite(path):
             pass
 
-    assert version(path) == 1
+    assert version(path) == TODAY
     assert "half" not in columns(path)
     assert version(path.with_name("state.db.v1")) == 1
 
@@ -193,11 +209,10 @@ async def test_what_failed_half_way_can_be_done_again(
     with pytest.raises(RuntimeError):
         async with open_sqlite(path):
             pass
-    assert version(path) == 2
+    assert version(path) == TODAY + 1
 
     monkeypatch.undo()
-    monkeypatch.setattr(schema, "STEPS", (schema.STEPS[0], add_colour, add_shape))
-    monkeypatch.setattr(schema, "VERSION", 3)
+    later(add_colour, add_shape)
     async with open_sqlite(path) as store:
         assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
 
@@ -246,9 +261,72 @@ async def test_an_earlier_program_refuses_what_a_later_one_wrote(
     monkeypatch.undo()
     before = path.read_bytes()  # noqa: ASYNC240 - small
 
-    with pytest.raises(StoreTooNew, match="version 2, this program knows 1") as refused:
+    with pytest.raises(
+        StoreTooNew, match=f"version {TODAY + 1}, this program knows {TODAY}"
+    ) as refused:
         async with supervisor.open(path):
             pass
 
     assert refused.value.hint
     assert path.read_bytes() == before  # noqa: ASYNC240 - small
+
+
+# Whom a start need not read --------------------------------------------------------------
+
+
+KEYS = (None, SessionKey("a:b", "c%d", "é", "\x00"), SessionKey("a", "b", "c"))
+
+
+def rows_of_all_kinds() -> list[Session]:
+    """Those whom a start has to read, each for one reason, and others."""
+    spent = Spending(turns=1)
+    waiting = Waiting(InputId("in_1"), 1, "hello", "queue", "user", 1.0, generation=0)
+    changes: list[dict[str, Any]] = [
+        {},
+        {"archived": True},
+        {"name": "x", "limits": Limits(max_children=1)},
+        {"family": Family(deleted=spent, deleted_spawns=1)},
+        {"family": Family(open_children=1)},
+        {"limits": Limits(turns=1)},
+        {"limits": Limits(tokens=1)},
+        {"limits": Limits(cost=0.0)},
+        {"limits": Limits(wall_seconds=1.0)},
+        {"inputs": (waiting,)},
+        {"agent": Agent(Capabilities())},
+        {"zombie": TurnId("turn_1")},
+        {"lineage": Lineage(expires_at=5.0)},
+        {"lineage": Lineage(parent="s_up", root="s_up", depth=1, above=("s_up",))},
+    ]
+    rows = (
+        Session(id=SessionId(""), agent_name="echo", phase=phase, key=key, **change)
+        for change in changes
+        for phase in Phase
+        for key in KEYS
+    )
+    return [row.changed(id=f"s_{number}") for number, row in enumerate(rows)]
+
+
+def noted(path: Path) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT number, resting, key FROM sessions").fetchall()
+
+
+async def test_what_an_older_file_does_not_say_of_its_rows_is_found_out(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    rows = rows_of_all_kinds()
+    async with open_sqlite(path) as store:
+        assert not any(await store.commit([Write(row.id, 0, (), row) for row in rows]))
+    written = noted(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE sessions SET row = substr(row, 2) WHERE number = 1")
+        connection.execute("ALTER TABLE sessions DROP COLUMN resting")
+        connection.execute("ALTER TABLE sessions DROP COLUMN key")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+
+    async with open_sqlite(path):
+        pass
+
+    assert noted(path)[1:] == written[1:]
+    assert noted(path)[0] == (1, 0, None)  # which cannot be read
+    assert {resting for _, resting, _ in written} == {0, 1}

@@ -101,9 +101,10 @@ async def _still(
             workshop.start_soon(house.timers.run)
             workshop.start_soon(house.scribe.run)
             workshop.start_soon(house.hooks.run)
-            rows = [one.row async for one in store.rows()]
-            house.register.restore(rows)
-            house.desk.restore(rows, {}, is_still=True)
+            resting, others = await store.at_start()
+            rows = [one.row for one in others]
+            house.register.restore(rows, resting)
+            house.desk.restore(rows, {}, resting=resting, is_still=True)
             yield Supervisor(house)
         except BaseException as error:  # noqa: BLE001 - raised again, bare, below
             failure = error

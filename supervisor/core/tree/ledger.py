@@ -8,7 +8,7 @@ Rule 3: `now` is a clock for durations, `at` the time that people read; both com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.session import Lifetime, Phase, Session, Spending, Usage
@@ -174,6 +174,10 @@ class Ledger:
         if member.is_ending and member.standing != "over" and member.parent is not None:
             member.parent.back_in_line(member)
         member.is_ending = False
+
+    def settle_resting(self, session_ids: Iterable[SessionId]) -> None:
+        """These are suspended, and nobody else is concerned by them."""
+        self.live.update(session_ids)
 
     def report(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
         """An agent says what it has used; that counts before it is written."""

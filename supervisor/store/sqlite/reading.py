@@ -13,8 +13,10 @@ from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain, encode_text
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
-from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored
+from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, Resting, Stored
 from supervisor.store.words import snippet, text_in, words_of, words_of_text
+
+from .schema import version_of
 
 Values: TypeAlias = list[Any]
 logger = logging.getLogger("supervisor")
@@ -27,6 +29,8 @@ _RECORD: Final = "session_id, seq, at, turn_id, kind, body"
 _NO_LIMIT: Final = -1
 # So many rows are read before somebody else may write a checkpoint, and anything else may run.
 PAGE_ROWS: Final = 200
+# The version from which on a file has the column.
+_NOTES_WHO_RESTS: Final = 2
 
 
 def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | None:
@@ -159,15 +163,39 @@ def page_of_rows(
         (after, *values, count),
     ).fetchall()
     last: int | None = found[-1][3] if len(found) == count else None
-    page: list[Stored] = []
+    return [one for one in _readable_rows(found) if fits(one.row, wanted)], last
+
+
+# Beside nobody else: whoever is below somebody names its root, and all in between are below it too.
+_RESTS: Final = "resting AND id NOT IN (SELECT root FROM sessions WHERE parent IS NOT NULL)"
+
+
+def at_start(connection: sqlite3.Connection) -> AtStart:
+    """See `port.Store.at_start`."""
+    # Whoever only reads may read a file in which nobody has noted yet who rests.
+    knows = version_of(connection) >= _NOTES_WHO_RESTS
+    rests = _RESTS if knows else "FALSE"
+    key = "CASE WHEN archived THEN NULL ELSE key END" if knows else "NULL"
+    connection.execute("BEGIN")
+    try:
+        resting = connection.execute(
+            f"SELECT id, phase = 'stopped', {key} FROM sessions WHERE {rests} ORDER BY number"
+        ).fetchall()
+        others = connection.execute(f"{_STORED} WHERE NOT ({rests}) ORDER BY number").fetchall()
+    finally:
+        connection.execute("COMMIT")
+    return AtStart([Resting(*one) for one in resting], _readable_rows(others))
+
+
+def _readable_rows(found: Iterable[Sequence[Any]]) -> list[Stored]:
+    """Those of them that can be read: one that is damaged keeps nobody from the others."""
+    readable: list[Stored] = []
     for one in found:
         try:
-            stored = _stored(one)
-        except NotStorable as error:  # one that is damaged keeps nobody from the others
+            readable.append(_stored(one))
+        except NotStorable as error:
             logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
-        else:
-            page.append(stored)
-    return [one for one in page if fits(one.row, wanted)], last
+    return readable
 
 
 def _conditions(wanted: Filter) -> tuple[str, Values]:

@@ -7,6 +7,7 @@ Rule 3: before the first step that changes an existing file, it is copied.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +107,49 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (_first,)
+def _second(connection: sqlite3.Connection) -> None:
+    """Whom a start need not read, and who bears which key.
+
+    `resting` is what `core.recovery.rests` says of the row. For rows that are there already it is
+    said in SQL, which stays as it is when the rows of later programs have become others. What is
+    left out of a row is empty; a row that cannot be read does not rest.
+    """
+    connection.execute("ALTER TABLE sessions ADD COLUMN resting INTEGER NOT NULL DEFAULT 0")
+    connection.execute("ALTER TABLE sessions ADD COLUMN key TEXT")
+    connection.execute(
+        """
+        UPDATE sessions SET resting = 1
+        WHERE CASE WHEN json_valid(row) THEN
+            phase IN ('stopped', 'suspended')
+            AND parent IS NULL
+            AND json_extract(row, '$.lineage.expires_at') IS NULL
+            AND json_extract(row, '$.agent') IS NULL
+            AND json_extract(row, '$.zombie') IS NULL
+            AND json_extract(row, '$.inputs') IS NULL
+            AND coalesce(json_extract(row, '$.family.open_children'), 0) = 0
+            AND json_extract(row, '$.limits.turns') IS NULL
+            AND json_extract(row, '$.limits.tokens') IS NULL
+            AND json_extract(row, '$.limits.cost') IS NULL
+            AND json_extract(row, '$.limits.wall_seconds') IS NULL
+        END
+        """
+    )
+    # Not in SQL: its JSON ends a text at a NUL.
+    connection.create_function("understudy_key", 1, _key_of, deterministic=True)
+    connection.execute(
+        "UPDATE sessions SET key = understudy_key(row)"
+        " WHERE channel IS NOT NULL AND json_valid(row)"
+    )
+
+
+def _key_of(row: str) -> str:
+    """The text form of a row's key, as it was when rows came to have it beside them."""
+    key = json.loads(row)["key"]
+    parts = [key[name] for name in ("agent", "channel", "peer", "thread") if key.get(name)]
+    return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
+
+
+STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (_first, _second)
 VERSION: Final = len(STEPS)
 
 

@@ -22,7 +22,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
-from supervisor.store.port import Hit, Kept, Process, RawRecord, Stored, Write
+from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, Stored, Write
 
 from . import copies, reading, schema, writing
 from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
@@ -247,6 +247,9 @@ class SqliteStore:
             )
             for stored in page:
                 yield stored
+
+    async def at_start(self) -> AtStart:
+        return await self._read(reading.at_start)
 
     async def search(
         self,

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from supervisor.core.errors import Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.core.recovery import rests
 from supervisor.core.session import Session
 from supervisor.store.codec import encode, encode_plain, encode_texts
 from supervisor.store.filters import label_of
@@ -34,12 +35,13 @@ Values: TypeAlias = tuple[Any, ...]
 _INSERT_SESSION: Final = """
     INSERT INTO sessions (
         id, epoch, row, agent, phase, archived, channel, peer, parent, root, workspace,
-        label, tags, created_at, updated_at
-    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        label, tags, created_at, updated_at, resting, key
+    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Only what a session's life changes: agent, key, place and workspace it has from its beginning.
 _UPDATE_SESSION: Final = """
-    UPDATE sessions SET row = ?, phase = ?, archived = ?, updated_at = ? WHERE id = ? AND epoch = ?
+    UPDATE sessions SET row = ?, phase = ?, archived = ?, updated_at = ?, resting = ?
+    WHERE id = ? AND epoch = ?
 """
 # Apart, and only if they are others: what is indexed costs more to write than the rest.
 _RENAME_SESSION: Final = """
@@ -344,7 +346,7 @@ class _Batch:
                 self._connection.execute(_INSERT_SESSION, _columns(row, part.row))
             else:
                 changed = (part.row, row.phase, int(row.archived), row.updated_at)
-                self._rows[session_id] = (*changed, session_id, epoch)
+                self._rows[session_id] = (*changed, int(rests(row)), session_id, epoch)
                 if names != now:
                     self._names[session_id] = (label_of(row), encode_texts(row.tags), session_id)
             names = now
@@ -411,6 +413,8 @@ def _columns(row: Session, encoded: str) -> Values:
         encode_texts(row.tags),
         row.created_at,
         row.updated_at,
+        int(rests(row)),
+        None if key is None else str(key),
     )
 
 

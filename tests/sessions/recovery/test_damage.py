@@ -5,6 +5,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import pytest
+import trio
+
+from supervisor import Settings, SpawnRefused
 from supervisor.core.ids import SessionId
 from tests.sessions.cast import Player
 
@@ -55,3 +59,28 @@ async def test_a_search_leaves_out_what_cannot_be_read(program: Program) -> None
 
     async with program.life() as sup:
         assert [hit.session_id for hit in (await sup.search("needle")).items] == [whole.id]
+
+
+async def test_whoever_rests_is_not_read_to_begin_with(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with program.life(settings=Settings(suspend_after_seconds=1.0)) as sup:
+        stopped = await sup.get_or_create("echo:there:one", agent="echo")
+        archived = await sup.get_or_create("echo:there:two", agent="echo")
+        resting = await sup.get_or_create("echo:there%3A:thr%25ee:4", agent="echo")
+        await stopped.stop()
+        await archived.stop()
+        await archived.archive()
+        await trio.sleep(2.0)
+    damage(program, "UPDATE sessions SET row = '{' WHERE resting")
+    caplog.clear()
+
+    async with program.life(settings=Settings(max_sessions=2)) as sup:
+        assert not caplog.records
+        assert (await sup.get_or_create("echo:there:one", agent="echo")).id == stopped.id
+        key = "echo:there%3A:thr%25ee:4"
+        assert (await sup.get_or_create(key, agent="echo")).id == resting.id
+        another = await sup.get_or_create("echo:there:two", agent="echo")  # which is free
+        assert another.id != archived.id
+        with pytest.raises(SpawnRefused, match="max_sessions"):
+            await sup.create("echo")
