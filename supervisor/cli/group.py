@@ -6,13 +6,14 @@ import difflib
 import os
 import sys
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 import click
 
 from supervisor.core.errors import SupervisorError
 
-from .ground.failures import INTERRUPTED, OK, report, report_defect
+from .ground.failures import OK, report, report_defect, report_interrupt, report_usage
 from .table import COMMANDS, overview_text
 from .terminal.screen import Screen
 
@@ -45,12 +46,18 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
-        """As click does it, but that whoever stops reading is no error."""
+        """As click does it, but that a reader who leaves is no error, and Ctrl-C is ours to tell."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             _forget_output()
             return OK
+        except KeyboardInterrupt:
+            raise _CtrlC from None
+
+
+class _CtrlC(Exception):
+    """`KeyboardInterrupt`, past click, which would write a line of its own."""
 
     def get_help(self, ctx: click.Context) -> str:
         """The same list as without click."""
@@ -65,17 +72,15 @@ def commands() -> None:
 
 def run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
     """Run the command that the arguments name; gives the code to exit with."""
-    screen = Screen(as_json="--json" in arguments)
+    screen = Screen(as_json="--json" in takewhile(lambda one: one != "--", arguments))
     try:
         code: Any = commands.main(args=arguments, prog_name="understudy", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return report_usage(error, screen)
     except SupervisorError as error:
         return report(error, screen)
-    except (KeyboardInterrupt, click.Abort):
-        screen.note("interrupted")
-        return INTERRUPTED
+    except (_CtrlC, KeyboardInterrupt, click.Abort):
+        return report_interrupt(screen)
     except BrokenPipeError:
         _forget_output()
         return OK

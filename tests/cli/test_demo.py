@@ -1,14 +1,21 @@
 """The demo, as a whole: in a pipe, for programs, and on a terminal that somebody leaves."""
 
+import io
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
+from rich.console import Console
 
+from supervisor.cli.demo.live import LiveStage
+from supervisor.cli.demo.stage import PlainStage
+from supervisor.cli.terminal.screen import Screen
 from supervisor.drivers.process.marker import VARIABLE
 from tests.cli.calling import in_a_process, on_a_terminal
+from tests.cli.test_screen import Tty
 
 WORDS = ("spawn", "queue", "steer", "interrupt", "stall", "crash", "recovery")
 
@@ -69,6 +76,33 @@ def test_whoever_leaves_early_leaves_nothing_behind(temporary: Path) -> None:
     assert "Traceback" not in terminal.seen
     assert "╭─" in terminal.seen
     assert processes_in(temporary) == []
+
+
+def test_what_is_drawn_leaves_room_for_the_sign_of_whoever_presses_ctrl_c() -> None:
+    """Terminals show ^C where the cursor is; in a full line it would go to the next."""
+    console = Console(file=io.StringIO(), width=60, height=20, force_terminal=True)
+    stage = LiveStage(console)
+    with stage.lit():
+        stage.scene(1, 7, "spawn", "Sessions stand in a tree.")
+        stage.show((), {}, "Nobody.")
+
+    assert isinstance(console.file, io.StringIO)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())
+    drawn = [line for line in re.split("[\r\n]+", plain) if line.startswith(("╭", "│", "╰"))]
+    assert drawn
+    assert max(map(len, drawn)) <= 60 - len("^C") - 1
+
+
+def test_a_narrow_terminal_gets_whole_words() -> None:
+    out = Tty()
+    stage = PlainStage(Screen(out=out, err=out, environ={"TERM": "dumb"}))
+    told = "the curtain is refused because three of the three places are taken by others, as it is"
+    stage.tell("spawn", told)
+
+    lines = out.getvalue().splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 80
+    assert " ".join(line[20:] for line in lines) == told
 
 
 def test_a_terminal_that_cannot_move_gets_lines() -> None:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import orjson
 import pytest
 
 import supervisor
@@ -46,6 +47,51 @@ def test_programs_get_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> No
     said = {"code": "spawn_refused", "message": "no", "hint": "wait"}
     more = {"limit": "max_depth", "used": 3, "allowed": 3}
     assert capsys.readouterr().err == json_text({"error": said | more}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["ps", "--nonsense"], "`understudy ps --help` says how it is used"),
+        (["config", "check", "a", "b"], "`understudy config check --help` says how it is used"),
+        (["nonsense"], "`understudy --help` lists all commands"),
+    ],
+)
+def test_wrong_usage_is_said_like_any_other_error(
+    call: Caller, arguments: list[str], hint: str
+) -> None:
+    done = call(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert done.err.endswith(f"hint: {hint}\n")
+
+    told = orjson.loads(call(*arguments, "--json").err)["error"]
+    assert (told["code"], told["hint"]) == ("wrong_usage", hint)
+
+
+def test_json_before_the_command_is_told_its_place(call: Caller) -> None:
+    done = call("--json", "ps")
+
+    assert done.code == 2
+    assert orjson.loads(done.err)["error"]["hint"] == "write `understudy COMMAND --json`"
+
+
+def test_json_that_is_part_of_a_text_asks_for_none(call: Caller) -> None:
+    assert call("send", "x", "--", "--json").err.startswith("error: ")
+
+
+@pytest.mark.parametrize("arguments", [["import", "x.jsonl", "--state", "y.db"], ["restore", "x"]])
+def test_a_file_that_is_not_there_is_not_found(call: Caller, arguments: list[str]) -> None:
+    done = call(*arguments)
+
+    assert done.code == 3
+    assert "there is no file 'x" in done.err
+
+
+def test_programs_get_warnings_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(as_json=True).warn("slow \x1b[2J")
+
+    assert orjson.loads(capsys.readouterr().err) == {"warning": "slow \x1b[2J"}
 
 
 def test_a_defect_of_ours_is_no_traceback(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,17 +174,25 @@ def _closed_pipe() -> int:
     return writer
 
 
-def test_a_signal_while_a_command_runs_exits_with_130() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["config"], "interrupted\n"),
+        (["config", "--json"], '{"error":{"code":"interrupted","message":"interrupted","hint":'),
+    ],
+)
+def test_a_signal_while_a_command_runs_exits_with_130(arguments: list[str], said: str) -> None:
     program = "import signal, os; from supervisor.cli.ground import settings;"
     program += (
         f"settings.load_configuration = lambda _: os.kill(os.getpid(), {int(signal.SIGINT)});"
     )
-    program += "from supervisor.cli import main; raise SystemExit(main(['config']))"
+    program += f"from supervisor.cli import main; raise SystemExit(main({arguments}))"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
 
     assert done.returncode == 130
-    assert b"Traceback" not in done.stderr
+    assert done.stderr.decode().startswith(said)
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_signal_that_was_ignored_before_stays_ignored() -> None:

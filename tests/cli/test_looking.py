@@ -26,6 +26,17 @@ def test_ps_lists_all_of_them_if_asked(call: Caller, kept: Kept) -> None:
     assert kept.over in call("ps", "--all", "--state", kept.path).out
 
 
+def test_ps_shows_the_name_and_the_title(call: Caller, tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+
+    async def fill() -> None:
+        async with supervisor.open(path) as sup:
+            await sup.create("echo", name="bob", title="the tests")
+
+    trio.run(fill)
+    assert call("ps", "--state", path).out.splitlines()[-1].endswith("bob: the tests")
+
+
 def test_ps_shows_only_what_fits(call: Caller, kept: Kept) -> None:
     for option, value, found in (
         ("--tag", "post", kept.anna),
@@ -110,6 +121,13 @@ def test_nobody_of_that_name_is_not_found(call: Caller, kept: Kept) -> None:
 
     assert shown.code == 3
     assert '"code":"session_not_found"' in shown.err
+
+
+def test_the_log_says_what_changed_in_words_and_not_as_json(call: Caller, kept: Kept) -> None:
+    changes = call("log", "over", "--kind", "session_changed", "--state", kept.path).out
+
+    assert "stopping.cause=user" in changes
+    assert "{" not in changes
 
 
 def test_the_log_has_a_line_for_each_record(call: Caller, kept: Kept) -> None:

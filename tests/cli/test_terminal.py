@@ -29,6 +29,7 @@ def test_ctrl_c_interrupts_the_turn() -> None:
 
         assert terminal.end() == 130
     assert "The turn was interrupted." in terminal.seen
+    assert "begun^C\r\nInterrupting; press Ctrl-C again" in terminal.seen
     assert "Traceback" not in terminal.seen
 
 

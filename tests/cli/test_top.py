@@ -4,6 +4,7 @@ import io
 
 import pytest
 import trio
+from rich.cells import cell_len
 from rich.console import Console
 
 import supervisor
@@ -98,7 +99,7 @@ async def test_what_is_drawn_fits_and_is_harmless() -> None:
         board, _ = await board_with_family(sup)
         stats = await sup.stats()
         console = Console(file=io.StringIO(), width=60, force_terminal=False)
-        console.print(draw(board, stats, "", height=5, now=0.0))
+        console.print(draw(board, stats, "", width=60, height=5, now=0.0))
 
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
@@ -106,6 +107,53 @@ async def test_what_is_drawn_fits_and_is_harmless() -> None:
     assert "3 of 3 sessions live" in lines[0]
     assert "parent" in lines[2]
     assert "\x1b" not in console.file.getvalue()
+
+
+async def drawn(sup: supervisor.Supervisor, *keys: str, width: int = 80) -> list[str]:
+    board = Board()
+    board.put(await sup.tree())
+    press(board, *keys)
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(draw(board, await sup.stats(), "", width=width, height=24, now=0.0))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+async def test_columns_stand_below_each_other_whatever_names_are_made_of() -> None:
+    async with supervisor.open() as sup:
+        for name in ("plain", "日本語の名前がとても長い長い長い", "e\u0301te\u0301"):
+            await sup.create("echo", name=name)
+        lines = [line for line in await drawn(sup) if " idle " in line]
+
+    assert len({cell_len(line[: line.index(" idle ")]) for line in lines}) == 1
+    assert "…" in lines[1]
+
+
+async def test_a_wide_terminal_has_room_for_a_long_name() -> None:
+    async with supervisor.open() as sup:
+        await sup.create("echo", name="a name of more than twenty letters")
+
+        assert "a name of more than twenty letters  idle" in "\n".join(await drawn(sup, width=120))
+        assert "a name of more than " in "\n".join(await drawn(sup))
+
+
+async def test_what_somebody_has_to_see_to_stands_first() -> None:
+    async with supervisor.open() as sup:
+        session = await sup.create("scripted")
+        await session.send("ask rm")
+        while not await sup.permissions():
+            await trio.lowlevel.checkpoint()
+
+        assert (await drawn(sup))[0].startswith("understudy  1 in the inbox; 1 of 1")
+
+
+async def test_of_a_long_text_the_end_is_shown_where_somebody_types() -> None:
+    async with supervisor.open() as sup:
+        await sup.create("echo")
+        (*_, foot) = await drawn(sup, "m", *"abc" * 40, "!", width=40)
+
+    assert foot.startswith("send: ")
+    assert foot.endswith("abc!▏")
 
 
 async def test_wishes_come_true() -> None:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _BREATH_SECONDS: Final = 0.5
 _NAME_WIDTH: Final = 22
+_WIDEST: Final = 100
+# So that a terminal has room for the `^C` of somebody who leaves: on a line of its own, it would
+# have what is drawn next begin a line too low.
+_MARGIN: Final = 3
 _SIGNS: Final = {
     "running": "●",
     "idle": "○",
@@ -55,7 +59,9 @@ class LiveStage:
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
         """A headline."""
         self._scene = (number, count, word)
-        headline = Text.assemble(f"{word} ", (sentence, "default not bold"), style="bold")
+        headline = Text.assemble(
+            f"{number}/{count} {word}: ", (sentence, "default not bold"), style="bold"
+        )
         self._console.print()
         self._console.print(headline)
         self._draw()
@@ -86,6 +92,7 @@ class LiveStage:
                 title_align="left",
                 box=box.ROUNDED,
                 border_style="dim",
+                width=min(self._console.width - _MARGIN, _WIDEST),
             ),
             refresh=True,
         )

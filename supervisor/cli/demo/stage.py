@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from supervisor.cli.table import wrapped
 from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen
 
@@ -76,15 +77,24 @@ class PlainStage:
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
         """A line of its own."""
         self._screen.line()
-        self._screen.line(Cell(f"{number}/{count} {word}: {sentence}", "bold"))
+        for line in self._lines(f"{number}/{count} {word}: {sentence}"):
+            self._screen.line(Cell(line, "bold"))
 
     def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
         """The time, the word, and the sentence."""
-        label = Cell(f"{word:<{WORD_WIDTH}} ", WORDS.get(word))
-        self._screen.line(Cell(f"{self._time.seconds():6.2f} s  ", "dim"), label, sentence)
+        when, label = f"{self._time.seconds():6.2f} s  ", f"{word:<{WORD_WIDTH}} "
+        first, *rest = self._lines(sentence, beside=len(when + label))
+        self._screen.line(Cell(when, "dim"), Cell(label, WORDS.get(word)), first)
+        for line in rest:
+            self._screen.line(" " * len(when + label), line)
 
     def show(self, roots: Sequence[Node], doings: dict[str, str], remark: str) -> None:
         """A tree that moves is no line."""
+
+    def _lines(self, text: str, *, beside: int = 0) -> list[str]:
+        """As one line in a pipe, and in lines of whole words on a terminal."""
+        width = self._screen.width
+        return [text] if width is None else wrapped(text, width - beside)
 
 
 class JsonStage:

@@ -6,13 +6,16 @@ Rule 1: what happened, then what to do next; never a traceback. `python -X dev -
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import Final
 
+import click
+
 from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen, json_text
-from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.errors import SpawnRefused, SupervisorError, shown
 
 OK: Final = 0
 ERROR: Final = 1
@@ -23,8 +26,22 @@ NO_DAEMON: Final = 5
 INTERRUPTED: Final = 130
 
 
-class StoreNotFound(SupervisorError):
+class FileNotThere(SupervisorError):
     """There is no file of that name."""
+
+
+class WrongUsage(SupervisorError):
+    """A command was not called as it wants to be."""
+
+
+class Interrupted(SupervisorError):
+    """Somebody wanted to leave."""
+
+
+def refuse_unless_file(path: str) -> None:
+    """Raise `FileNotThere` if nothing of that name can be read here; a folder is something."""
+    if not os.path.exists(path):  # noqa: PTH110 - whatever was typed, also what no path can be
+        raise FileNotThere(f"there is no file {shown(path)}", hint="check the path")
 
 
 # By the errors' codes, so that nothing has to be imported to know them. Others exit with ERROR.
@@ -33,13 +50,15 @@ _CODES: Final = {
     "agent_unknown": NOT_FOUND,
     "permission_not_found": NOT_FOUND,
     "record_not_found": NOT_FOUND,
-    "store_not_found": NOT_FOUND,
+    "file_not_there": NOT_FOUND,
     "spawn_refused": REFUSED,
     "queue_full": REFUSED,
     "budget_spent": REFUSED,
     "input_too_large": REFUSED,
     "output_too_large": REFUSED,
     "no_daemon": NO_DAEMON,
+    "wrong_usage": USAGE,
+    "interrupted": INTERRUPTED,
 }
 
 
@@ -61,6 +80,30 @@ def report(error: SupervisorError, screen: Screen) -> int:
     screen.note(Cell("error: ", "red"), problem.rstrip())
     screen.note(Cell("hint: ", "cyan"), error.hint)
     return exit_code_of(error)
+
+
+def report_usage(error: click.ClickException, screen: Screen) -> int:
+    """Say what is wrong with the words of a command, and who knows better."""
+    problem = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or context.parent is None:
+        hint = "`understudy --help` lists all commands"
+    else:
+        hint = f"`{context.command_path} --help` says how it is used"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+        problem, hint = "--json stands before the command", "write `understudy COMMAND --json`"
+    return report(WrongUsage(problem, hint=hint), screen)
+
+
+def report_interrupt(screen: Screen) -> int:
+    """Say that a person, or a signal, has ended the command."""
+    if screen.as_json:
+        hint = "what was printed is so; call it again for the rest"
+        return report(Interrupted("interrupted", hint=hint), screen)
+    if screen.is_lively_beside:
+        screen.note()  # behind the ^C that the terminal has put there
+    screen.note("interrupted")
+    return INTERRUPTED
 
 
 def report_defect(error: BaseException, screen: Screen) -> int:

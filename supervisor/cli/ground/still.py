@@ -30,7 +30,7 @@ from supervisor.store.sqlite.files import whole_path
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
 from supervisor.store.writer import Writer
 
-from .failures import StoreNotFound
+from .failures import FileNotThere
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
     """Look into a file, whoever has it open. Whatever would write raises `StoreDegraded`."""
     whole = whole_path(path)
     if not whole.is_file():
-        raise StoreNotFound(f"there is no file {whole.name}", hint="check the path after --state")
+        raise FileNotThere(f"there is no file {whole.name}", hint="check the path after --state")
     schema.refuse_unless_ours(whole, may_be_new=True)
     health = Health()
     health.give_up(

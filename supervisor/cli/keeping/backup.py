@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from supervisor.cli.ground.failures import refuse_unless_file
 from supervisor.cli.ground.options import config_option, json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.settings import load_configuration
@@ -58,6 +59,7 @@ def restore(*, path: str, state: str | None, config_path: str | None, as_json: b
 async def _restore(screen: Screen, path: str, target: str) -> None:
     from supervisor.runtime import restore as restore_store  # noqa: PLC0415 - late
 
+    refuse_unless_file(path)
     async with progress(screen, "restoring"):
         old = await restore_store(path, target)
     if screen.as_json:

@@ -6,6 +6,7 @@ from functools import partial
 
 import click
 
+from supervisor.cli.ground.failures import refuse_unless_file
 from supervisor.cli.ground.options import json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
@@ -40,6 +41,7 @@ async def _import(
 ) -> None:
     async with open_target(screen, state=state, access="keep") as sup:
         for path in paths:
+            refuse_unless_file(path)
             async with progress(screen, f"importing {path}"):
                 made = await sup.import_(path, form, agent=agent)  # type: ignore[arg-type]  # click has looked
                 info = await made.info()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from supervisor.cli.ground.target import Target
     from supervisor.core.info import Info
 
-HEADERS = ("ID", "AGENT", "BADGE", "TURNS", "QUEUED", "ACTIVE", "TITLE")
+HEADERS = ("ID", "AGENT", "BADGE", "TURNS", "QUEUED", "ACTIVE", "NAME: TITLE")
 
 
 @click.command()
@@ -94,7 +94,7 @@ def _row(info: Info, now: float) -> tuple[Cell | str, ...]:
         str(info.turns),
         str(info.queued) if info.queued else "",
         ago(now - info.last_active_at),
-        info.name or info.title or "",
+        ": ".join(said for said in (info.name, info.title) if said),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from supervisor.cli.terminal.columns import Cell
@@ -68,12 +68,22 @@ def said_by(record: Record) -> str:
         return f"attempt {body.get('attempt')}, in {_seconds(body.get('after_seconds'))}"
     names = _SAID.get(record.kind)
     if names is None:
-        return json_text(body) if body else ""
+        return ", ".join(_leaves("", body))
     said = [_text(body[name]) for name in names if body.get(name) not in (None, "", {}, [])]
     seconds = body.get("seconds")
     if seconds is not None:
         said.append(_seconds(seconds))
     return ", ".join(said)
+
+
+def _leaves(path: str, body: Mapping[str, Any]) -> Iterator[str]:
+    """All that is in it, each with the way to it; what is null or false is not worth a word."""
+    for name, value in body.items():
+        way = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping):
+            yield from _leaves(way, value)
+        elif value is not None and value is not False:
+            yield f"{way}={_text(value)}"
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - whatever a body has

@@ -87,8 +87,8 @@ def _family(info: Info, now: float) -> Iterator[tuple[str, str]]:
 
 
 def _work(info: Info) -> Iterator[tuple[str, str]]:
-    counted = (("turns", info.turns), ("messages", info.messages), ("tool calls", info.tool_calls))
-    yield "counts", ", ".join(f"{number} {name}" for name, number in counted)
+    counted = (("turn", info.turns), ("message", info.messages), ("tool call", info.tool_calls))
+    yield "counts", ", ".join(f"{number} {name}{'s' * (number != 1)}" for name, number in counted)
     yield from _given(
         ("turn", info.turn_id),
         ("queued", str(info.queued) if info.queued else None),

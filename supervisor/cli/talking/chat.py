@@ -66,6 +66,7 @@ class _Chat:
 
     async def interrupt(self) -> bool:
         """Ctrl-C: interrupt the turn; gives whether there was one."""
+        self._speech.make_way()
         if self._session is None or self._leave.cancel_called:
             return False
         report = await self._session.interrupt("turn", reason="Ctrl-C")

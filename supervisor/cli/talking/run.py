@@ -60,7 +60,7 @@ class _Errand:
 
     async def interrupt(self) -> bool:
         """Interrupt the turn; gives whether there was one."""
-        self._speech.end_line()
+        self._speech.make_way()
         self._screen.note("Interrupting; press Ctrl-C again to leave.")
         if self._session is None:
             return False

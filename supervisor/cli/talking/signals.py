@@ -63,6 +63,8 @@ async def _listen(
                 if leave.cancel_called:
                     _leave_at_once(screen)
                 elif number != signal.SIGINT or under_way:
+                    if screen.is_lively_beside:
+                        screen.note()  # see Speech.make_way
                     screen.note("Leaving; once more leaves at once.")
                     leave.cancel(reason="a person wants to leave")
                 else:

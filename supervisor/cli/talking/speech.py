@@ -59,6 +59,14 @@ class Speech:
         if not self._is_at_line_start:
             self._write("\n")
 
+    def make_way(self) -> None:
+        """Have the next thing begin below the `^C` that a terminal shows when it is pressed."""
+        self._write(self._stream.finish())
+        if self._screen.is_terminal and self._screen.is_lively_beside:
+            self._screen.note()
+            self._is_at_line_start = True
+        self.end_line()
+
     def _take_delta(self, delta: Delta) -> None:
         known = self._printed.get(delta.part, 0)
         self._say(delta.text[max(0, known - delta.offset) :])

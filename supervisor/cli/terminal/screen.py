@@ -132,6 +132,9 @@ class Screen:
 
     def warn(self, text: str) -> None:
         """Something that whoever asked should know, programs included."""
+        if self.as_json:
+            self._put(self.err, json_text({"warning": text}) + "\n")
+            return
         label = self._styled(Cell("warning: ", "yellow"), self.err)
         self._put(self.err, f"{label}{safe(text)}\n")
 

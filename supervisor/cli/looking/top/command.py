@@ -134,8 +134,10 @@ class _Watching:
         if self._stats is None:
             return  # nobody was looked at yet
         remark = self._remark if trio.current_time() < self._remark_until else ""
-        height = self._live.console.height
-        picture = draw(self._board, self._stats, remark, height=height, now=time.time())
+        width, height = self._live.console.size
+        picture = draw(
+            self._board, self._stats, remark, width=width, height=height, now=time.time()
+        )
         self._live.update(picture, refresh=True)
 
 

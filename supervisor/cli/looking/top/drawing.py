@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from supervisor.cli.terminal.columns import BADGE_STYLES
+from supervisor.cli.terminal.columns import BADGE_STYLES, cut
 from supervisor.cli.terminal.times import ago
 from supervisor.core.printable import one_line
 
@@ -20,52 +21,78 @@ if TYPE_CHECKING:
 # The lines above and below the sessions.
 _AROUND: Final = 4
 _NAME_WIDTH: Final = 21
+# What stands beside a name, and should not be cut for it.
+_BESIDE: Final = 65
 
 
-def draw(board: Board, stats: Stats, remark: str, *, height: int, now: float) -> Group:
-    """All of it, in at most that many lines."""
+def draw(board: Board, stats: Stats, remark: str, *, width: int, height: int, now: float) -> Group:
+    """All of it, in at most that many lines, each of them cut at that width."""
     room = max(1, height - _AROUND)
     first = max(0, min(board.place - room // 2, len(board.lines) - room))
+    shown = board.lines[first : first + room]
+    widest = max((cell_len(_name(node, depth)) for depth, node in shown), default=0)
+    names = max(_NAME_WIDTH, min(widest, width - _BESIDE))
     lines = [
-        _line(node, depth, chosen=node.id == board.chosen, now=now)
-        for depth, node in board.lines[first : first + room]
+        _line(
+            node, set_cell_size(cut(_name(node, depth), names), names), node.id == board.chosen, now
+        )
+        for depth, node in shown
     ]
     if not lines:
         lines = [Text("No session lives.", style="dim")]
-    return Group(_head(stats), Text(), *lines, Text(), _foot(board, remark))
+    return Group(_head(stats), Text(), *lines, Text(), _foot(board, remark, width))
 
 
 def _head(stats: Stats) -> Text:
+    """What somebody has to see to stands first, for the end may be cut off."""
+    store = f"the store: {stats.store.problem}; " if stats.store.degraded else ""
+    asks = f"{stats.permissions} in the inbox; " if stats.permissions else ""
     badges = ", ".join(f"{count} {badge}" for badge, count in sorted(stats.badges.items()))
     said = f"{stats.live} of {stats.sessions} sessions live"
-    asks = f"; {stats.permissions} ask you" if stats.permissions else ""
-    store = f"; the store: {stats.store.problem}" if stats.store.degraded else ""
     return _one(
-        Text.assemble(("understudy  ", "bold"), said, f" ({badges})" if badges else "", asks, store)
+        Text.assemble(
+            ("understudy  ", "bold"),
+            (one_line(store), "red"),
+            (asks, "magenta"),
+            said,
+            f" ({badges})" if badges else "",
+        )
     )
 
 
-def _line(node: Node, depth: int, *, chosen: bool, now: float) -> Text:
-    name = "  " * depth + one_line(node.name or node.title or node.id)
+def _fitted(text: str, width: int) -> str:
+    return set_cell_size(cut(text, width), width)
+
+
+def _name(node: Node, depth: int) -> str:
+    return "  " * depth + one_line(node.name or node.title or node.id)
+
+
+def _line(node: Node, name: str, is_chosen: bool, now: float) -> Text:  # noqa: FBT001 - only called above
     waiting = f"{node.queued} queued  " if node.queued else ""
     waits_for = f"waits for {one_line(node.waiting_for)}" if node.waiting_for else ""
     line = Text.assemble(
-        ("> " if chosen else "  ", "bold"),
-        f"{name[:_NAME_WIDTH]:<{_NAME_WIDTH}}  ",
+        ("> " if is_chosen else "  ", "bold"),
+        f"{name}  ",
         (f"{node.badge:<17}", BADGE_STYLES.get(node.badge, "default")),
-        f"{one_line(node.agent)[:10]:<11}",
+        f"{_fitted(one_line(node.agent), 10)} ",
         (f"{ago(now - node.last_active_at):<8}", "dim"),
         (waiting, "cyan"),
         (waits_for, "yellow"),
     )
-    if chosen:
+    if is_chosen:
         line.stylize("reverse")
     return _one(line)
 
 
-def _foot(board: Board, remark: str) -> Text:
+def _foot(board: Board, remark: str, width: int) -> Text:
     if board.typing is not None:
-        return _one(Text.assemble((f"{board.typing}: ", "bold"), board.typed, ("▏", "dim")))
+        label = f"{board.typing}: "
+        # The end of it, for that is where somebody types.
+        typed = board.typed
+        while typed and cell_len(label + typed) >= width:
+            typed = typed[1:]
+        return _one(Text.assemble((label, "bold"), typed, ("▏", "dim")))
     if remark:
         return _one(Text(one_line(remark), style="yellow"))
     keys = "  ".join(f"{key} {what}" for key, (_, what) in DEEDS.items())
