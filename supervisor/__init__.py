@@ -88,7 +88,15 @@ if TYPE_CHECKING:
     from .sessions.surface.child import Child
     from .sessions.surface.handle import Session
     from .sessions.surface.overview import Stats
-    from .sessions.surface.shapes import Input, Options, Scope, ToolCall, TurnRecords, TurnScope
+    from .sessions.surface.shapes import (
+        Input,
+        InputState,
+        Options,
+        Scope,
+        ToolCall,
+        TurnRecords,
+        TurnScope,
+    )
     from .sessions.surface.supervisor import Page, Supervisor
     from .sessions.surface.why import Waits, Why
     from .store.health import StoreState
@@ -171,6 +179,7 @@ _HOMES: Final = {
     "sessions.surface.overview": ("Stats",),
     "sessions.surface.shapes": (
         "Input",
+        "InputState",
         "Options",
         "Scope",
         "ToolCall",
@@ -217,6 +226,7 @@ __all__ = [
     "Input",
     "InputId",
     "InputRefused",
+    "InputState",
     "InputTooLarge",
     "InterruptReport",
     "InvalidDecision",

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, Unpack
 import trio
 
 from supervisor.api.wire import error_of
-from supervisor.api.wire.answers import InputState
 from supervisor.core.creation import Message
 from supervisor.core.errors import (
     ConfigError,
@@ -25,7 +24,7 @@ from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
 from supervisor.core.step import InterruptReport, Receipt
 from supervisor.sessions.shell.results import TurnResult
-from supervisor.sessions.surface.shapes import Input, Options, Scope, TurnRecords
+from supervisor.sessions.surface.shapes import Input, InputState, Options, Scope, TurnRecords
 from supervisor.sessions.surface.supervisor import Page
 from supervisor.sessions.surface.why import Why
 from supervisor.store.exporting import Format
@@ -133,6 +132,10 @@ class RemoteSession:
                 return state.result
             if state.code is not None:
                 raise _error_of(state)
+
+    async def input(self, input_id: str) -> InputState:
+        """What has become of an input so far, however long ago it was accepted."""
+        return await self._line.ask(InputState, "GET", self._input(input_id))
 
     async def steer(
         self, text: str, *, idempotency_key: str | None = None, ttl_seconds: float | None = None

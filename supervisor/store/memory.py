@@ -15,12 +15,13 @@ import orjson
 import trio
 
 from supervisor.core.errors import ConfigError, Fenced, NotStorable, SupervisorError
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.recovery import rests
 from supervisor.core.session import Phase, Session
 
 from .codec import decode, encode
+from .fates import fate_of
 from .filters import EVERYTHING, Filter, fits
 from .port import (
     AtStart,
@@ -238,6 +239,9 @@ class MemoryStore:
         if turn is None:
             return records
         return [record for record in records if record.turn_id == turn][:limit]
+
+    async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
+        return fate_of(input_id, await self.records(session_id))
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None

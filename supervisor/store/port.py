@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 
 from supervisor.core.errors import SupervisorError
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 
@@ -184,6 +184,12 @@ class Store(Protocol):
         turn: TurnId | None = None,
     ) -> list[Record]:
         """Its records from number `after + 1` on; only those of one turn, if it is given."""
+
+    async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
+        """Those that say what became of an input, from its acceptance to the end of its turn.
+
+        None if it never was accepted. To find them takes no longer if much has happened before.
+        """
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None

@@ -199,6 +199,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "prompt idempotency_key": (lambda g, bad: g.idle.prompt("a", idempotency_key=bad), NO_NAMES),
     "prompt ttl_seconds": (lambda g, bad: g.idle.prompt("a", ttl_seconds=bad), NO_SECONDS),
     "prompt if_stopped": (lambda g, bad: g.idle.prompt("a", if_stopped=bad), NO_WORDS),
+    "input input_id": (lambda g, bad: g.busy.input(bad), NO_INPUTS),
     "result input_id": (lambda g, bad: g.busy.result(bad), NO_INPUTS),
     "steer text": (lambda g, bad: g.busy.steer(bad), NO_TEXTS),
     "steer idempotency_key": (lambda g, bad: g.busy.steer("a", idempotency_key=bad), NO_NAMES),
@@ -400,6 +401,7 @@ async def test_what_is_no_id_is_no_session(sup: Supervisor, bad: Any) -> None:  
 UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
     "send": lambda session: session.send("a"),
     "prompt": lambda session: session.prompt("a"),
+    "input": lambda session: session.input("in_1"),
     "result": lambda session: session.result("in_1"),
     "steer": lambda session: session.steer("a"),
     "spawn": lambda session: session.spawn("echo", "a"),

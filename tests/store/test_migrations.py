@@ -137,6 +137,29 @@ async def test_the_fixture_of_this_version_can_be_made_again(tmp_path: Path) -> 
     assert all(fixture_of(number).exists() for number in RELEASED)
 
 
+async def test_inputs_of_a_file_of_the_first_version_are_found(path: Path) -> None:
+    async with open_sqlite(path) as store:
+        records = await store.records(LIVED)
+        accepted = [one.body["input_id"] for one in records if one.kind == "input_accepted"]
+        fates = [await store.records_of_input(LIVED, input_id) for input_id in accepted]
+
+    assert len(accepted) == 3
+    assert [fate[0].body["input_id"] for fate in fates] == accepted
+    assert version(path) == schema.VERSION
+    assert version(path.with_name("state.db.v1")) == 1
+
+
+async def test_a_damaged_record_keeps_no_file_from_being_brought_up_to_date(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        damaged = "UPDATE records SET body = '{\"input_id' WHERE kind = 'input_accepted'"
+        assert connection.execute(damaged).rowcount == 3
+
+    async with open_sqlite(path) as store:
+        assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
+
+    assert version(path) == schema.VERSION
+
+
 # A later step ----------------------------------------------------------------------------
 
 
@@ -321,6 +344,7 @@ async def test_what_an_older_file_does_not_say_of_its_rows_is_found_out(tmp_path
         connection.execute("UPDATE sessions SET row = substr(row, 2) WHERE number = 1")
         connection.execute("ALTER TABLE sessions DROP COLUMN resting")
         connection.execute("ALTER TABLE sessions DROP COLUMN key")
+        connection.execute("DROP INDEX records_of_inputs")
         connection.execute("PRAGMA user_version = 1")
         connection.commit()
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
 from supervisor.api.answering.requests import Gone
 from supervisor.api.describing.forms import body, form_of, query
-from supervisor.api.describing.operations import Call, operation
+from supervisor.api.describing.operations import Call, NotThere, operation
 from supervisor.api.doors import leaving
-from supervisor.api.wire.answers import InputState
 from supervisor.api.wire.reading import Fault, Unreadable
 from supervisor.core.errors import (
     BudgetSpent,
@@ -26,13 +25,12 @@ from supervisor.core.errors import (
     SessionNotFound,
     SpawnRefused,
     StoreDegraded,
+    SupervisorError,
 )
 from supervisor.core.step import Receipt
 from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.shapes import Input
+from supervisor.sessions.surface.shapes import Input, InputState
 from supervisor.sessions.surface.supervisor import Page
-
-from .fates import Fate
 
 _TAKING = (
     SessionNotFound,
@@ -79,8 +77,26 @@ async def input_(call: Call) -> InputState:
 
     Hanging up changes nothing but that nobody waits.
     """
-    fate = Fate(call.session, call.ids["input"])
-    return await _unless_gone(call, lambda: fate.read(wait_seconds=call.given.get("wait", 0.0)))
+    session, input_id = call.session, call.ids["input"]
+    state = await _state(call)
+    wait_seconds = call.given.get("wait", 0.0)
+    if not wait_seconds or state.result is not None or state.code is not None:
+        return state
+
+    async def wait_until_over() -> InputState:
+        with trio.move_on_after(wait_seconds), suppress(SupervisorError):
+            await session.result(input_id)
+        return await _state(call)
+
+    return await _unless_gone(call, wait_until_over)
+
+
+async def _state(call: Call) -> InputState:
+    """How the input is that the path names; one that never was is not there."""
+    try:
+        return await call.session.input(call.ids["input"])
+    except InputRefused as refusal:
+        raise NotThere(refusal) from None
 
 
 async def _unless_gone(call: Call, work: Callable[[], Awaitable[InputState]]) -> InputState:
@@ -126,7 +142,7 @@ async def change_input(call: Call) -> InputState:
             await session.edit_input(input_id, given["text"])
         else:
             await session.move_input(input_id, given["position"])
-    return await Fate(session, input_id).read()
+    return await _state(call)
 
 
 @operation(
@@ -159,5 +175,5 @@ async def _missing_said(call: Call) -> AsyncIterator[None]:
     try:
         yield
     except (InputRefused, NotRunning):
-        await Fate(call.session, call.ids["input"]).read()  # raises if there never was one
+        await _state(call)  # raises if there never was one
         raise

@@ -67,6 +67,13 @@ class Pending:
                 )
             )
 
+    @property
+    def outcome(self) -> tuple[TurnResult | None, SupervisorError | None]:
+        """The result of its turn, or why there will be none; neither before that is known."""
+        if isinstance(self._result, SupervisorError):
+            return None, self._result
+        return self._result, None
+
     async def wait(self) -> TurnResult:
         """The result of its turn, or why there is none."""
         await self.happened.wait()

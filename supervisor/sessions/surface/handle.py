@@ -33,8 +33,8 @@ from .forking import fork
 from .interrupts import interrupt
 from .plans import changed_limits, make_order
 from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
-from .shapes import Input, Options, Scope, TurnRecords
-from .waiting import ResultOf, wait_for_result
+from .shapes import Input, InputState, Options, Scope, TurnRecords, status_of
+from .waiting import ResultOf, state_of_input, wait_for_result
 from .why import Why, why
 
 if TYPE_CHECKING:
@@ -148,6 +148,14 @@ class Session:
         with self._awaited():
             return await wait_for_result(self._house, self.id, InputId(input_id))
 
+    async def input(self, input_id: str) -> InputState:
+        """What has become of an input so far, however long ago it was accepted.
+
+        Raises `InputRefused` if it never was.
+        """
+        some_text("input_id", input_id)
+        return await state_of_input(self._house, self.id, InputId(input_id))
+
     async def steer(
         self, text: str, *, idempotency_key: str | None = None, ttl_seconds: float | None = None
     ) -> Receipt:
@@ -161,7 +169,7 @@ class Session:
             Input(
                 id=waiting.id,
                 text=waiting.text,
-                status="queued" if waiting.status == "queued" else "staged",
+                status=status_of(waiting),
                 position=position,
                 accepted_at=waiting.accepted_at,
                 expires_at=waiting.expires_at,

@@ -7,11 +7,12 @@ from typing import Literal, TypeAlias, TypedDict
 
 import attrs
 
-from supervisor.core.ids import InputId, TurnId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
-from supervisor.core.session import OnStall
+from supervisor.core.session import OnStall, Waiting
+from supervisor.sessions.shell.results import TurnResult
 
 
 @attrs.frozen
@@ -67,6 +68,36 @@ class Input:
     position: int
     accepted_at: float
     expires_at: float | None
+
+
+def status_of(waiting: Waiting) -> Literal["queued", "staged"]:
+    """Where an input waits: in the queue, or at the door of the turn that runs."""
+    return "queued" if waiting.status == "queued" else "staged"
+
+
+InputStatus: TypeAlias = Literal[
+    "queued", "staged", "delivered", "steered", "cancelled", "expired", "failed"
+]
+
+
+@attrs.frozen(kw_only=True)
+class InputState:
+    """What has become of an input so far.
+
+    `result` is there once the turn that it began, or was steered into, is over. `code`, `detail`
+    and `hint` are those of the error if there will be no result: it was settled without a turn, or
+    its session has stopped and holds it.
+    """
+
+    id: InputId
+    session_id: SessionId
+    status: InputStatus
+    position: int | None = None  # in the queue, from 0, while it waits there
+    turn_id: TurnId | None = None
+    result: TurnResult | None = None
+    code: str | None = None
+    detail: str | None = None
+    hint: str | None = None
 
 
 @attrs.frozen

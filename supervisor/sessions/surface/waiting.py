@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.core.errors import InputRefused
+from supervisor.core.errors import InputRefused, shown
 from supervisor.core.ids import InputId, SessionId
+from supervisor.core.records import Record
 from supervisor.core.session import Phase
 from supervisor.sessions.shell.results import Pending, Results, TurnResult, settle_from_records
+
+from .shapes import InputState, status_of
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -39,19 +42,49 @@ async def wait_for_result(house: House, session_id: SessionId, input_id: InputId
     """See `Session.result`."""
     with ResultOf(house, session_id, input_id) as pending:
         await house.tree.row(session_id)  # raises if it is not there
-        records = await house.tree.all_records(session_id)
-        if not any(
-            record.kind == "input_accepted" and record.body["input_id"] == input_id
-            for record in records
-        ):
-            raise InputRefused(
-                f"session {session_id} has accepted no input {input_id!r}",
-                hint="the receipt of send() has the id",
-            )
-        settle_from_records(pending, records)
-        await _catch_up(house, session_id, pending, read=len(records))
+        seat = house.tree.seat(session_id)
+        published = seat.published
+        settle_from_records(pending, await _fate(house, session_id, input_id))
+        if seat.published != published and not pending.happened.is_set():
+            # While we read, nobody could tell us of the end of a turn that we did not know of.
+            settle_from_records(pending, await _fate(house, session_id, input_id))
         await _look_whether_it_is_held(house, session_id, pending)
         return await pending.wait()
+
+
+async def state_of_input(house: House, session_id: SessionId, input_id: InputId) -> InputState:
+    """See `Session.input`."""
+    row = await house.tree.row(session_id)
+    fate = await _fate(house, session_id, input_id)
+    pending = Pending(input_id)
+    settle_from_records(pending, fate)
+    settled = next((one.body["outcome"] for one in fate if one.kind == "input_settled"), None)
+    waiting = row.find_input(input_id) if settled is None else None
+    if waiting is not None and row.phase is Phase.STOPPED:
+        pending.held_by(row)
+    result, error = pending.outcome
+    return InputState(
+        id=input_id,
+        session_id=session_id,
+        status=settled or ("queued" if waiting is None else status_of(waiting)),
+        position=None if waiting is None else row.position(input_id),
+        turn_id=pending.turn,
+        result=result,
+        code=None if error is None else error.code,
+        detail=None if error is None else error.args[0],
+        hint=None if error is None else error.hint,
+    )
+
+
+async def _fate(house: House, session_id: SessionId, input_id: InputId) -> list[Record]:
+    """The records about the input; raises `InputRefused` if it never was accepted."""
+    fate = await house.store.records_of_input(session_id, input_id)
+    if not fate:
+        raise InputRefused(
+            f"session {session_id} has accepted no input {shown(input_id)}",
+            hint="the receipt of send() has the id",
+        )
+    return fate
 
 
 async def _look_whether_it_is_held(house: House, session_id: SessionId, pending: Pending) -> None:
@@ -61,14 +94,3 @@ async def _look_whether_it_is_held(house: House, session_id: SessionId, pending:
     now = row if seat.session is None else seat.session
     if seat.start is None and now.phase is Phase.STOPPED:
         pending.held_by(now)
-
-
-async def _catch_up(house: House, session_id: SessionId, pending: Pending, *, read: int) -> None:
-    """Read what was published while we read: nobody told us then in which turn the input is."""
-    seat = house.tree.seat(session_id)
-    while not pending.happened.is_set() and seat.published is not None and seat.published > read:
-        records = await house.store.records(session_id, after=read)
-        if not records:
-            return  # it is gone
-        settle_from_records(pending, records)
-        read = records[-1].seq

@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from supervisor.core.errors import NotStorable
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain, encode_text
+from supervisor.store.fates import KINDS_OF_FATES, fate_of
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
 from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, Resting, Stored
 from supervisor.store.words import snippet, text_in, words_of, words_of_text
 
-from .schema import version_of
+from .schema import INPUT_ID, version_of
 
 Values: TypeAlias = list[Any]
 logger = logging.getLogger("supervisor")
@@ -67,6 +68,32 @@ def records(
     )
     # Who wants one turn wants to know what was said in it, as far as that can be known.
     return [_record(one) for one in found] if turn is None else _readable(found)
+
+
+def records_of_input(
+    connection: sqlite3.Connection, session_id: SessionId, input_id: InputId
+) -> list[Record]:
+    """See `port.Store.records_of_input`."""
+    # With the plus it is no longer the number of an index, or SQLite would look for the least of
+    # all numbers and go through whatever is before it.
+    (accepted,) = connection.execute(
+        f"""
+        SELECT min(+seq) FROM records
+        WHERE session_id = ? AND kind = 'input_accepted' AND {INPUT_ID} = ?
+        """,
+        (session_id, input_id),
+    ).fetchone()
+    if accepted is None:
+        return []
+    kinds = ", ".join(f"'{kind}'" for kind in sorted(KINDS_OF_FATES))
+    found = connection.execute(
+        f"""
+        SELECT {_RECORD} FROM records
+        WHERE session_id = ? AND seq >= ? AND kind IN ({kinds}) ORDER BY seq
+        """,
+        (session_id, accepted),
+    )
+    return fate_of(input_id, (_record(one) for one in found))
 
 
 def all_records(

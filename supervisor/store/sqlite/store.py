@@ -18,7 +18,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import trio
 
 from supervisor.core.errors import ConfigError, SupervisorError
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
@@ -221,6 +221,9 @@ class SqliteStore:
         turn: TurnId | None = None,
     ) -> list[Record]:
         return await self._read(reading.records, session_id, after, limit, turn)
+
+    async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
+        return await self._read(reading.records_of_input, session_id, input_id)
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None
