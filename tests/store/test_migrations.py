@@ -33,6 +33,7 @@ from tests.store.fixtures.make import SESSIONS, dump, fill, fixture_of, load
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 LIVED, ASKED, GONE = SESSIONS
+UP = SessionId("s_up")
 STEPS, TODAY = schema.STEPS, schema.VERSION
 RELEASED = range(1, TODAY + 1)
 
@@ -318,7 +319,7 @@ def rows_of_all_kinds() -> list[Session]:
         {"agent": Agent(Capabilities())},
         {"zombie": TurnId("turn_1")},
         {"lineage": Lineage(expires_at=5.0)},
-        {"lineage": Lineage(parent="s_up", root="s_up", depth=1, above=("s_up",))},
+        {"lineage": Lineage(parent=UP, root=UP, depth=1, above=(UP,))},
     ]
     rows = (
         Session(id=SessionId(""), agent_name="echo", phase=phase, key=key, **change)
