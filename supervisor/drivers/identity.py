@@ -41,8 +41,9 @@ class ProcessIdentity:
 
 
 # killed: it is dead now, by us. gone: it was dead before. recycled: another process bears its pid,
-# and was not touched. unkillable: it lives on, and `detail` says as far as we know why.
-Fate: TypeAlias = Literal["killed", "gone", "recycled", "unkillable"]
+# and was not touched. owned: its supervisor lives, and it was not touched either. unkillable: it
+# lives on, and `detail` says as far as we know why.
+Fate: TypeAlias = Literal["killed", "gone", "recycled", "owned", "unkillable"]
 
 
 @attrs.frozen

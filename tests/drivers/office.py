@@ -184,6 +184,10 @@ class StandInOffice:
     ) -> None:
         self._write(turn, kind, body, size=len(str(body)))
 
+    def written(self, kind: str) -> list[Any]:
+        """The bodies of all that was written of that kind."""
+        return [body for _, written, body in self.output if written == kind]
+
     def said(self, turn: TurnId) -> str:
         if turn != self._turn:
             return ""

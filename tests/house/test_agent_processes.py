@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,6 +147,22 @@ def test_a_dead_guardian_is_a_crash_of_the_agent_and_nothing_is_left(house: Hous
     os.kill(house.guardian(), signal.SIGKILL)
 
     assert until(lambda: not any(map(is_alive, house.all)), PATIENCE_SECONDS)
+
+
+def test_a_copy_of_the_store_kills_nobody_whose_supervisor_lives(
+    house: House, tmp_path: Path
+) -> None:
+    for file in tmp_path.glob("state.db*"):
+        shutil.copy(file, file.with_name(file.name.replace("state", "copy")))
+    house.store = tmp_path / "copy.db"
+
+    async def look(sup: Supervisor, session: Session) -> None:
+        assert (await session.prompt("say the copy")).text == "the copy"
+        assert all(map(is_alive, house.all))
+
+    _reopen(house, look)
+    assert all(map(is_alive, house.all))
+    assert house.process.poll() is None
 
 
 def _reopen(house: House, then: Callable[[Supervisor, Session], object]) -> None:

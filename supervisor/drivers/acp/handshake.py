@@ -22,7 +22,13 @@ from .agent import AcpAgent
 from .connection import CallTimeout, Connection
 from .host import Host
 from .messages import AUTH_REQUIRED, RpcError, Unsendable
-from .offers import PROTOCOL_VERSION, AgentOffers, initialize_params, session_params
+from .offers import (
+    PROTOCOL_VERSION,
+    AgentOffers,
+    initialize_params,
+    out_of_reach,
+    session_params,
+)
 from .outbox import ConnectionLost
 from .reading import as_mapping, as_name
 
@@ -81,6 +87,10 @@ class Handshake:
         """Begin, or go on with what was begun; raises `HandshakeFailed`."""
         offers = await self._initialize()
         self.host.offers = offers
+        lacking = out_of_reach(self._office, offers, self._agent.mcp_servers)
+        if lacking:
+            names = ", ".join(lacking)
+            self.host.warn(f"the agent has no way to MCP servers that it should have: {names}")
         known = self._office.agent_session_id
         session_id = await self._continue(known, offers) if known is not None else None
         is_new = session_id is None
@@ -164,6 +174,7 @@ class Handshake:
             self.host.absorb(answer)
             return session_id
         logger.warning("%s does not go on with its session: %s", self._agent.name, said)
+        self.host.warn(f"the agent does not go on with its own session, and is told of it: {said}")
         return None
 
     async def _new(self, offers: AgentOffers) -> str:

@@ -106,6 +106,8 @@ class Host:
         self.talk: Talk | None = None
         self.authenticate: Callable[[], Awaitable[bool]] = _nobody
         self._shown: Mapping[str, object] = {}
+        # What people should know, as soon as there is a turn to say it in.
+        self._warnings: list[str] = []
         self._went_too_far: str | None = None
 
     # Turns --------------------------------------------------------------------------------
@@ -118,6 +120,13 @@ class Host:
         """What comes from now on is about this turn."""
         self.updates.begin_turn(turn)
         self.questions.begin_turn(turn)
+        warnings, self._warnings = self._warnings, []
+        for text in warnings:
+            self._office.write(turn, "warning", {"text": text})
+
+    def warn(self, text: str) -> None:
+        """Say it in the next turn that begins."""
+        self._warnings.append(redacted(printable(text))[:_MAX_ERROR_LETTERS])
 
     def cancel_turn(self, turn: TurnId) -> None:
         """The turn is to end: so is what it runs here."""

@@ -63,15 +63,20 @@ def session_params(
     `mcp_servers` are as the protocol has them, but `args`, `env` and `headers` may be left out or
     be mappings. Those that the session has no right to, or the agent no way to, are left out.
     """
-    servers = [_server(given) for given in mcp_servers]
-    return {
-        "cwd": cwd,
-        "mcpServers": [
-            server
-            for server in servers
-            if office.permissions.allows("mcp_servers", server["name"]) and offers.takes(server)
-        ],
-    }
+    may = _permitted(office, mcp_servers)
+    return {"cwd": cwd, "mcpServers": [server for server in may if offers.takes(server)]}
+
+
+def out_of_reach(
+    office: Office, offers: AgentOffers, mcp_servers: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """The names of the servers that the session has a right to, and the agent no way to."""
+    return [one["name"] for one in _permitted(office, mcp_servers) if not offers.takes(one)]
+
+
+def _permitted(office: Office, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    servers = map(_server, given)
+    return [one for one in servers if office.permissions.allows("mcp_servers", one["name"])]
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:

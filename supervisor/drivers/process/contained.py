@@ -189,7 +189,10 @@ class ContainedProcess:
     async def listen(self) -> None:
         """Hear the guardian out; if it ends before its time, see to what it has left."""
         with self._listening:
-            await self._lifeline.listen(self._hear)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._lifeline.keep_awake)
+                await self._lifeline.listen(self._hear)
+                nursery.cancel_scope.cancel(reason="the guardian is no more")
             if not self._is_gone.is_set():
                 await self._take_over()
 

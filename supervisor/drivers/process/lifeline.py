@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import trio
+from trio.lowlevel import enable_ki_protection
 
 from supervisor.drivers.identity import ProcessIdentity, identify
 
@@ -38,6 +39,7 @@ _FOLDER: Final = Path(__file__).parents[1]
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH",)
 _FIRST_FREE: Final = 3  # below are the standard streams
 _LOOK_EVERY_SECONDS: Final = 0.001
+_CONTINUE_EVERY_SECONDS: Final = 2.0
 _IS_LINUX: Final = sys.platform == "linux"
 
 
@@ -97,6 +99,13 @@ class Lifeline:
             for line in lines:
                 hear(line.decode("ascii", "replace"))
 
+    @enable_ki_protection
+    async def keep_awake(self) -> None:
+        """See to it that nobody stops it for long, an agent of its own least of all."""
+        while True:
+            await trio.sleep(_CONTINUE_EVERY_SECONDS)
+            self._guardian.send_signal(signal.SIGCONT)
+
     async def end(self) -> None:
         """Kill it, if it has not ended, and wait for it."""
         self._orders.close()
@@ -149,6 +158,16 @@ def _run_guardian(own: tuple[int, int], agents: tuple[int, int, int]) -> subproc
         # own: if somebody has stopped it when we die, the kernel continues such an orphan.
         process_group=0,
     )
+
+
+def supervisor_of(guardian: int) -> int | None:
+    """The pid of who has started that guardian, alive or not; None if it is no guardian."""
+    try:
+        words = Path(f"/proc/{guardian}/cmdline").read_bytes().split(b"\0")
+        place = words.index(_PROGRAM.encode())
+        return int(words[place + 2])  # behind the folder, as above
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:

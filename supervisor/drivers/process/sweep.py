@@ -28,6 +28,7 @@ from supervisor.drivers.identity import (
 )
 
 from .marker import VARIABLE, Marker, current_namespace, find_marker, parse_marker
+from .owner import has_owner
 
 _PROC: Final = Path("/proc")
 # Behind the name in /proc/PID/stat.
@@ -79,10 +80,13 @@ async def kill_left_behind(
 ) -> list[Leftover]:
     """Kill what dead supervisors have left: those noted, and all that can be found around them.
 
-    Gives what became of those noted, in their order, then of the others. A guardian that is at work
-    gets the time to do it; one that is still there after half of it is killed with the rest.
+    Gives what became of those noted, then of the others. Who belongs to a supervisor that lives is
+    not touched. A guardian that is at work gets the time to do it; one that is still there after
+    half of it is killed with the rest.
     """
-    noted = tuple(noted)
+    everyone = tuple(noted)
+    noted = [one for one in everyone if not has_owner(one)]
+    owned = [Leftover(one, "owned") for one in everyone if one not in noted]
     limiter = trio.CapacityLimiter(1)
     seen = await trio.to_thread.run_sync(look_around, limiter=limiter)
     markers = _markers_of(seen, noted) | orphaned(seen) | _left_with_zombies(seen, noted)
@@ -103,7 +107,7 @@ async def kill_left_behind(
         for leftover in await kill_leftovers(left):
             others[leftover.identity] = leftover
         await trio.sleep(_LOOK_AGAIN_SECONDS)
-    return [*found, *others.values()]
+    return [*owned, *found, *others.values()]
 
 
 # Looking ---------------------------------------------------------------------------------

@@ -114,6 +114,8 @@ async def test_one_that_refuses_to_go_on_begins_anew_and_is_told(way: str) -> No
         await desk.run("say on")
 
         assert len(desk.prompts()[0]) == 2
+        [warning] = desk.office.written("warning")
+        assert "does not go on with its own session" in warning["text"]
 
 
 @ways

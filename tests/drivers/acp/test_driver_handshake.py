@@ -7,6 +7,7 @@ import trio
 
 from actors.testing import settle
 from supervisor.core import events as ev
+from supervisor.core.permissions import Permissions
 from supervisor.core.session import Failure
 from supervisor.drivers.acp.agent import AcpAgent, acp, scripted_process
 from supervisor.drivers.acp.handshake import AUTH_SECONDS
@@ -167,3 +168,31 @@ async def test_one_that_is_never_satisfied_is_an_auth_failure() -> None:
         failed = await desk.office.heard(ev.AgentStartFailed)
 
     assert failed.failure.kind == "auth"
+
+
+# What it has to do without -----------------------------------------------------------------
+
+
+async def test_servers_that_an_agent_cannot_reach_are_said_once_in_its_first_turn() -> None:
+    command = scripted_process().command
+    servers = [{"name": "near", "command": "/bin/mcp"}, {"name": "far", "url": "https://a.example"}]
+    lacks = acp("scripted", command, mcp_servers=servers)
+    async with open_desk(agent=lacks) as desk:
+        await desk.come_up()
+        await desk.run("say one")
+        await desk.run("say two")
+
+        [warning] = desk.office.written("warning")
+        assert warning["text"].endswith("MCP servers that it should have: far")
+        assert [one["name"] for one in desk.heard("session/new")[0]["mcpServers"]] == ["near"]
+
+
+async def test_nothing_is_said_of_servers_that_the_session_has_no_right_to() -> None:
+    servers = [{"name": "far", "url": "https://a.example"}]
+    lacks = acp("scripted", scripted_process().command, mcp_servers=servers)
+    office = StandInOffice(permissions=Permissions(mcp_servers=[]))
+    async with open_desk(agent=lacks, office=office) as desk:
+        await desk.come_up()
+        await desk.run("say one")
+
+        assert office.written("warning") == []

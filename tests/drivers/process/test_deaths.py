@@ -12,17 +12,21 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 from supervisor.drivers.identity import ProcessIdentity, is_alive
+from supervisor.drivers.process import sweep
 from supervisor.drivers.process.contained import ContainedProcesses, Signalled
 from supervisor.drivers.process.lifeline import _PROGRAM
+from supervisor.drivers.process.owner import has_owner
 from supervisor.drivers.process.port import Exit, LaunchFailed
 from supervisor.drivers.process.sweep import kill_left_behind
 from tests.drivers.process.programs import (
     ALL_KINDS,
     FORK_ALL_KINDS,
+    PATIENCE_SECONDS,
     alive,
     guardian_of,
     known,
@@ -208,6 +212,13 @@ def test_a_stopped_guardian_kills_them_all_the_same() -> None:
         wait_dead([*everyone, guardian], seconds=2.0)
 
 
+@pytest.fixture
+def nobody_owns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the supervisor were dead: when it is, there is no time to look at what comes next."""
+    monkeypatch.setattr(sweep, "has_owner", lambda _: False)
+
+
+@pytest.mark.usefixtures("nobody_owns")
 def test_what_a_guardian_that_is_stopped_again_has_left_is_killed_at_the_next_start() -> None:
     with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
@@ -220,6 +231,7 @@ def test_what_a_guardian_that_is_stopped_again_has_left_is_killed_at_the_next_st
         assert alive([*everyone, guardian]) == []
 
 
+@pytest.mark.usefixtures("nobody_owns")
 def test_a_guardian_at_work_is_left_to_it_at_the_next_start() -> None:
     with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
@@ -229,6 +241,51 @@ def test_a_guardian_at_work_is_left_to_it_at_the_next_start() -> None:
 
     assert [fate.identity for fate in fates] == [everyone[0]]
     assert alive([*everyone, guardian]) == []
+
+
+@pytest.mark.parametrize("stopped", ["nobody", "guardian"])
+def test_what_belongs_to_a_supervisor_that_lives_is_left_alone(stopped: str) -> None:
+    with supervisor() as process:
+        everyone = read_pids(process, ALL_KINDS)
+        guardian = known(guardian_of(everyone[0]))
+        if stopped == "guardian":
+            os.kill(guardian.pid, signal.SIGSTOP)
+
+        fates = trio.run(kill_left_behind, [everyone[0]])
+
+        assert [(fate.identity, fate.fate) for fate in fates] == [(everyone[0], "owned")]
+        assert all(map(is_alive, [*everyone, guardian]))
+        process.kill()
+        process.wait()
+        assert not has_owner(everyone[0])
+
+
+def test_an_agent_that_is_dead_and_not_buried_by_a_stopped_guardian_has_its_owner() -> None:
+    with supervisor() as process:
+        everyone = read_pids(process, ALL_KINDS)
+        guardian = known(guardian_of(everyone[0]))
+        os.kill(guardian.pid, signal.SIGSTOP)
+        os.kill(everyone[0].pid, signal.SIGKILL)
+        wait_dead(everyone[:1], seconds=2.0)
+
+        trio.run(kill_left_behind, [everyone[0]])
+
+        assert all(map(is_alive, [*everyone[1:], guardian]))
+
+
+def test_a_process_that_is_nobodys_agent_has_no_owner() -> None:
+    ourselves = known(os.getpid())
+
+    assert not has_owner(ourselves)
+    assert not has_owner(attrs.evolve(ourselves, pid=4_000_001))
+
+
+async def test_an_agent_that_stops_its_guardian_and_leaves_is_heard_of(
+    processes: ContainedProcesses,
+) -> None:
+    async with running(processes, shell("kill -STOP $PPID; exit 3")) as lines:
+        with trio.fail_after(PATIENCE_SECONDS):
+            assert await lines.process.wait() == Exit(3)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
