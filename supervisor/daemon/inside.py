@@ -1,15 +1,12 @@
 """The one file of this room that looks inside the supervisor, for what has no public name.
 
-Rule 1: it looks, and changes nothing that anybody else can see. Taps are put around what is called
-        anyway; one that fails is logged and goes on.
+Rule 1: it looks, and changes nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,7 +14,6 @@ import trio
 
 from actors import Ask, Ref
 from supervisor.core.errors import StoreDegraded
-from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Phase
 from supervisor.sessions.surface.supervisor import Supervisor
@@ -25,8 +21,7 @@ from supervisor.store.health import StoreState
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
-
-logger = logging.getLogger("supervisor.daemon")
+    from supervisor.sessions.taps import Taps
 
 
 @attrs.frozen
@@ -37,6 +32,11 @@ class Ping(Ask[None]):
 def house_of(sup: Supervisor) -> House:
     """The house behind the handle."""
     return sup._house  # noqa: SLF001 - see above
+
+
+def taps_of(sup: Supervisor) -> Taps:
+    """Where to be told of what happens."""
+    return house_of(sup).taps
 
 
 def store_state(sup: Supervisor) -> StoreState:
@@ -144,49 +144,3 @@ def _waiting_at_work(house: House) -> int:
 def _waiting(actor: Ref) -> int:
     told = actor.statistics()
     return told.waiting + told.waiting_urgent
-
-
-# Taps ---------------------------------------------------------------------------------------
-
-
-def tap_records(sup: Supervisor, take: Callable[[Record], None]) -> None:
-    """Have every record taken when it is durable, in the same step."""
-    house = house_of(sup)
-    published = house.published
-
-    def publish(records: Sequence[Record]) -> None:
-        try:
-            for record in records:
-                take(record)
-        except Exception:
-            logger.exception("a record could not be told of")
-        published(records)
-
-    house.published = publish  # type: ignore[method-assign] # see above
-
-
-def tap_deletions(sup: Supervisor, take: Callable[[], None]) -> None:
-    """Have it told when nothing is left of a session."""
-    desk = house_of(sup).desk
-    delete = desk.delete
-
-    def forget(session_id: SessionId) -> None:
-        take()
-        delete(session_id)
-
-    desk.delete = forget  # type: ignore[method-assign] # see above
-
-
-def tap_commits(sup: Supervisor, take: Callable[[float, int], None]) -> None:
-    """Have it told how long each commit took, and how many writes were in it."""
-    store: Any = house_of(sup).store
-    commit = store.commit
-
-    async def timed(batch: Sequence[Any]) -> Any:  # noqa: ANN401 - what the store answers
-        began = trio.current_time()
-        try:
-            return await commit(batch)
-        finally:
-            take(trio.current_time() - began, len(batch))
-
-    store.commit = timed

@@ -12,11 +12,12 @@ import trio
 
 from actors import ActorError
 from supervisor.api.doors import Doors
+from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.sessions.surface.supervisor import Supervisor
 from supervisor.telemetry import Metrics, Picture, RecordMeter, measure_lag
 
-from .inside import agent_of, look, ping, tap_commits, tap_deletions, tap_records
+from .inside import agent_of, look, ping, taps_of
 from .listening.connections import Connections
 
 # How often actors are asked whether they answer.
@@ -46,9 +47,10 @@ class Metering:
 
     async def open(self) -> None:
         """Count from now on."""
-        tap_records(self._sup, self._take)
-        tap_deletions(self._sup, self._deleted)
-        tap_commits(self._sup, self._committed)
+        taps = taps_of(self._sup)
+        taps.of_records.append(self._take)
+        taps.of_deletions.append(self._deleted)
+        taps.of_commits.append(self._committed)
         self._sessions += (await self._sup.stats()).sessions
 
     async def run(self) -> None:
@@ -70,7 +72,7 @@ class Metering:
         agent = agent_of(self._sup, record) or _OTHER
         self._records.take(record.kind, record.body, at=record.at, agent=agent)
 
-    def _deleted(self) -> None:
+    def _deleted(self, _: SessionId) -> None:
         self._sessions -= 1
 
     def _committed(self, seconds: float, writes: int) -> None:

@@ -33,7 +33,7 @@ from .inside import (
     in_a_few_words,
     running_turns,
     store_state,
-    tap_records,
+    taps_of,
     wait_for_answers,
 )
 from .listening.connections import Connections, open_connections
@@ -150,7 +150,7 @@ class _Service:
         notifier, doors = Notifier(self.environ), Doors()
         metering = Metering(sup, connections, doors, self._daemon.database)
         self._journal = Journal(partial(agent_of, sup))
-        tap_records(sup, self._journal.take)
+        taps_of(sup).of_records.append(self._journal.take)
         await metering.open()
         reloading = Reloading(sup, self.configuration, self.load, self.environ)
         for way in ways:

@@ -123,6 +123,7 @@ class Desk:
         for parent_id in [one for one, line in self._sleepers.items() if session_id in line]:
             self._forget_sleeper(parent_id, session_id)
         self._drop_expiry(session_id)
+        self._house.taps.deleted(session_id)
         self._call_next()
 
     def _call_family(self, gone: Member) -> None:

@@ -38,6 +38,7 @@ from .shell.feed import Everything
 from .shell.timers import Timers
 from .spawning import Spawning
 from .starts import Starts
+from .taps import Taps
 from .told import tell_of_record
 from .tree import Tree
 from .works import Works
@@ -66,7 +67,9 @@ class House:
         self.store = store
         self.writer = writer
         self.health = health
+        self.taps = Taps()
         health.on_change = self._health_changed
+        health.on_commit = self.taps.committed
         self.system = system
         self.workshop = workshop
         self._make_handle = make_handle
@@ -132,6 +135,8 @@ class House:
 
     def published(self, records: Sequence[Record]) -> None:
         """These records of some session are durable."""
+        if self.taps.of_records:
+            self.taps.published(records)
         has_observers = self.hooks.has_observers
         for record in records:
             if record.kind in KINDS_OF_REQUESTS:

@@ -30,6 +30,8 @@ class Health:
         self.is_looked_after = False
         # Told of every change, in the same step.
         self.on_change: Callable[[StoreState], None] | None = None
+        # Told of every commit: how long it took, and how many writes were in it.
+        self.on_commit: Callable[[float, int], None] | None = None
 
     @property
     def is_degraded(self) -> bool:

@@ -262,10 +262,18 @@ class Writer(Actor):
 
     async def _commit(self, batch: Sequence[Write]) -> Sequence[Written]:
         try:
-            return await self._store.commit(batch)
+            return await self._store_all(batch)
         except StoreDegraded as trouble:
             self._health.degrade(trouble)
             return self._hold(batch)
+
+    async def _store_all(self, writes: Sequence[Write]) -> Sequence[SupervisorError | None]:
+        began = trio.current_time()
+        try:
+            return await self._store.commit(writes)
+        finally:
+            if self._health.on_commit is not None:
+                self._health.on_commit(trio.current_time() - began, len(writes))
 
     async def _claim(self) -> None:
         claims, self._claims = self._claims, []
@@ -312,7 +320,7 @@ class Writer(Actor):
         try:
             while self._held:
                 some = self._held[:MAX_BATCH]
-                answers = await self._store.commit([write for write, _ in some])
+                answers = await self._store_all([write for write, _ in some])
                 del self._held[: len(some)]
                 for (_, held), answer in zip(some, answers, strict=True):
                     held.settle(answer)

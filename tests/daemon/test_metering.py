@@ -125,7 +125,7 @@ async def test_a_tap_that_fails_hurts_nobody(
         session = await daemon.remote.create("echo")
 
         assert (await session.prompt("hello")).text == "hello"
-    assert "a record could not be told of" in caplog.text
+    assert "somebody who was told what has happened failed" in caplog.text
 
 
 async def test_everybody_who_matters_is_asked_for_a_sign_of_life(
