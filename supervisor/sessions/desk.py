@@ -33,6 +33,7 @@ from supervisor.store.port import Resting
 
 from .bell import Bell, Heard
 from .purse import Purse
+from .shell.liveness import process_trouble
 from .shell.timers import Timer
 
 if TYPE_CHECKING:
@@ -292,6 +293,8 @@ class Desk:
             waits_for = "a place among its parent's children"
         elif seat is not None and seat.awaits and session.turn and not session.turn.requests:
             waits_for = "child"
+        elif process_trouble(seat) is not None and not (session.turn and session.turn.requests):
+            waits_for = "process"
         if member is None:
             return info_of(session, last_seq=last_seq, waits_for=waits_for)
         return info_of(

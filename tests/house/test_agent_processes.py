@@ -182,3 +182,26 @@ def test_a_guardian_that_somebody_has_stopped_ends_them_all_the_same(house: Hous
     house.kill()
 
     assert until(lambda: not any(map(is_alive, house.all)), PROMISED_SECONDS)
+
+
+async def test_an_agent_that_is_stopped_is_named_as_evidence_of_its_stall() -> None:
+    terms = supervisor.Settings(quiet_after_seconds=0.2, stalled_after_seconds=0.4)
+    agent = supervisor.scripted_process()
+    async with supervisor.open(":memory:", agents=[agent], settings=terms) as sup:
+        session = await sup.create("scripted-process")
+        await session.send("stop-self")
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with session.watch() as feed:
+                found = {}
+                async for item in feed:
+                    if isinstance(item, supervisor.Record) and item.kind in ("quiet", "stalled"):
+                        found[item.kind] = item.body
+                    if "stalled" in found:
+                        break
+        pid = (await session.info()).pid
+        for body in found.values():
+            assert body["waits_for"] == "process"
+            assert body["detail"] == f"process {pid} was stopped by a signal"
+        assert str(await session.why()).count("was stopped by a signal") == 1
+        assert (await session.info()).badge == "hung"
+        await session.interrupt("turn", reason="it sleeps")

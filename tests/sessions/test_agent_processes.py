@@ -108,3 +108,27 @@ async def test_what_keeps_an_agent_from_working_is_why_it_is_silent(
 
     assert why.waits_for == "process"
     assert "stopped by a signal" in str(why)
+
+
+@pytest.mark.parametrize("at", ["work", "rest"])
+async def test_a_process_that_is_stopped_is_seen_at_once(
+    sup: Supervisor, kind: Processes, at: str
+) -> None:
+    session = await sup.create("process")
+    if at == "work":
+        await session.send("something")
+    kind.hindrance = Hindrance("process", "process 7 was stopped by a signal")
+
+    why, info = await session.why(), await session.info()
+
+    assert (why.waits_for, info.waiting_for) == ("process", "process")
+    assert "process 7 was stopped by a signal" in str(why)
+
+
+async def test_that_an_agent_is_starting_is_no_trouble_with_its_process(
+    sup: Supervisor, kind: Processes
+) -> None:
+    session = await sup.create("process")
+    kind.hindrance = Hindrance("start", "its agent is starting")
+
+    assert (await session.info()).waiting_for is None

@@ -119,6 +119,12 @@ def _progress_of(seat: Seat, now: float) -> float:
     return max(seat.turn_over, seat.log.output.progress)
 
 
+def process_trouble(seat: Seat | None) -> str | None:
+    """What has happened to the process of its agent, if anything has; a turn may run or not."""
+    hindrance = seat.hindrance() if seat is not None and seat.hindrance is not None else None
+    return hindrance.detail if hindrance is not None and hindrance.waits_for == "process" else None
+
+
 def evidence_of(seat: Seat) -> Evidence:  # noqa: PLR0911 - one for each thing to wait for
     """What the session's turn waits for, as far as anyone knows."""
     turn = seat.session.turn if seat.session is not None else None

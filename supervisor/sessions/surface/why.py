@@ -9,7 +9,7 @@ import attrs
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Badge, badge_of
 from supervisor.core.session import Phase, Session
-from supervisor.sessions.shell.liveness import evidence_of, own_silent_seconds
+from supervisor.sessions.shell.liveness import evidence_of, own_silent_seconds, process_trouble
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -121,5 +121,7 @@ def _between_turns(  # noqa: PLR0911 - one for each way to wait
             return "place", row.lineage.parent, None
         case Phase.IDLE if row.inputs:
             return "turn", None, None
+        case Phase.IDLE if trouble := process_trouble(house.tree.find_seat(row.id)):
+            return "process", trouble, None
         case _:
             return "input", None, None
