@@ -54,7 +54,7 @@ _KNOWN: Final[Mapping[str, _Known]] = MappingProxyType(
         ),
         "copilot": _Known(("copilot --acp",), "npm install -g @github/copilot"),
         "qwen": _Known(("qwen --acp",), "npm install -g @qwen-code/qwen-code"),
-        "opencode": _Known(("opencode acp",), "npm install -g @opencode/cli"),
+        "opencode": _Known(("opencode acp",), "npm install -g opencode-ai"),
         "kimi": _Known(("kimi acp",), "uv tool install kimi-cli"),
         "goose": _Known(("goose acp",), "install the goose CLI, then run `goose configure`"),
         "hermes": _Known(("hermes acp", "hermes-acp"), "uv tool install 'hermes-agent[acp]'"),

@@ -21,7 +21,7 @@ from supervisor.drivers.port import Office
 from .agent import AcpAgent
 from .connection import CallTimeout, Connection
 from .host import Host
-from .messages import AUTH_REQUIRED, RpcError, Unsendable
+from .messages import AUTH_REQUIRED, METHOD_NOT_FOUND, RpcError, Unsendable
 from .offers import (
     PROTOCOL_VERSION,
     AgentOffers,
@@ -152,29 +152,33 @@ class Handshake:
 
     async def _continue(self, session_id: str, offers: AgentOffers) -> str | None:
         """Go on with a conversation that the agent may know; None if it does not."""
-        if offers.resumes:
-            method = "session/resume"
-        elif offers.loads:
-            method = "session/load"
-        else:
-            return None
+        ways = [("session/resume", offers.resumes), ("session/load", offers.loads)]
         params = {"sessionId": session_id, **self._session_params(offers)}
-        try:
-            with self.host.updates.history():
-                answer = await self._call_known(method, params)
-        except RpcError as error:
-            said = self.host.describe(error)
-        except HandshakeFailed as error:
-            if error.kind == "transport":
-                raise HandshakeFailed("load_session", f"{error}; {_BEGIN_WITHOUT}") from error
-            if error.kind != "timeout":
-                raise
-            said = str(error)
-        else:
-            self.host.absorb(answer)
-            return session_id
-        logger.warning("%s does not go on with its session: %s", self._agent.name, said)
-        self.host.warn(f"the agent does not go on with its own session, and is told of it: {said}")
+        said: str | None = None
+        for method in [method for method, is_offered in ways if is_offered]:
+            try:
+                with self.host.updates.history():
+                    answer = await self._call_known(method, params)
+            except RpcError as error:
+                said = self.host.describe(error)
+                if error.code != METHOD_NOT_FOUND:
+                    break
+                # Some offer what they do not have; then there may be the other way.
+            except HandshakeFailed as error:
+                if error.kind == "transport":
+                    raise HandshakeFailed("load_session", f"{error}; {_BEGIN_WITHOUT}") from error
+                if error.kind != "timeout":
+                    raise
+                said = str(error)
+                break
+            else:
+                self.host.absorb(answer)
+                return session_id
+        if said is not None:
+            logger.warning("%s does not go on with its session: %s", self._agent.name, said)
+            self.host.warn(
+                f"the agent does not go on with its own session, and is told of it: {said}"
+            )
         return None
 
     async def _new(self, offers: AgentOffers) -> str:

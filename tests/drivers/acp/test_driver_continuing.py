@@ -77,6 +77,20 @@ async def test_resuming_is_preferred_to_loading() -> None:
         assert desk.heard("session/load") == []
 
 
+async def test_one_that_offers_to_resume_and_cannot_is_asked_to_load() -> None:
+    can = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+    known = office_of("puppet-7")
+    async with open_puppet(
+        {"agentCapabilities": can}, manual=("session/resume", "session/load"), office=known
+    ) as (desk, puppet):
+        desk.driver.start()
+        puppet.refuses(await puppet.hears("session/resume"), -32601, "no such method")
+        puppet.answers(await puppet.hears("session/load"), {})
+        attached = await desk.office.heard(ev.AgentAttached)
+
+        assert attached.agent.session_id == "puppet-7"
+
+
 async def test_one_that_says_nothing_of_continuing_is_not_asked_to() -> None:
     async with open_desk(office=office_of("scripted-7")) as desk:
         assert await come_back(desk) == "scripted-1"

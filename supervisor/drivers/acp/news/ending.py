@@ -45,6 +45,8 @@ class Did:
     calls: int = 0
     thoughts: int = 0
     plans: int = 0
+    # Whether it says of itself, beside the text and the stop reason, that something went wrong.
+    is_faulty: bool = False
 
 
 @attrs.frozen
@@ -78,13 +80,23 @@ def judge_end(stop_reason: object, *, said: str, did: Did) -> Ended:
 
 
 def _hidden_error(said: str, did: Did) -> str | None:
+    if did.is_faulty:
+        return cut(_without_warnings(said), MAX_ERROR_BYTES) or "the agent says that it has failed"
     if not said:
         return None if did != Did() else "the agent ended its turn without a word"
     if did.calls or len(said) > _LONGEST_ERROR:
         return None
+    said = _without_warnings(said)
     if _ERRORS.match(said) or _is_error_object(said):
         return cut(said, MAX_ERROR_BYTES)
     return None
+
+
+def _without_warnings(said: str) -> str:
+    """What is said after the warnings that some agents put before all else."""
+    while said.startswith("Warning: ") and "\n\n" in said:
+        said = said.partition("\n\n")[2].lstrip()
+    return said
 
 
 def _is_error_object(said: str) -> bool:

@@ -46,6 +46,8 @@ class _Turn:
     messages: dict[TextKind, str] = attrs.field(factory=dict)
     thoughts: int = 0
     plans: int = 0
+    # Whether the last that was said of its state is that something went wrong with it.
+    is_faulty: bool = False
     # What was spent and could not be reported yet, because the session had no room.
     unreported: Usage = Usage()
 
@@ -79,7 +81,7 @@ class Updates:
             return Did()
         if turn.unreported != Usage():
             self._office.report_surely(self._usage_report(turn))
-        return Did(len(turn.calls), turn.thoughts, turn.plans)
+        return Did(len(turn.calls), turn.thoughts, turn.plans, turn.is_faulty)
 
     @contextmanager
     def history(self) -> Iterator[None]:
@@ -101,7 +103,7 @@ class Updates:
     def take_answer(self, answer: object) -> None:
         """Count what the answer to the prompt says was spent; the turn is still the one it was."""
         if self._turn is not None:
-            self._spend(self._turn, self._meter.read_answer(as_mapping(answer).get("usage")))
+            self._spend(self._turn, self._meter.read_answer(as_mapping(answer)))
 
     async def take(self, update: object) -> None:
         """Take in one update; waits while the store is behind, so that the agent is slowed.
@@ -131,6 +133,8 @@ class Updates:
 
     async def _take_text(self, turn: _Turn, update: Mapping[str, Any]) -> None:
         self._write_text(turn, "agent_text", update)
+        if "_meta" in update:
+            self._spend(turn, self._meter.read_text(update))
 
     async def _take_thought(self, turn: _Turn, update: Mapping[str, Any]) -> None:
         turn.thoughts += 1
@@ -150,6 +154,13 @@ class Updates:
 
     async def _take_usage(self, turn: _Turn, update: Mapping[str, Any]) -> None:
         self._spend(turn, self._meter.read_update(update))
+
+    async def _take_state(self, turn: _Turn, update: Mapping[str, Any]) -> None:
+        # Codex says so, and then ends the turn as if it were a success.
+        codex = as_mapping(as_mapping(update.get("_meta")).get("codex"))
+        state = as_mapping(codex.get("threadStatus")).get("type")
+        if state is not None:
+            turn.is_faulty = state == "systemError"
 
     # Inside -------------------------------------------------------------------------------
 
@@ -196,5 +207,6 @@ _TAKERS: Final[Mapping[str, _Taker]] = {
     "tool_call": Updates._take_call,  # noqa: SLF001
     "tool_call_update": Updates._take_call,  # noqa: SLF001
     "plan": Updates._take_plan,  # noqa: SLF001
+    "session_info_update": Updates._take_state,  # noqa: SLF001
     "usage_update": Updates._take_usage,  # noqa: SLF001
 }

@@ -3,9 +3,11 @@
 Two things are reported, and neither is what was spent since the last time. `usage_update` has the
 cost of the whole session so far, and how many tokens are in the context. `usage` in the answer to a
 prompt has the tokens of that turn; the protocol's own words contradict each other there, but that
-is what agents do, and what its maintainers mean.
+is what agents do, and what its maintainers mean. Two agents say the same in places of their own:
+Gemini in the answer's `_meta.quota`, and Qwen in the `_meta.usage` of a text, for each request that
+it has made of its model.
 
-Budgets have to bind while a turn runs, and some agents never send the second. So what the context
+Budgets have to bind while a turn runs, and some agents only send the first. So what the context
 grows by counts until something better is known: each of those tokens was paid for, at least once.
 """
 
@@ -25,29 +27,44 @@ class Meter:
         self._cost = 0.0
         self._currency: str | None = None
         self._context = 0
-        # Of this turn; what the context has grown by is taken for output.
+        # Of this turn; what the context has grown by is taken for input, which most of it is.
         self._tokens = Usage()
+        # As far as its requests were counted one by one: then nothing need be guessed.
+        self._requests = Usage()
 
     def begin_turn(self) -> None:
         """Tokens are this turn's from now on; cost and context go on."""
         self._tokens = Usage()
+        self._requests = Usage()
 
     def read_update(self, update: Mapping[str, Any]) -> Usage:
         """What a `usage_update` says was spent since the last one.
 
         A number that falls is another count, or was an estimate: it is where we go on from.
         """
-        more = Usage(output_tokens=self._read_context(update), cost=self._read_cost(update))
-        self._tokens += Usage(output_tokens=more.output_tokens)
-        return more
+        grown, cost = self._read_context(update), self._read_cost(update)
+        tokens = Usage(input_tokens=grown) if self._requests == Usage() else Usage()
+        self._tokens += tokens
+        return tokens + Usage(cost=cost)
 
-    def read_answer(self, usage: object) -> Usage:
+    def read_text(self, update: Mapping[str, Any]) -> Usage:
+        """What a piece of text says that the request took which it came of; mostly nothing."""
+        usage = as_mapping(as_mapping(update.get("_meta")).get("usage"))
+        self._requests += _tokens(usage)
+        return self._up_to(self._requests)
+
+    def read_answer(self, answer: Mapping[str, Any]) -> Usage:
         """What the tokens of the turn are more than was counted so far."""
-        turn, counted = _tokens(as_mapping(usage)), self._tokens
-        guessed = max(0, counted.output_tokens - turn.output_tokens)  # and was input, then
+        quota = as_mapping(as_mapping(answer.get("_meta")).get("quota"))
+        return self._up_to(_tokens(as_mapping(answer.get("usage") or quota.get("token_count"))))
+
+    def _up_to(self, turn: Usage) -> Usage:
+        """Count the turn's tokens; gives what that is more than before."""
+        counted = self._tokens
+        guessed = max(0, counted.input_tokens - turn.input_tokens)  # and was output, then
         more = Usage(
-            max(0, turn.input_tokens - counted.input_tokens - guessed),
-            max(0, turn.output_tokens - counted.output_tokens),
+            max(0, turn.input_tokens - counted.input_tokens),
+            max(0, turn.output_tokens - counted.output_tokens - guessed),
         )
         self._tokens += more
         return more
@@ -71,8 +88,8 @@ class Meter:
 
 
 def _tokens(usage: Mapping[str, Any]) -> Usage:
-    given = as_whole(usage.get("inputTokens")) or 0
-    made = as_whole(usage.get("outputTokens")) or 0
+    given = as_whole(usage.get("inputTokens", usage.get("input_tokens"))) or 0
+    made = as_whole(usage.get("outputTokens", usage.get("output_tokens"))) or 0
     # Some count thoughts and what was cached inside of these, some beside them; the total tells.
     beside = max(0, (as_whole(usage.get("totalTokens")) or 0) - given - made)
     thoughts = min(beside, as_whole(usage.get("thoughtTokens")) or 0)

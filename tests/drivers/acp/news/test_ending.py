@@ -49,6 +49,33 @@ def test_a_text_that_is_nothing_but_an_error_has_failed(said: str) -> None:
     assert ended == Ended("failed", "end_turn", said.strip())
 
 
+def test_a_warning_before_an_error_does_not_hide_it() -> None:
+    said = 'Warning: no metadata.\n\nWarning: old.\n\n{"type": "error", "error": {"code": 400}}'
+
+    ended = judge_end("end_turn", said=said, did=Did())
+
+    assert ended == Ended("failed", "end_turn", '{"type": "error", "error": {"code": 400}}')
+
+
+def test_a_warning_before_an_answer_makes_no_error_of_it() -> None:
+    said = "Warning: no metadata.\n\nHere you are."
+
+    assert judge_end("end_turn", said=said, did=Did()).outcome == "completed"
+
+
+def test_a_warning_alone_is_an_answer() -> None:
+    assert judge_end("end_turn", said="Warning: hot.", did=Did()).outcome == "completed"
+
+
+def test_one_that_says_of_itself_that_it_has_failed_is_believed() -> None:
+    faulty = Did(calls=1, is_faulty=True)
+
+    assert judge_end("end_turn", said="Warning: x.\n\nno more quota", did=faulty) == Ended(
+        "failed", "end_turn", "no more quota"
+    )
+    assert judge_end("end_turn", said="", did=faulty).error == "the agent says that it has failed"
+
+
 @pytest.mark.parametrize(
     "said",
     [

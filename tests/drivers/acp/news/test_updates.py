@@ -167,7 +167,7 @@ async def test_what_was_spent_before_is_not_counted_again(office: StandInOffice)
     await updates.take(spent(used=1010, cost={"amount": 2.5, "currency": "USD"}))
 
     assert [event.usage for event in office.all(ev.UsageReported)] == [
-        Usage(output_tokens=10, cost=0.5)
+        Usage(input_tokens=10, cost=0.5)
     ]
 
 
@@ -182,7 +182,7 @@ async def test_what_was_spent_since_the_last_time_is_reported(
     await updates.take(spent(used=100))
 
     usages = [event.usage for event in office.all(ev.UsageReported)]
-    assert usages == [Usage(output_tokens=100, cost=1.0), Usage(cost=0.5)]
+    assert usages == [Usage(input_tokens=100, cost=1.0), Usage(cost=0.5)]
 
 
 async def test_the_answer_to_the_prompt_adds_what_was_not_counted(
@@ -208,7 +208,7 @@ async def test_what_was_spent_while_the_session_had_no_room_is_reported_later(
 
     office.make_room()
 
-    assert [event.usage.output_tokens for event in office.all(ev.UsageReported)] == [3]
+    assert [event.usage.input_tokens for event in office.all(ev.UsageReported)] == [3]
 
 
 async def test_a_budget_that_is_spent_is_no_reason_to_fail(
@@ -337,3 +337,37 @@ def _check_calls(office: StandInOffice) -> None:
         elif isinstance(event, ev.UsageReported):
             assert event.usage.cost >= 0
             assert min(event.usage.input_tokens, event.usage.output_tokens) >= 0
+
+
+# How it is ----------------------------------------------------------------------------------
+
+
+def state(word: str) -> dict[str, Any]:
+    return {
+        "sessionUpdate": "session_info_update",
+        "_meta": {"codex": {"threadStatus": {"type": word}}},
+    }
+
+
+async def test_a_fault_that_it_reports_of_itself_is_known_at_the_end(updates: Updates) -> None:
+    await updates.take(state("active"))
+    await updates.take(state("systemError"))
+
+    assert updates.end_turn() == Did(is_faulty=True)
+
+
+async def test_a_fault_from_which_it_has_recovered_is_none(updates: Updates) -> None:
+    await updates.take(state("systemError"))
+    await updates.take(state("active"))
+    await updates.take({"sessionUpdate": "session_info_update", "title": "a name"})
+
+    assert updates.end_turn() == Did()
+
+
+async def test_what_a_text_says_it_has_cost_is_spent(
+    office: StandInOffice, updates: Updates
+) -> None:
+    usage = {"inputTokens": 10, "outputTokens": 5}
+    await updates.take(text("") | {"_meta": {"usage": usage}})
+
+    assert [event.usage for event in office.all(ev.UsageReported)] == [Usage(10, 5)]

@@ -45,7 +45,7 @@ def test_the_cost_goes_on_over_turns() -> None:
 def test_what_the_context_grows_by_was_spent_at_least() -> None:
     meter = Meter()
 
-    tokens = [meter.read_update({"used": used}).output_tokens for used in (100, 150, 20, 30)]
+    tokens = [meter.read_update({"used": used}).input_tokens for used in (100, 150, 20, 30)]
 
     assert tokens == [100, 50, 0, 10]
 
@@ -54,9 +54,9 @@ def test_the_tokens_in_the_answer_are_those_of_the_turn() -> None:
     meter = Meter()
     usage = {"totalTokens": 30, "inputTokens": 20, "outputTokens": 10}
 
-    first = meter.read_answer(usage)
+    first = meter.read_answer({"usage": usage})
     meter.begin_turn()
-    second = meter.read_answer(usage)
+    second = meter.read_answer({"usage": usage})
 
     assert first == second == Usage(20, 10)
 
@@ -64,19 +64,19 @@ def test_the_tokens_in_the_answer_are_those_of_the_turn() -> None:
 def test_what_was_cached_counts_as_input_where_the_total_has_it_besides() -> None:
     usage = {"totalTokens": 42_678, "inputTokens": 3, "outputTokens": 22, "cachedWriteTokens": 9}
 
-    assert Meter().read_answer(usage) == Usage(42_656, 22)
+    assert Meter().read_answer({"usage": usage}) == Usage(42_656, 22)
 
 
 def test_thoughts_count_as_output_where_the_total_has_them_besides() -> None:
     usage = {"totalTokens": 35, "inputTokens": 20, "outputTokens": 10, "thoughtTokens": 5}
 
-    assert Meter().read_answer(usage) == Usage(20, 15)
+    assert Meter().read_answer({"usage": usage}) == Usage(20, 15)
 
 
 def test_thoughts_that_are_in_the_output_already_are_not_counted_twice() -> None:
     usage = {"totalTokens": 30, "inputTokens": 20, "outputTokens": 10, "thoughtTokens": 5}
 
-    assert Meter().read_answer(usage) == Usage(20, 10)
+    assert Meter().read_answer({"usage": usage}) == Usage(20, 10)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
@@ -84,7 +84,7 @@ def test_what_was_guessed_is_never_counted_twice(used: int, given_: int, made: i
     meter = Meter()
 
     guess = meter.read_update({"used": used})
-    rest = meter.read_answer({"inputTokens": given_, "outputTokens": made})
+    rest = meter.read_answer({"usage": {"inputTokens": given_, "outputTokens": made}})
 
     total = guess + rest
     assert total.input_tokens + total.output_tokens == max(used, given_ + made)
@@ -95,5 +95,55 @@ def test_numbers_that_are_none_count_nothing() -> None:
 
     for odd in (None, "5", -1, True, 1e400, float("nan"), [5], 2**60):
         assert meter.read_update({"used": odd, **usd(odd)}) == Usage()
-        assert meter.read_answer({"inputTokens": odd, "totalTokens": odd}) == Usage()
-    assert meter.read_answer("nothing") == Usage()
+        usage = {"inputTokens": odd, "totalTokens": odd}
+        assert meter.read_answer({"usage": usage}) == Usage()
+        assert meter.read_text({"_meta": {"usage": usage}}) == Usage()
+        assert meter.read_text({"_meta": odd}) == meter.read_answer({"_meta": odd}) == Usage()
+    assert meter.read_answer({"usage": "nothing"}) == Usage()
+
+
+# Where else it is said ----------------------------------------------------------------------
+
+
+def test_tokens_may_stand_in_the_quota_of_the_answer() -> None:
+    count = {"input_tokens": 10, "output_tokens": 5}
+
+    assert Meter().read_answer({"_meta": {"quota": {"token_count": count}}}) == Usage(10, 5)
+
+
+def test_what_the_protocol_has_a_place_for_goes_before_the_quota() -> None:
+    usage = {"inputTokens": 10, "outputTokens": 5}
+    quota = {"token_count": {"input_tokens": 99, "output_tokens": 99}}
+
+    assert Meter().read_answer({"usage": usage, "_meta": {"quota": quota}}) == Usage(10, 5)
+
+
+def of_a_request(given_: int, made: int) -> dict[str, Any]:
+    return {"_meta": {"usage": {"inputTokens": given_, "outputTokens": made}}}
+
+
+def test_requests_that_are_counted_one_by_one_add_up() -> None:
+    meter = Meter()
+
+    assert meter.read_text(of_a_request(10, 5)) == Usage(10, 5)
+    assert meter.read_text(of_a_request(20, 1)) == Usage(20, 1)
+    assert meter.read_text({"content": {"type": "text", "text": "more"}}) == Usage()
+
+
+def test_where_requests_are_counted_the_context_is_no_guess_any_more() -> None:
+    meter = Meter()
+
+    guess = meter.read_update({"used": 15})
+    counted = meter.read_text(of_a_request(10, 5))
+
+    assert guess + counted == Usage(15, 0)
+    assert meter.read_update({"used": 40}) == Usage()
+    assert meter.read_answer({"usage": {"inputTokens": 10, "outputTokens": 5}}) == Usage()
+
+
+def test_the_next_turn_counts_its_own_requests() -> None:
+    meter = Meter()
+    meter.read_text(of_a_request(10, 5))
+    meter.begin_turn()
+
+    assert meter.read_text(of_a_request(3, 4)) == Usage(3, 4)
