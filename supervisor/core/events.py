@@ -72,6 +72,8 @@ class InputSubmitted(Asked):
     attachment_bytes: int = 0
     queued: Literal["keep", "cancel"] = "keep"  # for when_busy="interrupt"
     if_stopped: Literal["resume", "reject"] = "resume"
+    # Whether hooks would let it come back; they are not asked about one that is live.
+    may_return: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -132,7 +134,7 @@ class StopRequested(Asked):
 
 @attrs.frozen(kw_only=True)
 class ResumeRequested(Asked):
-    pass
+    may_return: bool = True  # as for an input
 
 
 @attrs.frozen(kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from .effects import Effect
-from .errors import SupervisorError
+from .errors import SessionNotActive, SupervisorError
 from .events import Asked, Event
 from .facts import DecidedKind, Fact, fold
 from .ids import CallId, InputId, SessionId, TurnId
@@ -67,6 +67,13 @@ class Refused:
     """No, and nothing has changed."""
 
     error: SupervisorError
+
+
+class HooksFirst(SessionNotActive):
+    """It would come back for that, and hooks have not been asked whether it may.
+
+    Never leaves the house: whoever asked has them asked, and asks again.
+    """
 
 
 Reply: TypeAlias = Accepted | Refused

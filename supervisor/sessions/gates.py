@@ -59,10 +59,15 @@ class Gates:
         names = ("name", "title", "tags", "custom", "limits", "permissions")
         return attrs.evolve(plan, **{name: taken[name] for name in names})
 
-    async def resuming(self, session: Session) -> None:
-        """Raises `PermissionDenied` if a hook keeps a stopped session from coming back."""
-        if session.phase is not Phase.STOPPED or not self._house.hooks.has("session_resume"):
-            return
+    async def resuming(self, session: Session) -> bool:
+        """Whether the session may come back; raises `PermissionDenied` if a hook will not have it.
+
+        Nobody is asked about one that is live: if it stops meanwhile, it may not, before they are.
+        """
+        if not self._house.hooks.has("session_resume"):
+            return True
+        if session.phase is not Phase.STOPPED:
+            return False
         try:
             await self._house.hooks.ask(
                 "session_resume",
@@ -71,7 +76,9 @@ class Gates:
                 reason=session.stop_reason,
             )
         except Denied as denied:
+            self._stop_if_asked(session.id, denied)  # somebody else may have brought it back
             raise PermissionDenied(_words("to resume it", denied), hint=_HINT) from None
+        return True
 
     def asks_before_input(self) -> bool:
         """Whether anybody has a say before an input is accepted."""

@@ -11,6 +11,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
@@ -19,7 +20,14 @@ from supervisor.core.brakes import is_brake
 from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Cause, Phase, Session
-from supervisor.core.step import InterruptReport, Receipt, Refused, Reply, UnderWay
+from supervisor.core.step import (
+    HooksFirst,
+    InterruptReport,
+    Receipt,
+    Refused,
+    Reply,
+    UnderWay,
+)
 from supervisor.core.table import decide
 from supervisor.drivers.turn import INSIDE
 from supervisor.store.port import Write
@@ -141,6 +149,25 @@ class Lines:
                 continue
             return _value(reply)
         raise did_not_answer(session_id, problem)
+
+    async def ask_back(
+        self,
+        session_id: SessionId,
+        event: ev.InputSubmitted | ev.ResumeRequested,
+        *,
+        idempotency: Idempotency | None = None,
+    ) -> Receipt | InterruptReport | UnderWay | None:
+        """Ask for what brings a stopped session back, once hooks have said that it may.
+
+        It may stop while they are asked about other things, or come back by somebody else's doing.
+        """
+        while True:
+            may_return = await self._house.gates.resuming(await self._tree.row(session_id))
+            asked = attrs.evolve(event, may_return=may_return)
+            try:
+                return await self.ask(session_id, asked, idempotency=idempotency)
+            except HooksFirst:
+                continue
 
     async def _answer_from_row(self, session_id: SessionId, event: ev.Event) -> Reply | None:
         """What changes nothing need not wake it: the row decides that as well as the actor."""

@@ -270,8 +270,7 @@ class Register:
         row = (await self._tree.stored(session_id)).row
         if row.key is not None and self._keys.get(str(row.key), session_id) != session_id:
             raise self._taken(row.key)
-        await self._house.gates.resuming(row)
-        await self._lines.ask(session_id, ev.ResumeRequested(**self._house.stamp()))
+        await self._lines.ask_back(session_id, ev.ResumeRequested(**self._house.stamp()))
         await self.bring_up(session_id)
 
     async def _wait_for_change(self, name: str) -> None:

@@ -19,7 +19,7 @@ from supervisor.core.errors import BudgetSpent, InputRefused, SpawnRefused
 from supervisor.core.ids import InputId, SessionId
 from supervisor.core.limits import Restart
 from supervisor.core.session import Lineage, Phase, Spending
-from supervisor.core.step import Refused
+from supervisor.core.step import HooksFirst, Refused
 from supervisor.core.tree.situation import Shortage, Situation
 from tests.core.play import Play, busy, idle
 from tests.core.test_rules import TURN, with_terms
@@ -500,6 +500,20 @@ def test_who_may_not_come_back_is_told_why(kind: type[ev.Event]) -> None:
     play.tell(kind, **words, situation=Situation(refusal=full))
 
     assert play.last.reply == Refused(full)
+    assert play.session.phase is Phase.STOPPED
+
+
+@pytest.mark.parametrize("kind", [ev.ResumeRequested, ev.InputSubmitted])
+def test_nobody_comes_back_before_hooks_were_asked(kind: type[ev.Event]) -> None:
+    play = idle()
+    play.tell(ev.StopRequested)
+    play.tell(ev.AgentClosed)
+
+    words = {"input": "a", "text": "hello"} if kind is ev.InputSubmitted else {}
+    play.tell(kind, **words, may_return=False)
+
+    assert isinstance(play.last.reply, Refused)
+    assert isinstance(play.last.reply.error, HooksFirst)
     assert play.session.phase is Phase.STOPPED
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -211,6 +213,17 @@ async def test_set_changes_what_is_given_and_leaves_the_rest(sup: Supervisor) ->
     assert (first.title, first.tags, first.custom) == ("New", ("a",), {"x": "1"})
     assert first.limits == Limits(turns=3)
     assert (second.title, second.tags, second.custom) == ("New", (), {})
+
+
+async def test_two_who_change_different_limits_at_once_both_get_theirs(
+    session: Session,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for change in ({"tokens": 500}, {"turns": 9}, {"max_children": 1}):
+            nursery.start_soon(partial(session.set, limits=change))
+
+    limits = (await session.info()).limits
+    assert (limits.tokens, limits.turns, limits.max_children) == (500, 9, 1)
 
 
 @pytest.mark.parametrize("state", ["running", "suspended", "stopped"])

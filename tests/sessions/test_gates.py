@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 import trio
@@ -23,6 +24,9 @@ from supervisor import (
     Supervisor,
     SupervisorError,
 )
+from supervisor.core import events as ev
+from supervisor.core.ids import SessionId
+from supervisor.sessions.lines import Lines
 from tests.sessions.cast import Deed, Player, Scene, records, waiting_texts
 from tests.sessions.watchmen import (
     Watchman,
@@ -255,6 +259,52 @@ async def test_a_session_that_stops_while_hooks_look_at_an_input_is_not_brought_
     await refused(deed.wait(), PermissionDenied)
 
     assert (await session.info()).phase == "stopped"
+
+
+@pytest.mark.parametrize("way", ["resume", "send"])
+@pytest.mark.parametrize("answer", [None, Deny("stay")], ids=["yes", "no"])
+async def test_a_session_that_stops_on_the_way_to_it_is_not_brought_back_unasked(
+    sup: Supervisor, monkeypatch: pytest.MonkeyPatch, way: str, answer: object
+) -> None:
+    hook = Watchman(answer)
+    sup.hooks.add("session_resume", hook)
+    session = await sup.create("echo")
+    real = Lines.ask
+
+    async def ask(self: Lines, session_id: SessionId, event: ev.Event, **how: Any) -> object:  # noqa: ANN401
+        if isinstance(event, ev.ResumeRequested | ev.InputSubmitted) and not hook.events:
+            await session.stop()
+        return await real(self, session_id, event, **how)
+
+    monkeypatch.setattr(Lines, "ask", ask)
+    coming_back = session.resume() if way == "resume" else session.send("hello")
+    if answer is None:
+        await coming_back
+    else:
+        await refused(coming_back, PermissionDenied, "stay")
+
+    assert hook.only.session_id == session.id
+    assert ((await session.info()).phase == "stopped") is (answer is not None)
+
+
+async def test_a_hook_stops_a_session_that_somebody_else_brought_back_meanwhile(
+    sup: Supervisor, session: Session, nursery: trio.Nursery
+) -> None:
+    first, *_ = answers = [Deed(session.resume()), Deed(session.resume())]
+    says = iter([taking(2.0, Stop("not this one")), taking(1.0)])
+
+    def answer(event: HookEvent) -> object:
+        return next(says)(event)
+
+    sup.hooks.add("session_resume", answer)
+    await session.stop()
+    for deed in answers:
+        nursery.start_soon(deed.run)
+        await settle()
+    await answers[1].wait()
+    await refused(first.wait(), PermissionDenied)
+
+    await refuse_unless_stopped_by_hook(session, "not this one")
 
 
 # Input --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from supervisor.core.errors import (
     shown,
 )
 from supervisor.core.session import Session
-from supervisor.core.step import Draft
+from supervisor.core.step import Draft, HooksFirst
 
 
 def text_problem(session: Session, text: str, *, attached: int = 0) -> SupervisorError | None:
@@ -77,6 +77,13 @@ def refuse_archived(draft: Draft) -> None:
     """An archived session is read-only."""
     draft.refuse(
         SessionNotActive(f"session {draft.session.id} is archived", hint="unarchive it first")
+    )
+
+
+def refuse_before_hooks(draft: Draft) -> None:
+    """It was live when hooks might have been asked, and has stopped since."""
+    draft.refuse(
+        HooksFirst(f"session {draft.session.id} is stopped", hint="ask hooks, then ask again")
     )
 
 

@@ -30,6 +30,7 @@ from .door import (
     expiry_problem,
     queue_problem,
     refuse_archived,
+    refuse_before_hooks,
     refused,
     text_problem,
 )
@@ -131,6 +132,9 @@ def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
         )
         return
     if refused(draft, draft.situation.refusal) or _not_taken(draft, event):
+        return
+    if not event.may_return:
+        refuse_before_hooks(draft)
         return
     draft.note("session_resumed", woken=False)
     _accept(draft, event)

@@ -21,7 +21,7 @@ from supervisor.core.events import (
 from supervisor.core.facts import kind_of_text
 from supervisor.core.step import Draft
 
-from .door import refuse_archived, refused, text_problem
+from .door import refuse_archived, refuse_before_hooks, refused, text_problem
 from .flow import begin_stopping, finish_stopping, rest, settle
 from .interrupts import begin_interrupt
 
@@ -65,12 +65,15 @@ def already_stopping(draft: Draft, _: StopRequested) -> None:
     draft.accept()
 
 
-def resume(draft: Draft, _: ResumeRequested) -> None:
+def resume(draft: Draft, event: ResumeRequested) -> None:
     """Begin again where it ended, with the queue that was held."""
     if draft.session.archived:
         refuse_archived(draft)
         return
     if refused(draft, draft.situation.refusal):
+        return
+    if not event.may_return:
+        refuse_before_hooks(draft)
         return
     draft.note("session_resumed", woken=False)
     draft.do(StartAgent())

@@ -350,21 +350,26 @@ class Session:
         """
         if title is not None:
             title = some_text("title", title)
+        change = ev.DetailsChanged(
+            title=title,
+            tags=None if tags is None else checked_tags(tags),
+            custom=None if custom is None else checked_custom(custom),
+            **self._stamp(),
+        )
         if isinstance(limits, Mapping) and limits:
-            limits = changed_limits((await self.info()).limits, limits)
-        elif limits is not None and not isinstance(limits, Limits):
+            # One after the other: two who change different limits both mean what they say.
+            name = f"limits of {self.id}"
+            await self._house.register.alone(name, self._change_some, change, limits)
+        elif limits is None or isinstance(limits, Limits):
+            await self._ask(attrs.evolve(change, limits=limits))
+        else:
             raise ConfigError(
                 f"limits is {shown(limits)}", hint="give supervisor.Limits(...), or a mapping"
             )
-        await self._ask(
-            ev.DetailsChanged(
-                title=title,
-                tags=None if tags is None else checked_tags(tags),
-                custom=None if custom is None else checked_custom(custom),
-                limits=limits,
-                **self._stamp(),
-            )
-        )
+
+    async def _change_some(self, change: ev.DetailsChanged, limits: Mapping[str, Any]) -> None:
+        had = (await self.info()).limits
+        await self._ask(attrs.evolve(change, limits=changed_limits(had, limits)))
 
     async def rules(self) -> list[PermissionRule]:
         """The answers that were given for always."""

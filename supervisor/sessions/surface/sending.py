@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
@@ -80,12 +80,15 @@ async def send(
 ) -> Receipt:
     """Have hooks and then the session decide on it; raises what they refuse."""
     idempotency = None if key is None else idempotency_of(key, _said_in(event))
+    ask: Callable[..., Awaitable[object]] = house.lines.ask
     if house.gates.asks_before_input():
         # What was accepted before is answered from the record, whatever hooks say today.
         known = key is not None and await house.store.kept(session_id, key) is not None
         if not known:
             event = await _asked(house, session_id, event)
-    receipt = await house.lines.ask(session_id, event, idempotency=idempotency)
+            if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
+                ask = house.lines.ask_back
+    receipt = await ask(session_id, event, idempotency=idempotency)
     assert isinstance(receipt, Receipt)
     return receipt
 
@@ -104,8 +107,6 @@ async def _asked(
     """The input as hooks would have it; raises what they refuse."""
     await house.tree.row(session_id)  # what is not there is not asked about
     expires_at = await house.gates.submitting(session_id, event)
-    if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
-        await house.gates.resuming(await house.tree.row(session_id))
     return attrs.evolve(event, expires_at=expires_at)
 
 

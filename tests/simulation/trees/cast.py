@@ -61,6 +61,8 @@ class TreeCast(Cast):
         return noted
 
     async def play(self, turn: Turn) -> str | None:
+        if self.referee.doors is not None:
+            self.referee.doors.enters(turn)
         if " ended: " in turn.text:  # news of children, which began this turn
             self.referee.goes_to_work(turn.session_id, turn.id)
             try:

@@ -8,7 +8,7 @@ Rule 2: what the desk keeps may be more than what is written, for places are tak
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -20,6 +20,9 @@ from supervisor.store.port import Write
 from tests.simulation.sessions.referee import Book, Referee
 
 from .pages import Page, Told, is_close
+
+if TYPE_CHECKING:
+    from .doorkeepers import Doorkeepers
 
 # The most that the cast ever reports at once.
 MOST_TOKENS: Final = 5
@@ -46,6 +49,8 @@ class TreeReferee(Referee):
     stalled: set[str] = attrs.Factory(set)
     # What agents were told of their children.
     read: dict[str, list[tuple[str, str]]] = attrs.Factory(dict)
+    # Hooks that have a say in everything, if there are any.
+    doors: Doorkeepers | None = None
 
     def look_into(self, house: House) -> None:
         """From now on the desk's ledger is judged too."""
@@ -74,6 +79,8 @@ class TreeReferee(Referee):
         page = self.pages.get(part.session_id)
         if page is None:
             page = self._begin(book, part, whole)
+            if self.doors is not None:
+                self.doors.begins(page, book)
         was_done = page.row.family.outcome is not None
         happened: list[Told] = []
         for record in part.records:
@@ -152,6 +159,8 @@ class TreeReferee(Referee):
                 self.stalled.discard(book.id)
         if record.kind in PROGRESS:
             self._progressed(book.id, record.at)
+        if self.doors is not None:
+            self.doors.happens(page, book, record)
 
     # What a record may say --------------------------------------------------------------------
 
@@ -221,6 +230,8 @@ class TreeReferee(Referee):
         book.check(book.id not in self.stalled, "it was called stalled twice")
         self.stalled.add(book.id)
         book.check(not book.asked, "it was called stalled while it waits for a person")
+        if self.doors is not None:
+            return  # what an agent is about to do is no progress before hooks have let it pass
         terms = row.terms
         limit = terms.tool_stalled_after_seconds if book.calls else terms.stalled_after_seconds
         silent = record.at - self._last_progress(book.id, record.at, set())
@@ -367,6 +378,8 @@ class TreeReferee(Referee):
             if not page.is_gone:
                 self._judge_rest_of(page)
         self._judge_ledger()
+        if self.doors is not None:
+            self.doors.judge_at_rest()
 
     def _judge_rest_of(self, page: Page) -> None:
         row = page.row

@@ -11,13 +11,14 @@ import attrs
 import trio
 
 from actors.testing import settle
-from supervisor import Ladder, Limits, Session, Settings, Supervisor, SupervisorError
+from supervisor import Ladder, Limits, Record, Session, Settings, Supervisor, SupervisorError
+from supervisor.drivers.turn import INSIDE
 from tests.simulation.sessions.stage import Stage, open_stage
 from tests.simulation.stage import impatiently, wander
 
 from .cast import TreeCast, check_refusal
 from .pages import Page
-from .referee import TreeReferee
+from .referee import TreeReferee, widened
 from .wishes import BUSY, ROOT_PERMISSIONS, some_deeds, some_restart, some_wish
 
 # All that anybody waits for is over sooner.
@@ -33,6 +34,8 @@ class Trees:
     referee: TreeReferee
     cast: TreeCast
     sup: Supervisor
+    # Who is being given more just now.
+    raising: set[str] = attrs.Factory(set)
 
     def text(self) -> str:
         return self.stage.text(*some_deeds(self.cast.deeds))
@@ -109,7 +112,9 @@ class Trees:
         self.referee.check(len(alive) < 2, f"one key made {alive}")
 
     async def _stop(self, session: Session) -> None:
-        await self.stage.stop(session, when=random.choice(("now", "now", "after_turn")))
+        when = random.choice(("now", "now", "after_turn"))
+        # A hook of its turn would not be kept waiting for the end of that turn.
+        await self.stage.stop(session, when="now" if INSIDE.get() == session.id else when)
 
     async def _delete(self, session: Session) -> None:
         await self.stage.try_to(self.sup.delete(session.id))
@@ -141,6 +146,71 @@ class Trees:
             if (value := getattr(limits, name)) is not None
         }
         await self.stage.try_to(session.set(limits=attrs.evolve(limits, **more)))
+
+    async def _raise_one(self, session: Session) -> None:
+        """One more of several things, wished for at the same time: it gets all of them."""
+        page = self.page(session)
+        had = None if page is None else page.row.limits
+        if page is None or had is None or page.id in self.raising:
+            return
+        wishes = [
+            {name: value + 1}
+            for name in ("max_children", "max_spawns", "turns", "tokens", "cost", "wall_seconds")
+            if (value := getattr(had, name)) is not None
+        ]
+        self.raising.add(page.id)  # or somebody else's wish would be for less
+        answers: list[object] = []
+
+        async def wish(limits: dict[str, int]) -> None:
+            answers.append(await self.stage.try_to(session.set(limits=limits)))
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for limits in wishes:
+                    nursery.start_soon(wish, limits)
+        finally:
+            self.raising.discard(page.id)
+        has = page.row.limits
+        for limits in wishes if not any(answers) and not page.is_gone else ():
+            for name, value in limits.items():
+                got = getattr(has, name)
+                self.referee.check(got >= value, f"{page.id}: {name} is {got}, {value} was set")
+
+    async def _label(self, session: Session) -> None:
+        title = self.stage.text()
+        answer = await self.stage.try_to(session.set(title=title, tags=[title]))
+        page = self.page(session)
+        if not isinstance(answer, SupervisorError) and page is not None and not page.is_gone:
+            titles = [one.body.get("title") for one in self.referee.book(page.id).records]
+            self.referee.check(title in titles, f"{page.id} was called {title!r}, and is not")
+
+    async def _fork(self, session: Session) -> None:
+        """What comes of it is a root, may do no more than the other, and says the same."""
+        page = self.page(session)
+        forked = await self.stage.try_to(session.fork())
+        if page is None or isinstance(forked, SupervisorError):
+            return
+        there = self.referee.pages[forked.id]
+        self.referee.check(there.parent is None, f"{there.id} is a fork, and below somebody")
+        wider = [*widened(page.row.permissions, there.row.permissions)]
+        self.referee.check(not wider, f"{there.id} is a fork of {page.id}, and may more: {wider}")
+        if not page.is_gone and not there.is_gone:
+            kinds = [record.kind for record in self.referee.book(forked.id).records]
+            claimed = kinds.index("session_changed")  # what comes later was said to it alone
+            said = [one.body["text"] for one in self._said(forked.id) if one.seq <= claimed]
+            known = {one.body["text"] for one in self._said(session.id)}
+            strange = [text for text in said if text not in known]
+            self.referee.check(not strange, f"{there.id} remembers {strange}, which nobody said")
+
+    def _said(self, session_id: str) -> list[Record]:
+        records = self.referee.book(session_id).records
+        return [record for record in records if record.kind == "user_text"]
+
+    async def _clear(self, session: Session) -> None:
+        await self.stage.try_to(session.clear())
+
+    async def _add(self, session: Session) -> None:
+        await self.stage.try_to(session.append("user", self.stage.text("remember")))
 
     async def _look(self, session: Session) -> None:
         await self.stage.look(session)

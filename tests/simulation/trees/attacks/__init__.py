@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
+from .changing import change_in_mid_turn
 from .coming_back import come_back
 from .crowding import crowd_the_house
 from .dying import lose_children
+from .hanging_hooks import hang_at_the_doors
 from .leaving import leave_a_tree
 from .spawning import spawn_in_loops
 from .spending import spend_together
@@ -26,13 +28,17 @@ ATTACKS: tuple[Attack, ...] = (
     stall,
     trouble_a_tree,
     leave_a_tree,
+    hang_at_the_doors,
+    change_in_mid_turn,
 )
 
 __all__ = [
     "ATTACKS",
     "Attack",
+    "change_in_mid_turn",
     "come_back",
     "crowd_the_house",
+    "hang_at_the_doors",
     "leave_a_tree",
     "lose_children",
     "spawn_in_loops",
