@@ -128,7 +128,9 @@ class Handshake:
                 "authenticate", {"methodId": method}, timeout_seconds=AUTH_SECONDS
             )
         except (RpcError, CallTimeout) as error:
-            logger.warning("%s was not authenticated: %s", self._agent.name, type(error).__name__)
+            why = self.host.describe(error) if isinstance(error, RpcError) else str(error)
+            self.host.login_problem = why
+            logger.warning("%s was not authenticated: %s", self._agent.name, why)
             return False
         finally:
             self._report_auth(None)

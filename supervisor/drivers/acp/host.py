@@ -105,6 +105,8 @@ class Host:
         # Set when the conversation has begun.
         self.talk: Talk | None = None
         self.authenticate: Callable[[], Awaitable[bool]] = _nobody
+        # Why the last try to say who we are has failed.
+        self.login_problem: str | None = None
         self._shown: Mapping[str, object] = {}
         # What people should know, as soon as there is a turn to say it in.
         self._warnings: list[str] = []
@@ -234,11 +236,13 @@ class Host:
     def how_to_authenticate(self) -> str:
         """What to do about an agent that wants to know who we are."""
         offered = ", ".join(one.id for one in self.offers.auth_methods) or "none that it names"
+        wanted = "it wants to be authenticated"
         if self._auth is not None:
-            return f"it was not authenticated by {self._auth!r}; its methods are: {offered}"
+            said = f": {self.login_problem}" if self.login_problem else ""
+            wanted = f"it was not authenticated by {self._auth!r}{said}"
         return (
-            f"it wants to be authenticated; its methods are: {offered}. Log in with the agent's "
-            "own command, or give the method's id as auth=..."
+            f"{wanted}; its methods are: {offered}. Log in with the agent's own command, or give "
+            "the method's id as auth=..."
         )
 
     async def last_failure(self, kind: str, why: str | None) -> Failure | None:

@@ -10,7 +10,7 @@ import attrs
 
 from supervisor.core import events as ev
 from supervisor.core.liveness import Look, look_at, stall_limit
-from supervisor.core.session import Silence
+from supervisor.core.session import Session, Silence
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -119,6 +119,14 @@ def _progress_of(seat: Seat, now: float) -> float:
     return max(seat.turn_over, seat.log.output.progress)
 
 
+def login_wanted(session: Session) -> str | None:
+    """What is to be done about an agent that waits to be told who we are; None if it does not."""
+    method = session.remembered.auth if session.remembered is not None else None
+    if method is None:
+        return None
+    return f"the agent waits to be told who we are, by {method!r}: log in where it asks for that"
+
+
 def process_trouble(seat: Seat | None) -> str | None:
     """What has happened to the process of its agent, if anything has; a turn may run or not."""
     hindrance = seat.hindrance() if seat is not None and seat.hindrance is not None else None
@@ -140,7 +148,7 @@ def evidence_of(seat: Seat) -> Evidence:  # noqa: PLR0911 - one for each thing t
     if turn.requests:
         return Evidence("person", turn.requests[0].question)
     if seat.session is not None and seat.session.waits_for_auth:
-        return Evidence("person", "the agent waits to be told who we are")
+        return Evidence("person", login_wanted(seat.session))
     if seat.awaits:
         return Evidence("child", seat.awaits[-1])
     if turn.calls:

@@ -9,7 +9,12 @@ import attrs
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Badge, badge_of
 from supervisor.core.session import Phase, Session
-from supervisor.sessions.shell.liveness import evidence_of, own_silent_seconds, process_trouble
+from supervisor.sessions.shell.liveness import (
+    evidence_of,
+    login_wanted,
+    own_silent_seconds,
+    process_trouble,
+)
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -106,6 +111,8 @@ def _between_turns(  # noqa: PLR0911 - one for each way to wait
     """What a session waits for that has no turn."""
     if row.zombie is not None:
         return "zombie", row.zombie, None
+    if row.waits_for_auth and row.phase is not Phase.STOPPED:
+        return "person", login_wanted(row), None
     match row.phase:
         case Phase.STARTING:
             return "start", None, None
