@@ -10,12 +10,17 @@ from itertools import takewhile
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from supervisor.core.errors import SupervisorError
 
 from .ground.failures import OK, report, report_defect, report_interrupt, report_usage
 from .table import COMMANDS, overview_text
 from .terminal.screen import Screen
+
+
+class _CtrlC(Exception):
+    """`KeyboardInterrupt`, past click, which would write a line of its own."""
 
 
 class Commands(click.Group):
@@ -46,7 +51,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
-        """As click does it, but that a reader who leaves is no error, and Ctrl-C is ours to tell."""
+        """As click does it, but a reader who leaves is no error, and Ctrl-C is ours to tell."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -55,9 +60,14 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             raise _CtrlC from None
 
-
-class _CtrlC(Exception):
-    """`KeyboardInterrupt`, past click, which would write a line of its own."""
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click does it, but from the table: whoever presses Tab waits for no imports."""
+        found = [
+            CompletionItem(name, help=summary)
+            for name, (_, summary) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found or super().shell_complete(ctx, incomplete)
 
     def get_help(self, ctx: click.Context) -> str:
         """The same list as without click."""

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -148,6 +150,10 @@ def test_help_lists_all_commands(arguments: list[str], call: Caller) -> None:
     assert all(re.search(rf"^  {name} ", shown.out, re.MULTILINE) for name in COMMANDS)
 
 
+def test_help_beside_other_words_is_the_same_list(call: Caller) -> None:
+    assert call("--help", "ps").out == call("--help").out
+
+
 def test_help_needs_neither_click_nor_trio_nor_anything_that_takes_long() -> None:
     program = "import sys; from supervisor.cli import main; main(['--help']); print(*sys.modules)"
 
@@ -201,6 +207,64 @@ def test_the_version_is_that_of_the_package(call: Caller) -> None:
     for arguments in (["version"], ["--version"]):
         assert re.fullmatch(r"understudy \d+\.\d+\.\d+\S*\n", call(*arguments).out)
     assert {"understudy", "python", "sqlite", "trio"} <= set(call("version", "--json").json)
+
+
+def test_completing_a_command_imports_none() -> None:
+    """Whoever presses Tab waits for it."""
+    program = (
+        "import sys, atexit; atexit.register(lambda: print(*sys.modules));"
+        "from supervisor.cli import main; main([])"
+    )
+    asked = {"_UNDERSTUDY_COMPLETE": "zsh_complete", "COMP_WORDS": "understudy ", "COMP_CWORD": "1"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **asked},
+    )
+
+    assert done.stdout.splitlines()[:3] == ["plain", "demo", COMMANDS["demo"][1]]
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert not modules & {"trio", "rich", "httpx", "supervisor.cli.looking"}
+
+
+IN_A_SHELL = {
+    "bash": 'source "$1"; COMP_WORDS=(understudy {words}); COMP_CWORD={place};'
+    ' _understudy_completion understudy; printf "%s\\n" "${{COMPREPLY[@]}}"',
+    "fish": "source $argv[1]; complete -C 'understudy {line}' | cut -f 1",
+}
+
+
+@pytest.mark.parametrize("shell", IN_A_SHELL)
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("doc", "doctor"), ("export --format m", "markdown"), ("ps --li", "--limit")],
+)
+def test_a_shell_completes_with_it(
+    shell: str, line: str, found: str, call: Caller, tmp_path: Path
+) -> None:
+    """The shell itself, if it is installed here."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(call("completion", shell).out)
+    (tmp_path / "understudy").write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    (tmp_path / "understudy").chmod(0o700)
+    words = line.split()
+    program = IN_A_SHELL[shell].format(words=line, line=line, place=len(words))
+    plain = {"bash": "--norc", "fish": "--no-config"}[shell]
+
+    done = subprocess.run(
+        [shell, plain, "-c", program, *(["x"] if shell == "bash" else []), script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+
+    assert done.stdout.split() == [found]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
