@@ -44,6 +44,32 @@ def test_agents_of_the_configuration_are_listed_with_what_is_missing(
     assert mine["hint"] == "set $NOT_SET where it is started"
 
 
+def test_config_gives_one_value_bare(call: Caller, home: Path) -> None:
+    write(home, '[settings]\nqueue_cap = 20\n[daemon]\nsocket = "/run/x.sock"\n')
+
+    assert call("config", "get", "daemon.socket").out == "/run/x.sock\n"
+    assert call("config", "get", "settings.queue_cap").out == "20\n"
+    told = call("config", "get", "settings.queue_cap", "--json").json
+    assert told["from"] == f"{home}/understudy.toml line 2"
+
+
+def test_config_does_not_know_every_word(call: Caller) -> None:
+    done = call("config", "get", "daemon.sockt")
+
+    assert done.code == 3
+    assert "did you mean daemon.socket?" in done.err
+
+
+@pytest.mark.parametrize("option", [["--json"], ["--config", "x.toml"]])
+def test_an_option_of_config_is_not_passed_over_because_of_where_it_stands(
+    call: Caller, option: list[str]
+) -> None:
+    done = call("config", *option, "token")
+
+    assert done.code == 2
+    assert "Write options after token." in done.err
+
+
 def test_config_shows_each_value_and_where_it_comes_from(
     call: Caller, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

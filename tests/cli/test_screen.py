@@ -44,21 +44,34 @@ def test_letters_that_are_two_places_wide_count_as_two() -> None:
 
 
 def test_one_column_gives_way_to_a_narrow_terminal() -> None:
-    (row,) = columns([("name", "a very long title indeed")], width=20, stretch=1)
+    (row,) = columns([("name", "a very long title indeed")], width=20, stretch=[1])
 
     assert row[1].text == "a very long t…"
 
 
+def test_of_several_columns_the_widest_gives_way_first() -> None:
+    (row,) = columns([("name", "a very long value", "from here")], width=27, stretch=[1, 2])
+
+    assert [cell.text.strip() for cell in row] == ["name", "a very lo…", "from here"]
+
+
+def test_what_has_to_be_read_to_its_end_is_not_cut() -> None:
+    one = screen(environ={"TERM": "xterm", "NO_COLOR": "1"})
+    one.table(("A", "B"), [("x", "y" * 100)])
+
+    assert "y" * 100 in shown(one)
+
+
 def test_in_a_pipe_nothing_is_cut() -> None:
     one = Screen(out=io.StringIO(), err=io.StringIO(), environ={})
-    one.table(("A", "B"), [("x" * 200, "y")], stretch=0)
+    one.table(("A", "B"), [("x" * 200, "y")], stretch=[0])
 
     assert "x" * 200 in shown(one)
 
 
 def test_no_line_is_longer_than_the_terminal_is_wide() -> None:
     one = screen(environ={"TERM": "xterm", "NO_COLOR": "1"})
-    one.table(("A", "B", "C"), [("x" * 50, "y" * 50, "z" * 50)], stretch=2)
+    one.table(("A", "B", "C"), [("x" * 50, "y" * 50, "z" * 50)], stretch=[2])
 
     assert max(map(len, shown(one).splitlines())) == 80
 

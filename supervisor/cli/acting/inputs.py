@@ -65,4 +65,4 @@ def show_inputs(screen: Screen, waiting: list[Input]) -> None:
         (str(one.position), Cell(one.id, "bold"), one.status, ago(now - one.accepted_at), one.text)
         for one in waiting
     ]
-    screen.table(("PLACE", "INPUT", "STATUS", "SINCE", "TEXT"), rows, stretch=4)
+    screen.table(("PLACE", "INPUT", "STATUS", "SINCE", "TEXT"), rows, stretch=[4])

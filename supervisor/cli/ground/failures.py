@@ -30,6 +30,10 @@ class FileNotThere(SupervisorError):
     """There is no file of that name."""
 
 
+class SettingNotFound(SupervisorError):
+    """No setting has that name."""
+
+
 class WrongUsage(SupervisorError):
     """A command was not called as it wants to be."""
 
@@ -51,6 +55,7 @@ _CODES: Final = {
     "permission_not_found": NOT_FOUND,
     "record_not_found": NOT_FOUND,
     "file_not_there": NOT_FOUND,
+    "setting_not_found": NOT_FOUND,
     "spawn_refused": REFUSED,
     "queue_full": REFUSED,
     "budget_spent": REFUSED,

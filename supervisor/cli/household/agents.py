@@ -59,7 +59,7 @@ def agents(*, config_path: str | None, as_json: bool) -> None:
         )
         for one in found
     ]
-    screen.table(("NAME", "FROM", "DRIVER", "", "WHAT"), rows, stretch=4)
+    screen.table(("NAME", "FROM", "DRIVER", "", "WHAT"), rows)
 
 
 def listed(config_path: str | None) -> list[Listed]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 
 import click
 
-from supervisor.cli.ground.failures import ERROR, OK
+from supervisor.cli.ground.failures import ERROR, OK, SettingNotFound
 from supervisor.cli.ground.options import config_option, json_option
 from supervisor.cli.ground.settings import load_configuration
 from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen, json_text
 from supervisor.configuration import check as check_configuration
 from supervisor.configuration import plain, values
+from supervisor.core.errors import shown
 
 
 @click.group(invoke_without_command=True)
@@ -23,6 +25,8 @@ from supervisor.configuration import plain, values
 def config(ctx: click.Context, *, config_path: str | None, as_json: bool) -> None:
     """Show each setting and where it comes from; secrets are covered."""
     if ctx.invoked_subcommand is not None:
+        if as_json or config_path is not None:
+            raise click.UsageError(f"Write options after {ctx.invoked_subcommand}.")
         return
     screen = Screen(as_json=as_json)
     configuration = load_configuration(config_path)
@@ -33,9 +37,30 @@ def config(ctx: click.Context, *, config_path: str | None, as_json: bool) -> Non
         (path, json_text(value), Cell(str(origin), "dim" if origin.kind == "default" else "green"))
         for path, value, origin in values(configuration)
     ]
-    screen.table(("SETTING", "VALUE", "FROM"), rows, stretch=2)
+    screen.table(("SETTING", "VALUE", "FROM"), rows, stretch=[1, 2])
     read = ", ".join(configuration.files)
     screen.note(f"Read: {read}" if read else "No file was read; these are the defaults.")
+
+
+@config.command("get")
+@click.argument("name", metavar="SETTING")
+@config_option
+@json_option
+def get(*, name: str, config_path: str | None, as_json: bool) -> None:
+    """Print the value of one setting, for programs: `understudy config get daemon.socket`."""
+    screen = Screen(as_json=as_json)
+    found = {
+        path: (value, origin) for path, value, origin in values(load_configuration(config_path))
+    }
+    if name not in found:
+        close = difflib.get_close_matches(name, found, n=1)
+        hint = f"did you mean {close[0]}?" if close else "`understudy config` lists them"
+        raise SettingNotFound(f"no setting is called {shown(name)}", hint=hint)
+    value, origin = found[name]
+    if as_json:
+        screen.data({"setting": name, "value": value, "from": str(origin)})
+    else:
+        screen.line(value if isinstance(value, str) else json_text(value))
 
 
 @config.command("check")

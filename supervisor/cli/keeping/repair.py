@@ -69,7 +69,7 @@ def _show(screen: Screen, report: RepairReport) -> None:
         )
         for one in report.problems
     ]
-    screen.table(("SEVERITY", "PROBLEM", "RECORD", "DETAIL"), rows, stretch=3)
+    screen.table(("SEVERITY", "PROBLEM", "RECORD", "DETAIL"), rows)
     count = len(report.appended)
     if report.dry_run:
         screen.note(f"{count} records would close it; --write appends them." if count else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,8 +12,14 @@ from supervisor.cli.ground.options import json_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.columns import Cell
-from supervisor.cli.terminal.screen import Screen
+from supervisor.cli.terminal.screen import Screen, json_text
 from supervisor.cli.terminal.times import ago
+from supervisor.core.printable import one_line
+
+if TYPE_CHECKING:
+    from supervisor.sessions.inbox import PermissionRequest
+
+_MOST_LETTERS: Final = 4_000
 
 
 @click.command()
@@ -33,9 +40,18 @@ async def _inbox(screen: Screen) -> None:
         screen.note("Nobody asks anything.")
         return
     now = time.time()
-    rows = [
-        (Cell(one.id, "bold"), one.session_id, one.tool, ago(now - one.asked_at), one.question)
-        for one in requests
-    ]
-    screen.table(("REQUEST", "SESSION", "TOOL", "SINCE", "QUESTION"), rows, stretch=4)
-    screen.note("`understudy answer REQUEST allow_once` decides.")
+    for one in requests:
+        since = f"  {one.session_id}  {one.tool}  {ago(now - one.asked_at)}"
+        screen.line(Cell(one.id, "bold"), Cell(one_line(since), "dim"))
+        screen.line("    ", one_line(one.question))
+        if one.input:
+            screen.line("    ", input_of(one))
+        screen.line("    ", Cell(", ".join(one.options), "dim"))
+    screen.note("`understudy answer REQUEST DECISION` decides.")
+
+
+def input_of(request: PermissionRequest) -> str:
+    """What the tool is to be used on, for nobody should decide on less; at most so much of it."""
+    text = json_text(request.input)
+    more = len(text) - _MOST_LETTERS
+    return text if more <= 0 else f"{text[:_MOST_LETTERS]}… and {more} more characters"

@@ -58,7 +58,7 @@ async def _ps(
         return
     if found:
         now = time.time()
-        screen.table(HEADERS, [_row(info, now) for info in found], stretch=len(HEADERS) - 1)
+        screen.table(HEADERS, [_row(info, now) for info in found], stretch=[len(HEADERS) - 1])
     if cursor is not None:
         screen.note(f"These are the first {len(found)}; --limit shows more.")
     elif hidden:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
+from supervisor.cli.looking.inbox import input_of
 from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen
 from supervisor.core.errors import PermissionConflict, PermissionNotFound
@@ -78,6 +79,8 @@ class Asker:
 
     async def _decide(self, request: PermissionRequest) -> Decision | None:
         question = f"{request.question} ({request.tool})"
+        if self._ask is not None and request.input:
+            self._screen.note(Cell(f"  {input_of(request)}", "dim"))
         while self._ask is not None:
             choices = "/".join(letter for word, letter, _ in _CHOICES if word in request.options)
             typed = await self._ask(f"{question} [{choices}] ")

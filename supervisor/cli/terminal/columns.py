@@ -79,11 +79,11 @@ def columns(
     rows: Sequence[Sequence[Cell | str]],
     *,
     width: int | None,
-    stretch: int | None = None,
+    stretch: Sequence[int] = (),
 ) -> list[list[Cell]]:
     """The rows with every cell as wide as its column, all but the last.
 
-    If `width` is too little, the column `stretch` gives way.
+    If `width` is too little, the columns of `stretch` give way, the widest of them first.
     """
     table = [[_line(cell) for cell in row] for row in rows]
     if not table:
@@ -92,12 +92,19 @@ def columns(
         max(width_of(row[place].text) for row in table if place < len(row))
         for place in range(max(map(len, table)))
     ]
-    if width is not None and stretch is not None:
-        excess = sum(widths) + _GAP * (len(widths) - 1) - width
-        widths[stretch] = max(min(widths[stretch], _NARROWEST), widths[stretch] - max(0, excess))
+    if width is not None and stretch:
+        _squeeze(widths, stretch, by=sum(widths) + _GAP * (len(widths) - 1) - width)
     return [
         [_fitted(cell, widths[n], n == len(row) - 1) for n, cell in enumerate(row)] for row in table
     ]
+
+
+def _squeeze(widths: list[int], places: Sequence[int], *, by: int) -> None:
+    for _ in range(by):
+        widest = max(places, key=widths.__getitem__)
+        if widths[widest] <= _NARROWEST:
+            return
+        widths[widest] -= 1
 
 
 def _line(cell: Cell | str) -> Cell:

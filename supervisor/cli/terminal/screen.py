@@ -84,17 +84,20 @@ class Screen:
         headers: Sequence[str],
         rows: Iterable[Sequence[Cell | str]],
         *,
-        stretch: int | None = None,
+        stretch: Sequence[int] = (),
     ) -> None:
-        """Rows under their headers; the column `stretch` is cut if there is no room."""
+        """Rows under their headers; the columns `stretch` are cut if there is no room.
+
+        Without any, nothing is cut: the last column is for what somebody has to read to its end.
+        """
         head = [Cell(name, "bold") for name in headers]
         for row in columns([head, *rows], width=self.width, stretch=stretch):
-            self.line(*self.fit(row))
+            self.line(*(self.fit(row) if stretch else row))
 
     def fields(self, pairs: Iterable[tuple[str, Cell | str]]) -> None:
         """Names and values, one a line."""
         rows = [(Cell(name, "dim"), value) for name, value in pairs]
-        for row in columns(rows, width=self.width, stretch=1):
+        for row in columns(rows, width=self.width, stretch=[1]):
             self.line(*row)
 
     def data(self, value: object) -> None:
