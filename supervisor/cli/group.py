@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
     try:
         code: Any = commands.main(args=arguments, prog_name="understudy", standalone_mode=False)
     except click.ClickException as error:
-        return report_usage(error, screen)
+        return report_usage(error, screen, arguments)
     except SupervisorError as error:
         return report(error, screen)
     except (_CtrlC, KeyboardInterrupt, click.Abort):

@@ -39,6 +39,10 @@ async def idle(sup: supervisor.Supervisor) -> None:
     await sup.create("echo", name="bob")
 
 
+async def scripted(sup: supervisor.Supervisor) -> None:
+    await sup.create("scripted", name="bob")
+
+
 async def stopped(sup: supervisor.Supervisor) -> None:
     session = await sup.create("echo", name="bob")
     await session.prompt("hello")
@@ -93,6 +97,14 @@ def test_an_input_is_sent_and_its_result_awaited(call: Caller, daemon: Daemon) -
     assert call("send", "bob", "--wait", stdin="from a pipe\n").out == "from a pipe\n"
 
 
+def test_whoever_waits_for_a_result_is_told_why_there_is_none(call: Caller, daemon: Daemon) -> None:
+    daemon(scripted)
+
+    failed = call("send", "bob", "say half\nfail no paper", "--wait")
+    assert (failed.code, failed.out) == (1, "half\n")
+    assert failed.err == "error: the turn failed: no paper\n"
+
+
 def test_an_input_for_somebody_who_is_busy_waits(call: Caller, daemon: Daemon) -> None:
     daemon(busy)
 
@@ -143,6 +155,14 @@ def test_a_child_is_spawned_below_its_parent(call: Caller, daemon: Daemon) -> No
     child = call("spawn", "bob", "echo", "hello", "--detached", "--ttl", "10m", "--json").json
 
     assert (child["depth"], child["lifetime"], child["role"]) == (1, "detached", "worker")
+
+
+def test_only_a_whole_id_is_deleted(call: Caller, daemon: Daemon) -> None:
+    daemon(idle)
+    done = call("rm", "bob")
+
+    assert done.code == 3
+    assert "hint: write the whole id, as `understudy ps --all` lists it" in done.err
 
 
 def test_what_waits_is_listed_edited_moved_and_cancelled(call: Caller, daemon: Daemon) -> None:

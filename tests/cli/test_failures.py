@@ -54,6 +54,7 @@ def test_programs_get_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["ps", "--nonsense"], "`understudy ps --help` says how it is used"),
         (["config", "check", "a", "b"], "`understudy config check --help` says how it is used"),
+        (["inputs", "x", "--move", "y"], "`understudy inputs --help` says how it is used"),
         (["nonsense"], "`understudy --help` lists all commands"),
     ],
 )

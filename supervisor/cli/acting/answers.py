@@ -39,9 +39,21 @@ def show_result(screen: Screen, result: TurnResult) -> int:
     """How a turn ended; gives the code to exit with."""
     if screen.as_json:
         screen.data({"result": result})
-    elif result.text:
-        screen.line(result.text.rstrip("\n"))
+    else:
+        if result.text:
+            screen.line(result.text.rstrip("\n"))
+        tell_end(screen, result)
     return code_of(result)
+
+
+def tell_end(screen: Screen, result: TurnResult) -> None:
+    """Say that it did not end as it should, if so."""
+    if result.outcome == "interrupted":
+        screen.note("The turn was interrupted.")
+    elif result.outcome != "completed":
+        how = {"timed_out": "took too long", "lost": "was lost"}.get(result.outcome, result.outcome)
+        why = f": {result.error}" if result.error else ""
+        screen.note(Cell("error: ", "red"), f"the turn {how}{why}")
 
 
 def code_of(result: TurnResult) -> int:

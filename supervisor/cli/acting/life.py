@@ -18,10 +18,12 @@ from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.columns import Cell, badge
 from supervisor.cli.terminal.progress import progress
 from supervisor.cli.terminal.screen import Screen
+from supervisor.core.errors import SessionNotFound, shown
 
 from .answers import show_made
 
 if TYPE_CHECKING:
+    from supervisor.cli.ground.target import Target
     from supervisor.core.info import Info
     from supervisor.sessions.surface.handle import Session
 
@@ -104,13 +106,24 @@ def rm(*, sessions: tuple[str, ...], as_json: bool) -> int:
 async def _rm(screen: Screen, sessions: tuple[str, ...]) -> None:
     async with open_target(screen) as sup:
         for session in sessions:
-            found = await sup.get(session)  # exactly: nobody's guess is to be deleted
+            found = await _exactly(sup, session)
             async with progress(screen, "deleting"):
                 await sup.delete(found.id)
             if screen.as_json:
                 screen.data({"session_id": found.id, "deleted": True})
             else:
                 screen.line(f"{found.id}  deleted")
+
+
+async def _exactly(sup: Target, session_id: str) -> Session:
+    """Nobody's guess is to be deleted."""
+    try:
+        return await sup.get(session_id)
+    except SessionNotFound:
+        raise SessionNotFound(
+            f"no session has the id {shown(session_id)}",
+            hint="write the whole id, as `understudy ps --all` lists it",
+        ) from None
 
 
 def _change(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -87,14 +88,17 @@ def report(error: SupervisorError, screen: Screen) -> int:
     return exit_code_of(error)
 
 
-def report_usage(error: click.ClickException, screen: Screen) -> int:
+def report_usage(error: click.ClickException, screen: Screen, arguments: Sequence[str]) -> int:
     """Say what is wrong with the words of a command, and who knows better."""
     problem = error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if context is None or context.parent is None:
-        hint = "`understudy --help` lists all commands"
-    else:
+    if context is not None and context.parent is not None:
         hint = f"`{context.command_path} --help` says how it is used"
+    elif context is None and arguments and not arguments[0].startswith("-"):
+        # Found wrong while the words of a command were told apart.
+        hint = f"`understudy {arguments[0]} --help` says how it is used"
+    else:
+        hint = "`understudy --help` lists all commands"
     if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
         problem, hint = "--json stands before the command", "write `understudy COMMAND --json`"
     return report(WrongUsage(problem, hint=hint), screen)

@@ -36,7 +36,7 @@ async def find_session(sup: Target, text: str) -> Session:
     named = ", ".join(info.id for info in found[:_MOST_NAMED])
     more = ", and others" if len(found) > _MOST_NAMED else ""
     raise SessionNotFound(
-        f"{shown(text)} could be {len(found)} sessions: {named}{more}", hint="write more of it"
+        f"{shown(text)} could be {len(found)} sessions: {named}{more}", hint="write an id of these"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import trio
 
-from supervisor.cli.acting.answers import code_of
+from supervisor.cli.acting.answers import code_of, tell_end
 from supervisor.cli.ground.failures import OK, REFUSED
 from supervisor.cli.ground.options import json_option
 from supervisor.cli.ground.running import run_async
@@ -97,10 +97,8 @@ class _Errand:
         info = await session.info()
         if screen.as_json:
             screen.data({"result": result, "session_id": session.id})
-        elif result.outcome not in ("completed", "interrupted"):
-            screen.note(Cell("error: ", "red"), f"the turn {_ended(result)}")
-        elif result.outcome == "interrupted":
-            screen.note("The turn was interrupted.")
+        else:
+            tell_end(screen, result)
         if self._wish.state is not None and screen.is_lively_beside:
             screen.note(Cell(f"session {session.id}", "dim"))
         is_spent = info.stop_reason in ("budget_exceeded", "max_turns")
@@ -128,8 +126,3 @@ def _is_end(record: Record, input_id: str) -> bool:
             return is_ours and record.body["outcome"] != "delivered"
         case _:
             return False
-
-
-def _ended(result: TurnResult) -> str:
-    how = {"timed_out": "took too long", "lost": "was lost"}.get(result.outcome, result.outcome)
-    return f"{how}: {result.error}" if result.error else how
