@@ -41,7 +41,7 @@ class FailingSeed(int):
 def explore(
     main: Callable[[*Args], Awaitable[object]],
     *args: *Args,
-    seeds: Iterable[int] = range(200),
+    seeds: Iterable[int] | int = range(200),
     policy: PolicyName | None = None,
     max_failures: int | None = None,
     max_steps: int = MAX_STEPS,
@@ -49,13 +49,14 @@ def explore(
 ) -> list[FailingSeed]:
     """Simulate `main(*args)` anew under each seed; give those that failed, in order.
 
+    `seeds` are the numbers themselves, or how many of them, from 0 on.
     Without `policy` the seeds take turns through all of them. With `max_failures` it stops as
     soon as it has found so many. A program that takes every time-out for a failure is explored,
     and its seeds replayed, with `early_timeouts=False`.
     """
     make_sure_it_can_run()
     failing: list[FailingSeed] = []
-    for seed in seeds:
+    for seed in range(seeds) if isinstance(seeds, int) else seeds:
         if max_failures is not None and len(failing) >= max_failures:
             break
         try:

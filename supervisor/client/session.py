@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, Unpack
+from typing import Any, Final, Literal, Self, Unpack
 
 import trio
 
@@ -24,7 +24,8 @@ from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
 from supervisor.core.step import InterruptReport, Receipt
 from supervisor.sessions.shell.results import TurnResult
-from supervisor.sessions.surface.shapes import Input, InputState, Options, Scope, TurnRecords
+from supervisor.sessions.surface.checks import role_of
+from supervisor.sessions.surface.shapes import Input, InputState, Options, Role, Scope, TurnRecords
 from supervisor.sessions.surface.supervisor import Page
 from supervisor.sessions.surface.why import Why
 from supervisor.store.exporting import Format
@@ -217,8 +218,8 @@ class RemoteSession:
     async def interrupt(
         self,
         scope: Scope = "turn",
-        *,
         reason: str | None = None,
+        *,
         replace_with: str | None = None,
         queued: Literal["keep", "cancel"] = "keep",
     ) -> InterruptReport:
@@ -239,7 +240,7 @@ class RemoteSession:
         """One frozen picture of all that is known of it."""
         return await self._line.ask(Info, "GET", self._path())
 
-    async def stop(self, *, when: Literal["now", "after_turn"] = "now") -> None:
+    async def stop(self, when: Literal["now", "after_turn"] = "now") -> None:
         """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
         info = await self._line.ask(
             Info, "POST", self._path("stop"), {"when": when}, timeout_seconds=SLOW_SECONDS
@@ -258,19 +259,23 @@ class RemoteSession:
             info = await self.info()
         return info
 
-    async def resume(self) -> None:
-        """Start it again: same id, same history, and what was held in its queue runs."""
+    async def resume(self) -> Self:
+        """Start it again: same id, same history, and what was held in its queue runs.
+
+        One that lives is given back as it is.
+        """
         await self._do("resume")
+        return self
 
     async def clear(self) -> None:
         """Begin a new chapter: an empty conversation, with the old records still there to read."""
         await self._do("clear")
 
-    async def append(self, role: Literal["user", "agent"], text: str) -> None:
-        """Put a message into the history without a turn."""
-        await self._do("append", {"role": role, "text": sendable(text)})
+    async def append(self, role: Role, text: str) -> None:
+        """Put a message into the history without a turn; an agent is an `assistant` too."""
+        await self._do("append", {"role": role_of(role), "text": sendable(text)})
 
-    async def fork(self, *, at_turn: str | None = None) -> RemoteSession:
+    async def fork(self, at_turn: str | None = None) -> RemoteSession:
         """A new session with what was said here, up to the end of a turn (the last, if None)."""
         return await self._other("fork", {"at_turn": at_turn})
 
@@ -306,7 +311,7 @@ class RemoteSession:
 
     # Reading ------------------------------------------------------------------------------
 
-    def watch(self, *, after: int = 0) -> AbstractAsyncContextManager[RemoteWatcher]:
+    def watch(self, after: int = 0) -> AbstractAsyncContextManager[RemoteWatcher]:
         """Records after number `after`, then whatever comes; in every phase, over sleep and stops.
 
         It goes on by itself when the line breaks or the daemon is started again.

@@ -232,7 +232,7 @@ class RemoteSupervisor:
 
     # Everything ---------------------------------------------------------------------------
 
-    def watch(self, *, after: int = 0) -> AbstractAsyncContextManager[RemoteEverything]:
+    def watch(self, after: int = 0) -> AbstractAsyncContextManager[RemoteEverything]:
         """The records of all sessions, in the order of their commits, from a position on."""
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")

@@ -155,10 +155,6 @@ class NotStorable(SupervisorError):
     """Something got as far as the store that no store can keep."""
 
 
-class BudgetSpent(SupervisorError):
-    """Nothing is left of a budget that this session, or one above it, was given."""
-
-
 class PermissionDenied(SupervisorError):
     """The session was not given that right."""
 
@@ -183,3 +179,21 @@ class SpawnRefused(SupervisorError):
         self.limit = limit
         self.used = used
         self.allowed = allowed
+
+
+class BudgetSpent(SpawnRefused):
+    """Nothing is left of a budget that this session, or one above it, was given.
+
+    Nothing begins then and nobody is admitted, so it is the same refusal, for this one reason.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        hint: str,
+        limit: str = "budget",  # where it is no longer known which of them it was
+        used: float | None = None,
+        allowed: float | None = None,
+    ) -> None:
+        super().__init__(problem, hint=hint, limit=limit, used=used, allowed=allowed)

@@ -36,12 +36,12 @@ def session_id(text: str) -> SessionId:
     return SessionId(text)
 
 
-@attrs.frozen(str=False)
+@attrs.frozen(str=False, eq=False)
 class SessionKey:
     """A name that a caller chooses for a session: who speaks, where, with whom, about what.
 
     The text form is `agent:channel:peer` or `agent:channel:peer:thread`, with `%` and `:` inside
-    a part written `%25` and `%3A`.
+    a part written `%25` and `%3A`. A key equals its text form, so that either finds the other.
     """
 
     agent: str
@@ -55,6 +55,14 @@ class SessionKey:
 
     def __str__(self) -> str:
         return ":".join(_escaped(part) for part in self._given())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SessionKey):
+            return self._given() == other._given()
+        return str(self) == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:

@@ -11,6 +11,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.session import Cause, Usage
 from supervisor.core.tree.ledger import Ledger
 from supervisor.core.tree.member import Member, has_budget
+from supervisor.core.tree.situation import Shortage
 
 from .shell.timers import Timer
 
@@ -40,13 +41,13 @@ class Purse:
             self._ledger.report(session_id, turn, usage)
             self.watch(member)
 
-    def what_is_spent(self, session_id: SessionId) -> str | None:
-        """What is spent that the session's running turn draws on, in words."""
+    def what_is_spent(self, session_id: SessionId) -> Shortage | None:
+        """What is spent that the session's running turn draws on."""
         member = self._ledger.find(session_id)
         if member is None:
             return None
         now = trio.current_time()
-        return next((str(cut) for one in member.path() if (cut := one.cuts_short(now))), None)
+        return next((cut for one in member.path() if (cut := one.cuts_short(now))), None)
 
     def watch(self, member: Member) -> None:
         """Something has changed in what it has spent, or in who runs: end what must end."""

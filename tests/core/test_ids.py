@@ -67,3 +67,12 @@ def test_a_session_id_is_taken_as_it_is(text: str) -> None:
 def test_what_cannot_be_an_id_cannot_be_found(text: str) -> None:
     with pytest.raises(SessionNotFound):
         session_id(text)
+
+
+def test_a_key_equals_its_text_form_and_finds_it() -> None:
+    key = SessionKey("a:1", "b", "c", "d")
+
+    assert key == "a%3A1:b:c:d"
+    assert {"a%3A1:b:c:d": 1}[key] == 1  # type: ignore[index]
+    assert key != SessionKey("a:1", "b", "c")
+    assert key != ("a:1", "b", "c", "d")

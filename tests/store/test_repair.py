@@ -221,10 +221,6 @@ def test_a_gap_as_large_as_numbers_go_is_one_problem() -> None:
 NOT_JSON = [
     "",
     "{",
-    "[]",
-    "null",
-    '"text"',
-    "5",
     '{"a": NaN}',
     '{"a": 1e999}',
     '{"a": "\\ud800"}',
@@ -241,12 +237,21 @@ NOT_JSON = [
 
 
 @pytest.mark.parametrize("body", NOT_JSON, ids=lambda body: repr(body)[:20])
-def test_a_body_that_is_no_json_object_is_bad_json(body: object) -> None:
+def test_a_body_that_is_no_json_is_bad_json(body: object) -> None:
     records, row = told(began(), ended(LOST))
     raw = lying(records)
     raw[2] = attrs.evolve(raw[2], body=body)
 
     assert ("bad_json", "error", 3) in codes(examine(raw, row))
+
+
+@pytest.mark.parametrize("body", ["[]", "null", '"text"', "5", b"[1]"])
+def test_a_body_that_is_json_and_no_object_is_a_mismatch(body: object) -> None:
+    records, row = told(began(), ended(LOST))
+    raw = lying(records)
+    raw[2] = attrs.evolve(raw[2], body=body)
+
+    assert ("type_mismatch", "error", 3) in codes(examine(raw, row))
 
 
 def test_a_body_that_lies_there_as_bytes_is_read_and_noted() -> None:

@@ -186,8 +186,8 @@ def error_of(plain: object, *, status: int) -> SupervisorError:
     kind = _CLASSES.get(code)
     if kind is None:
         return RequestRefused(code, detail, hint=hint)
-    if kind is SpawnRefused:
-        return SpawnRefused(
+    if issubclass(kind, SpawnRefused):
+        return kind(
             detail,
             hint=hint,
             limit=str(given.get("limit")),

@@ -63,6 +63,9 @@ def budget_problem(draft: Draft, *, begins: bool = True) -> SupervisorError | No
     return BudgetSpent(
         f"session {draft.session.id} has nothing left to spend: {shortage}",
         hint=f"raise limits.{shortage.limit} of session {shortage.owner}",
+        limit=shortage.limit,
+        used=shortage.used,
+        allowed=shortage.allowed,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from supervisor.core.errors import SpawnRefused
+from supervisor.core.errors import BudgetSpent, SpawnRefused
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions, narrowed, within
@@ -161,12 +161,12 @@ def _refuse_if_full(above: Member, *, spawns: bool = True) -> None:
 def _refuse_if_spent(member: Member, now: float) -> None:
     shortage: Shortage | None = next(member.shortages(now), None)
     if shortage is not None:
-        raise _refusal(
+        raise BudgetSpent(
             f"nothing is left to spend: {shortage}",
-            f"raise limits.{shortage.limit} of session {shortage.owner}",
-            shortage.limit,
-            shortage.used,
-            shortage.allowed,
+            hint=f"raise limits.{shortage.limit} of session {shortage.owner}",
+            limit=shortage.limit,
+            used=shortage.used,
+            allowed=shortage.allowed,
         )
 
 

@@ -208,6 +208,9 @@ class Office:
             raise BudgetSpent(
                 f"session {self.session_id} has nothing left to spend: {spent}",
                 hint="the turn is being interrupted for that; return from the agent's function",
+                limit=spent.limit,
+                used=spent.used,
+                allowed=spent.allowed,
             )
         purse.spend(self.session_id, turn, usage)
 

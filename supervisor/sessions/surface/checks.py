@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.drivers.plain import plain
+
+from .shapes import Role
 
 T = TypeVar("T")
 
@@ -27,6 +29,11 @@ def known_word(name: str, word: T, choices: object) -> T:
     if not isinstance(word, str) or word not in words:
         raise ConfigError(f"{name} is {shown(word)}", hint=f"choose one of {', '.join(words)}")
     return exact(word)
+
+
+def role_of(role: Role) -> Literal["user", "agent"]:
+    """Who has said something, by our word for them."""
+    return "user" if known_word("role", role, Role) == "user" else "agent"
 
 
 def some_text(name: str, text: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import attrs
 import trio
@@ -28,12 +28,12 @@ from supervisor.sessions.shell.results import TurnResult
 from supervisor.store.exporting import Format
 from supervisor.store.repair import RepairReport
 
-from .checks import a_flag, checked_custom, checked_tags, exact, known_word, some_text
+from .checks import a_flag, checked_custom, checked_tags, exact, known_word, role_of, some_text
 from .forking import fork
 from .interrupts import interrupt
 from .plans import changed_limits, make_order
 from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
-from .shapes import Input, InputState, Options, Scope, TurnRecords, status_of
+from .shapes import Input, InputState, Options, Role, Scope, TurnRecords, status_of
 from .waiting import ResultOf, state_of_input, wait_for_result
 from .why import Why, why
 
@@ -260,8 +260,8 @@ class Session:
     async def interrupt(
         self,
         scope: Scope = "turn",
-        *,
         reason: str | None = None,
+        *,
         replace_with: str | None = None,
         queued: Literal["keep", "cancel"] = "keep",
     ) -> InterruptReport:
@@ -295,7 +295,7 @@ class Session:
         stored = await self._house.tree.stored(self.id)
         return self._house.desk.info(stored.row, last_seq=stored.last_seq)
 
-    async def stop(self, *, when: Literal["now", "after_turn"] = "now") -> None:
+    async def stop(self, when: Literal["now", "after_turn"] = "now") -> None:
         """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
         known_word("when", when, Literal["now", "after_turn"])
         await self._house.lines.stop(self.id, "user", after_turn=when == "after_turn")
@@ -309,21 +309,25 @@ class Session:
             )
         return await self.info()
 
-    async def resume(self) -> None:
-        """Start it again: same id, same history, and what was held in its queue runs."""
+    async def resume(self) -> Self:
+        """Start it again: same id, same history, and what was held in its queue runs.
+
+        One that lives is given back as it is.
+        """
         await self._house.register.resume(self.id)
+        return self
 
     async def clear(self) -> None:
         """Begin a new chapter: an empty conversation, with the old records still there to read."""
         self._house.tree.refuse_if_leaving()
         await self._ask(ev.ClearRequested(**self._stamp()))
 
-    async def append(self, role: Literal["user", "agent"], text: str) -> None:
-        """Put a message into the history without a turn."""
-        role = known_word("role", role, Literal["user", "agent"])
-        await self._ask(ev.MessageAppended(role=role, text=exact(text), **self._stamp()))
+    async def append(self, role: Role, text: str) -> None:
+        """Put a message into the history without a turn; an agent is an `assistant` too."""
+        said = ev.MessageAppended(role=role_of(role), text=exact(text), **self._stamp())
+        await self._ask(said)
 
-    async def fork(self, *, at_turn: str | None = None) -> Session:
+    async def fork(self, at_turn: str | None = None) -> Session:
         """A new session with what was said here, up to the end of a turn (the last, if None)."""
         return Session(self._house, await fork(self._house, self.id, at_turn))
 
@@ -382,7 +386,7 @@ class Session:
     # Reading ------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def watch(self, *, after: int = 0) -> AsyncIterator[Watcher]:
+    async def watch(self, after: int = 0) -> AsyncIterator[Watcher]:
         """Records after number `after`, then whatever comes; in every phase, over sleep and stops.
 
         `async for` gives records once each and in order, deltas in between, and a `Gap` with the

@@ -32,6 +32,10 @@ class ToolCall:
 Scope: TypeAlias = Literal["turn", "session", "tree"] | TurnScope | ToolCall
 
 
+# Who has said something. Other programs say `assistant` for an agent.
+Role: TypeAlias = Literal["user", "agent", "assistant"]
+
+
 class Options(TypedDict, total=False):
     """What a session may be made with besides its agent and its key; see `Supervisor.create`."""
 

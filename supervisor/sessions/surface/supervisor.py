@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
@@ -55,10 +55,19 @@ logger = logging.getLogger("supervisor")
 
 @attrs.frozen
 class Page(Generic[T]):
-    """Some of a list; `next` is where the rest begins, None at the end."""
+    """Some of a list, and like one; `next` is where the rest begins, None at the end."""
 
     items: tuple[T, ...]
     next: str | None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int) -> T:
+        return self.items[place]
 
 
 class Supervisor:
@@ -353,7 +362,7 @@ class Supervisor:
     # Everything ---------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def watch(self, *, after: int = 0) -> AsyncIterator[Everything]:
+    async def watch(self, after: int = 0) -> AsyncIterator[Everything]:
         """The records of all sessions, in the order of their commits, from a position on."""
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")

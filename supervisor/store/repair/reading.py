@@ -4,8 +4,8 @@
 comes after a larger one, in the order of the file, and was not there before. Only numbers are
 looked at for that, not times: clocks are set back, and some records are stamped with when a session
 was last heard of, so an earlier time is no sign of anything.
-`bad_json`: the body is no JSON object. `type_mismatch`: a column holds what it never should, or the
-body has not what its kind needs.
+`bad_json`: the body is no JSON. `type_mismatch`: a column holds what it never should, or the body
+is no object, or has not what its kind needs.
 """
 
 from __future__ import annotations
@@ -106,9 +106,12 @@ def _read_one(
     wrong = _wrong_column(lying, number, session_id)
     if wrong is not None:
         return Problem("type_mismatch", "error", number, f"{where} has {wrong}")
-    body = _body(lying.body)
+    try:
+        body = _body(lying.body)
+    except (ValueError, TypeError):
+        return Problem("bad_json", "error", number, f"the body of {where} is no JSON")
     if body is None:
-        return Problem("bad_json", "error", number, f"the body of {where} is no JSON object")
+        return Problem("type_mismatch", "error", number, f"the body of {where} is no object")
     kind = cast("Kind", lying.kind)
     wrong = misfit(kind, body)
     if wrong is not None:
@@ -143,12 +146,9 @@ def _is_text(value: Any) -> bool:  # noqa: ANN401 - whatever the column holds
 
 
 def _body(text: Any) -> Body | None:  # noqa: ANN401 - whatever the column holds
-    """The object that the text is, unless it is none or one that we could not have written."""
+    """The object that the text is, or None; raises for what we could not have written."""
     if type(text) not in (str, bytes):
-        return None
-    try:
-        body = orjson.loads(text)
-        orjson.dumps(body)  # more is read than is written: here end those that are too deep
-    except (ValueError, TypeError):
-        return None
+        raise TypeError
+    body = orjson.loads(text)
+    orjson.dumps(body)  # more is read than is written: here end those that are too deep
     return body if type(body) is dict else None

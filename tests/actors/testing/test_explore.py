@@ -130,3 +130,7 @@ async def answer_before_the_time_out() -> None:
 def test_without_early_time_outs_only_waiting_takes_time() -> None:
     assert explore(answer_before_the_time_out, seeds=range(60))
     assert not explore(answer_before_the_time_out, seeds=range(60), early_timeouts=False)
+
+
+def test_seeds_may_be_given_by_their_number() -> None:
+    assert explore(always_fails, seeds=3) == [0, 1, 2]
