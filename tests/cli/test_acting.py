@@ -102,7 +102,7 @@ def test_whoever_waits_for_a_result_is_told_why_there_is_none(call: Caller, daem
 
     failed = call("send", "bob", "say half\nfail no paper", "--wait")
     assert (failed.code, failed.out) == (1, "half\n")
-    assert failed.err == "error: the turn failed: no paper\n"
+    assert failed.err == "error: the turn failed: RuntimeError: no paper\n"
 
 
 def test_an_input_for_somebody_who_is_busy_waits(call: Caller, daemon: Daemon) -> None:
