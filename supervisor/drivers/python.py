@@ -29,6 +29,7 @@ from supervisor.core.session import (
     Outcome,
 )
 
+from .course import Course
 from .plain import plain_text
 from .port import Hindrance, Office, Workshop
 from .turn import INSIDE, Turn, is_cancellation
@@ -105,12 +106,12 @@ class PythonDriver:
     def offer_steering(self, offer: OfferSteering) -> None:
         run = self._running(offer.turn)
         if run is not None:
-            run.turn.offer(offer.input, offer.text)
+            run.course.offer(offer.input, offer.text)
 
     def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:
         run = self._running(turn)
         if run is not None:
-            run.turn.withdraw(input_id)
+            run.course.withdraw(input_id)
 
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
         run = self._running(turn)
@@ -125,14 +126,14 @@ class PythonDriver:
     def cancel_call(self, turn: TurnId, call: CallId) -> None:
         run = self._running(turn)
         if run is not None:
-            run.turn.cancel_call(call)
+            run.course.cancel_call(call)
 
     def end_background(self) -> None:
         """It has nothing that we know of: what a turn starts ends with it."""
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._run is not None:
-            self._run.turn.answer(request, decision)
+            self._run.course.answer(request, decision)
 
     def close(self) -> None:
         self._office.report_surely(ev.AgentClosed(**self._office.stamp()))
@@ -161,6 +162,7 @@ class _Run:
         "_office",
         "_scope",
         "_workshop",
+        "course",
         "ended",
         "turn",
     )
@@ -171,7 +173,8 @@ class _Run:
         self._agent = agent
         self._office = office
         self._workshop = workshop
-        self.turn = Turn(order, office, closing=workshop.closing)
+        self.course = Course(order.turn, office)
+        self.turn = Turn(order, self.course, closing=workshop.closing)
         # Why it was cancelled, if it was; and what cancels it, once it runs.
         self._cancelled: str | None = None
         self._scope: trio.CancelScope | None = None
@@ -188,7 +191,7 @@ class _Run:
 
     def abandon(self) -> None:
         """The turn is over, though its task is not; or was not, when that was decided."""
-        self.turn.end()
+        self.course.end()
         if self.ended:
             self._report_end_of_zombie()
         elif not self._abandoned:
@@ -204,7 +207,7 @@ class _Run:
             report = await self._outcome()
         finally:
             self.ended = True
-            self.turn.end()
+            self.course.end()
             self._workshop.zombies.pop(self.turn.id, None)
         if self._abandoned:
             self._report_end_of_zombie()

@@ -26,14 +26,15 @@ from supervisor.core.errors import (
     shown,
 )
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
-from supervisor.core.session import NO_USAGE, Decision, Usage
+from supervisor.core.session import Decision, Usage
 
+from .course import Course, Question
 from .plain import plain, plain_text
 
 if TYPE_CHECKING:
     from supervisor.core.effects import StartTurn
 
-    from .port import Child, ChildRequest, News, Office, TextKind
+    from .port import Child, ChildRequest, News, TextKind
 
 # Whose turn the code that runs now belongs to; None outside of agents.
 INSIDE: Final[ContextVar[SessionId | None]] = ContextVar("INSIDE", default=None)
@@ -47,7 +48,8 @@ class Turn:
     `text` is what it was sent, `history` what was said before, `attachments` what came with it.
     """
 
-    def __init__(self, order: StartTurn, office: Office, *, closing: trio.Event) -> None:
+    def __init__(self, order: StartTurn, course: Course, *, closing: trio.Event) -> None:
+        office = course.office
         self.id: TurnId = order.turn
         self.input_id: InputId = order.input
         self.session_id: SessionId = office.session_id
@@ -57,16 +59,10 @@ class Turn:
         self.history: Sequence[Message] = ()
         self._office = office
         self._closing = closing
-        # Invariant: set once, when the turn's end is decided by whoever decides it first.
-        self._is_over = False
-        self._offered: list[tuple[InputId, str]] = []
-        self._calls: dict[CallId, Call] = {}
-        self._asked: dict[RequestId, _Question] = {}
-        # What was used and could not be reported yet, because the session had no room.
-        self._unreported = NO_USAGE
+        self._course = course
 
     def __repr__(self) -> str:
-        return f"<Turn {self.id} of {self.session_id}{' (over)' if self._is_over else ''}>"
+        return f"<Turn {self.id} of {self.session_id}{' (over)' if self._course.is_over else ''}>"
 
     async def say(self, text: str) -> None:
         """Put text out; whoever watches sees it at once."""
@@ -104,17 +100,17 @@ class Turn:
     def steering(self) -> list[str]:
         """Take what was steered in so far; each text is handed out once."""
         self.refuse_if_over()
-        if not self._offered:
+        if not self._course.offered:
             return []
         taken = ev.SteeringTaken(
             turn=self.id,
-            inputs=tuple(input_id for input_id, _ in self._offered),
+            inputs=tuple(input_id for input_id, _ in self._course.offered),
             **self._office.stamp(),
         )
         if not self._office.report(taken):
             return []  # the session has no room for the news, so they stay for the next time
-        texts = [text for _, text in self._offered]
-        self._offered = []
+        texts = [text for _, text in self._course.offered]
+        self._course.offered = []
         return texts
 
     async def ask(
@@ -144,7 +140,7 @@ class Turn:
             self.id, request, {**asked, "options": options}
         )
         self.refuse_if_over()
-        waiting = self._asked[request] = _Question()
+        waiting = self._course.asked[request] = Question()
         try:
             await self._office.report_soon(
                 ev.PermissionAsked(
@@ -164,7 +160,7 @@ class Turn:
             await trio.lowlevel.checkpoint_if_cancelled()
             self.refuse_if_over()
         finally:
-            del self._asked[request]
+            del self._course.asked[request]
         return waiting.decision in ("allow_once", "allow_always")
 
     def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: float = 0.0) -> None:
@@ -176,8 +172,8 @@ class Turn:
         self.refuse_if_over()
         used = _checked_usage(input_tokens, output_tokens, cost)
         self._office.spend(self.id, used)
-        self._unreported += used
-        self._report_usage()
+        self._course.unreported += used
+        self._course.report_usage()
 
     async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
         """A child of this session, at work on `text`; answers when its agent is up.
@@ -214,46 +210,7 @@ class Turn:
         with trio.CancelScope(shield=True):
             await self._closing.wait()
 
-    # For the driver -----------------------------------------------------------------------
-
-    def end(self) -> None:
-        """The turn is over, from now on."""
-        if not self._is_over:
-            self._is_over = True
-            if self._unreported != NO_USAGE:
-                self._office.report_surely(self._usage_report())
-            for waiting in self._asked.values():
-                waiting.answered.set()
-
-    def offer(self, input_id: InputId, text: str) -> None:
-        """Have this ready for when the agent asks for steering."""
-        self._offered.append((input_id, text))
-
-    def withdraw(self, input_id: InputId) -> None:
-        """Forget what was offered and not taken."""
-        self._offered = [offer for offer in self._offered if offer[0] != input_id]
-
-    def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
-        """Wake whoever asked."""
-        waiting = self._asked.get(request)
-        if waiting is not None:
-            waiting.decision = decision
-            waiting.answered.set()
-
-    def cancel_call(self, call: CallId) -> None:
-        """Cancel one tool call, and nothing else."""
-        running = self._calls.get(call)
-        if running is not None:
-            running.cancel()
-
     # Inside -------------------------------------------------------------------------------
-
-    def _report_usage(self) -> None:
-        if self._unreported != NO_USAGE and self._office.report(self._usage_report()):
-            self._unreported = NO_USAGE
-
-    def _usage_report(self) -> ev.UsageReported:
-        return ev.UsageReported(turn=self.id, usage=self._unreported, **self._office.stamp())
 
     async def _put_out(self, kind: TextKind, text: str) -> None:
         self.refuse_if_over()
@@ -265,11 +222,7 @@ class Turn:
 
     def refuse_if_over(self) -> None:
         """Raise `TurnOver` if it is over, and what comes of it no longer counts."""
-        if self._is_over:
-            raise TurnOver(
-                f"turn {self.id} of session {self.session_id} is over",
-                hint="it ended or was interrupted; return from the agent's function",
-            )
+        self._course.refuse_if_over()
 
 
 class Call(AbstractAsyncContextManager["Call"]):
@@ -306,11 +259,11 @@ class Call(AbstractAsyncContextManager["Call"]):
             **turn._office.stamp(),  # noqa: SLF001
         )
         # Before anybody can know of it, or an interrupt might come and find nothing.
-        turn._calls[self.id] = self  # noqa: SLF001
+        turn._course.calls[self.id] = self._scope  # noqa: SLF001
         try:
             await turn._office.report_soon(started)  # noqa: SLF001
         except BaseException:
-            del turn._calls[self.id]  # noqa: SLF001
+            del turn._course.calls[self.id]  # noqa: SLF001
             self._report_end("interrupted")
             raise
         self._scope.__enter__()
@@ -322,7 +275,7 @@ class Call(AbstractAsyncContextManager["Call"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        del self._turn._calls[self.id]  # noqa: SLF001
+        del self._turn._course.calls[self.id]  # noqa: SLF001
         swallowed = bool(self._scope.__exit__(kind, error, traceback))
         self.interrupted = self._scope.cancelled_caught
         outcome: CallOutcome
@@ -349,18 +302,14 @@ class Call(AbstractAsyncContextManager["Call"]):
         """Show how it goes."""
         turn = self._turn
         turn.refuse_if_over()
-        if self.id not in turn._calls:  # noqa: SLF001
+        if self.id not in turn._course.calls:  # noqa: SLF001
             raise TurnOver(f"call {self.id} is over", hint="update it inside its block")
         body = {"call_id": self.id, "name": self.name, "update": plain(value)}
         turn._office.write(turn.id, "tool_update", body)  # noqa: SLF001
 
-    def cancel(self) -> None:
-        """Cancel what is inside the block."""
-        self._scope.cancel(reason="its tool call was interrupted")
-
     def _report_end(self, outcome: CallOutcome) -> None:
         turn = self._turn
-        if turn._is_over:  # noqa: SLF001 - whoever ended it has closed its calls too
+        if turn._course.is_over:  # noqa: SLF001 - whoever ended it has closed its calls too
             return
         ended = ev.CallEnded(
             turn=turn.id,
@@ -370,16 +319,6 @@ class Call(AbstractAsyncContextManager["Call"]):
             **turn._office.stamp(),  # noqa: SLF001
         )
         turn._office.report_surely(ended)  # noqa: SLF001
-
-
-class _Question:
-    """A permission somebody waits for."""
-
-    __slots__ = ("answered", "decision")
-
-    def __init__(self) -> None:
-        self.answered = trio.Event()
-        self.decision: Decision | Literal["cancelled"] = "cancelled"
 
 
 def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -592,3 +592,37 @@ async def test_spending_is_not_lost_when_a_turn_ends_while_the_session_has_no_ro
     await desk.office.heard(ev.TurnEnded)
 
     assert desk.office.kinds() == ["UsageReported", "TurnEnded"]
+
+
+# What it is ---------------------------------------------------------------------------------------
+
+FOR_AGENTS: Final = {
+    *("id", "input_id", "session_id", "text", "attachments", "workspace", "history"),
+    *("say", "think", "plan", "tool", "steering", "ask", "usage", "news"),
+    *("spawn", "descendant", "requests", "answer_request", "hang", "refuse_if_over"),
+}
+
+
+async def test_a_turn_has_nothing_that_is_for_its_driver(workshop: Workshop) -> None:
+    began: list[Turn] = []
+
+    async def agent(turn: Turn) -> None:
+        began.append(turn)
+
+    turn = await open_turn(desk_of(agent, workshop), began)
+    public = {name for name in dir(turn) if not name.startswith("_")}
+
+    assert public == FOR_AGENTS
+
+
+async def test_a_call_has_nothing_that_is_for_its_driver(workshop: Workshop) -> None:
+    calls: list[Call] = []
+
+    async def agent(turn: Turn) -> None:
+        calls.append(turn.tool("bash"))
+
+    desk_of(agent, workshop).order("go")
+    await settle()
+    public = {name for name in dir(calls[0]) if not name.startswith("_")}
+
+    assert public == {"id", "name", "interrupted", "result", "update"}

@@ -168,7 +168,7 @@ def wrong_turn_steered(patch: Patch) -> None:
         before = self._run
         real(self, order)
         if before is not None and self._run is not None:
-            self._run.turn._offered = before.turn._offered  # the fault: that was for the other
+            self._run.course.offered = before.course.offered  # the fault: that was for the other
 
     def take_steering(draft: Draft, event: ev.SteeringTaken) -> None:
         for input_id in event.inputs:
