@@ -1,6 +1,9 @@
 """doctor: what is found, how bad it is, and what to do."""
 
+import ast
 import os
+import re
+import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,13 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from supervisor.cli.household.health import places, processes, software, working
+from supervisor.cli.household.health import daemon, places, processes, software, working
+from supervisor.cli.household.health import finding as finding_module
 from supervisor.cli.household.health.finding import Finding
+from supervisor.cli.household.version import installed
 from supervisor.configuration import AgentTable
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.marker import Marker, current_namespace
 from supervisor.drivers.process.sweep import Seen
-from tests.cli.calling import Caller
+from tests.cli.calling import ROOT, Caller
 
 
 def levels(findings: Iterable[Finding]) -> list[str]:
@@ -46,7 +51,7 @@ def test_an_error_exits_with_1_and_says_what_to_do(call: Caller, home: Path) -> 
     done = call("doctor")
 
     assert done.code == 1
-    assert "error   configuration: " in done.out
+    assert "error   configuration-wrong: " in done.out
     assert "hint: did you mean" in done.out
 
 
@@ -138,3 +143,83 @@ async def test_a_guardian_that_cannot_start_anything_is_an_error(
     monkeypatch.setattr(sys, "executable", os.devnull)
 
     assert (await processes.look_at_guardian()).level == "error"
+
+
+RUNNING = "process 1 listens on x"
+
+
+def asked(version: str | None, **store: object) -> daemon.Ask:
+    answers = {
+        "/v1/version": {"version": version or installed("understudy")},
+        "/v1/stats": {"store": {"degraded": False, "problem": None, "hint": None, **store}},
+    }
+    return answers.__getitem__
+
+
+def codes(findings: Iterable[Finding]) -> list[str | None]:
+    return [one.code for one in findings]
+
+
+def test_a_daemon_that_is_not_the_installed_one_is_a_warning() -> None:
+    assert codes(daemon.look_at_running(RUNNING, asked(None))) == [None]
+    assert codes(daemon.look_at_running(RUNNING, asked("0.0.1"))) == ["daemon-of-another-version"]
+
+
+def test_a_daemon_that_cannot_write_is_an_error_in_its_own_words() -> None:
+    ask = asked(None, degraded=True, problem="No space left", hint="free some")
+
+    (found,) = daemon.look_at_running(RUNNING, ask)
+
+    assert found.level == "error"
+    assert (found.detail, found.hint) == (
+        f"{RUNNING}, and cannot write: No space left",
+        "free some",
+    )
+
+
+def test_a_daemon_that_gives_no_answer_is_an_error(home: Path) -> None:
+    """A real socket, on which somebody listens and takes nothing."""
+    path = str(Path(os.environ["XDG_RUNTIME_DIR"]) / "x.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        assert codes(daemon.look_at_daemon(path, seconds=0.05)) == ["daemon-silent"]
+
+
+def test_a_socket_whose_path_is_too_long_is_an_error(tmp_path: Path) -> None:
+    assert codes(daemon.look_at_daemon(str(tmp_path / ("x" * 108)))) == ["socket-path"]
+
+
+# The page ------------------------------------------------------------------------------------
+
+
+def made(where: Path) -> list[tuple[str, str]]:
+    """Level and code of every finding that a file can make, as it is written there."""
+    calls = [node for node in ast.walk(ast.parse(where.read_text())) if isinstance(node, ast.Call)]
+    found = []
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id in ("warning", "error"):
+            code = call.args[1]
+            assert isinstance(code, ast.Constant), ast.unparse(call)
+            found.append((call.func.id, str(code.value)))
+    return found
+
+
+def test_the_page_has_every_finding_with_its_level_and_no_other() -> None:
+    folder = Path(finding_module.__file__).parent
+    written = sorted(one for file in folder.glob("*.py") for one in made(file))
+    page = (ROOT / "docs/how-to/troubleshooting.md").read_text()
+    listed = re.findall(r"^### `([a-z-]+)`\n\nAn? (warning|error)\.", page, re.MULTILINE)
+
+    assert len(written) > 20
+    assert sorted((level, code) for code, level in listed) == written
+    assert page.count("\n### ") == len(listed)
+
+
+def test_nobody_makes_a_finding_past_the_functions_that_name_it() -> None:
+    """So that none escapes the comparison above."""
+    folder = Path(finding_module.__file__).parents[1]
+    for file in folder.rglob("*.py"):
+        if file.name != "finding.py":
+            assert "Finding(" not in file.read_text()

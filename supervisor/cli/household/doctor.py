@@ -20,7 +20,7 @@ from supervisor.cli.terminal.progress import progress
 from supervisor.cli.terminal.screen import Screen
 from supervisor.core.errors import ConfigError
 
-from .health import places, processes, software, working
+from .health import daemon, places, processes, software, working
 from .health.finding import Finding
 
 _SIGNS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
@@ -71,14 +71,15 @@ def _look(config_path: str | None, store: Path | None) -> list[Finding]:
         *places.look_at_places(configuration.daemon, store=store),
         *working.look_at_clock(),
         *processes.look_at_leftovers(),
-        *processes.look_at_daemon(configuration.daemon.socket),
+        *daemon.look_at_daemon(configuration.daemon.socket),
     ]
 
 
 def _show(screen: Screen, findings: Sequence[Finding]) -> None:
     for finding in findings:
         sign, style = _SIGNS[finding.level]
-        screen.line(Cell(f"{sign:<8}", style), Cell(f"{finding.check}: ", "bold"), finding.detail)
+        name = f"{finding.code or finding.check}: "
+        screen.line(Cell(f"{sign:<8}", style), Cell(name, "bold"), finding.detail)
         if finding.hint is not None:
             screen.line("        ", Cell("hint: ", "cyan"), finding.hint)
     count = len(_errors(findings))
@@ -86,7 +87,11 @@ def _show(screen: Screen, findings: Sequence[Finding]) -> None:
     if not count and not warnings:
         screen.line("All is well.")
     else:
-        screen.line(f"{count} errors, {warnings} warnings.")
+        screen.line(f"{_counted(count, 'error')}, {_counted(warnings, 'warning')}.")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _errors(findings: Sequence[Finding]) -> list[Finding]:

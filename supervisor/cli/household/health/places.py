@@ -40,17 +40,21 @@ def look_at_folder(folder: Path) -> Iterator[Finding]:
     if there is None:
         return  # it is made when it is first needed, as it should be
     if not stat.S_ISDIR(there.st_mode):
-        yield error("permissions", f"{folder} is no folder", "move that file away")
+        yield error("permissions", "no-folder", f"{folder} is no folder", "move that file away")
     elif there.st_uid != os.geteuid():
         yield error(
             "permissions",
+            "foreign-folder",
             f"{folder} belongs to user {there.st_uid}",
             "make it your own, or name another folder in daemon.state_folder and daemon.socket",
         )
     elif there.st_mode & _OTHERS:
         mode = stat.S_IMODE(there.st_mode)
         yield warning(
-            "permissions", f"others may enter {folder} ({mode:o})", f"`chmod 700 {folder}`"
+            "permissions",
+            "open-folder",
+            f"others may enter {folder} ({mode:o})",
+            f"`chmod 700 {folder}`",
         )
 
 
@@ -62,12 +66,18 @@ def look_at_file(file: Path) -> Iterator[Finding]:
     if there.st_uid != os.geteuid():
         yield error(
             "permissions",
+            "foreign-file",
             f"{file} belongs to user {there.st_uid}",
             f"`chown {os.geteuid()} {file}`, or use another file",
         )
     elif there.st_mode & _OTHERS:
         mode = stat.S_IMODE(there.st_mode)
-        yield error("permissions", f"others may read {file} ({mode:o})", f"`chmod 600 {file}`")
+        yield error(
+            "permissions",
+            "open-file",
+            f"others may read {file} ({mode:o})",
+            f"`chmod 600 {file}`",
+        )
 
 
 def look_at_disk(
@@ -78,9 +88,11 @@ def look_at_disk(
     free = usage(folder).free
     said = f"{size(free)} free where {place} is"
     if free < TOO_LITTLE_BYTES:
-        yield error("disk", said, "free some space: a full disk stops all new work")
+        yield error("disk", "disk-full", said, "free some space: a full disk stops all new work")
     elif free < LITTLE_BYTES:
-        yield warning("disk", said, "free some space, or `understudy cleanup --older-than 30d`")
+        yield warning(
+            "disk", "disk-low", said, "free some space, or `understudy cleanup --older-than 30d`"
+        )
     else:
         yield ok("disk", said)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from supervisor.cli.terminal.times import duration, stamp
+from supervisor.cli.terminal.times import duration
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.contained import ContainedProcesses
 from supervisor.drivers.process.port import Launch, LaunchFailed
@@ -32,12 +32,14 @@ async def look_at_guardian() -> Finding:
     except (LaunchFailed, OSError, trio.TooSlowError) as problem:
         return error(
             "guardian",
+            "guardian-fails",
             f"a contained process could not be started: {str(problem) or 'it took too long'}",
             "agents that are processes will not start: see to the limits of this user (ulimit -u)",
         )
     if not how.is_clean or left:
         return error(
             "guardian",
+            "guardian-leaks",
             f"a contained process ended with {how.code}, and left {len(left)} behind",
             "agents that are processes may outlive their sessions here",
         )
@@ -48,18 +50,6 @@ async def _let_it(_: ProcessIdentity) -> None:
     await trio.lowlevel.checkpoint()
 
 
-def look_at_daemon(socket: str) -> Iterator[Finding]:
-    """Whether one is running."""
-    from supervisor.daemon.finding import find_daemon  # noqa: PLC0415 - late
-
-    found = find_daemon(socket)
-    if found is None:
-        yield ok("daemon", "none is running; `understudy serve` starts one")
-    else:
-        since = "" if found.since is None else f", since {stamp(found.since)}"
-        yield ok("daemon", f"process {found.pid} listens on {socket}{since}")
-
-
 def look_at_leftovers(seen: Sequence[Seen] | None = None) -> Iterator[Finding]:
     """Whether processes of agents live on whose guardians are dead."""
     around = look_around() if seen is None else seen
@@ -68,12 +58,14 @@ def look_at_leftovers(seen: Sequence[Seen] | None = None) -> Iterator[Finding]:
     if not around:
         yield warning(
             "leftovers",
+            "no-proc",
             "there is no /proc here, so nobody can be found",
             "look for processes of agents yourself after a kill -9",
         )
     elif left:
         pids = " ".join(map(str, sorted(left)))
         yield warning(
+            "leftovers",
             "leftovers",
             f"{len(left)} processes of agents have lost their guardian: {pids}",
             f"opening their store ends them; or `kill -9 {pids}`",

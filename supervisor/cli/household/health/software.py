@@ -23,7 +23,7 @@ def look_at_python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[
     """Whether it is new enough."""
     said = ".".join(map(str, version))
     if version < OLDEST_PYTHON:
-        yield error("python", f"Python {said}", "use Python 3.11 or newer")
+        yield error("python", "python-too-old", f"Python {said}", "use Python 3.11 or newer")
     else:
         yield ok("python", f"Python {said}")
 
@@ -36,7 +36,7 @@ def look_at_packages(
     for name, version in found.items():
         if version is None:
             hint = f"install it with `python -m pip install {_OURS}`"
-            yield error("packages", f"{name} is not installed", hint)
+            yield error("packages", "package-missing", f"{name} is not installed", hint)
     there = ", ".join(f"{name} {version}" for name, version in found.items() if version)
     yield ok("packages", there or "none")
 
@@ -46,12 +46,15 @@ def look_at_sqlite(version: str | None = None) -> Iterator[Finding]:
     said = version or sqlite_version()
     number = tuple(int(part) for part in said.split(".") if part.isdigit())
     if number < OLDEST_SQLITE:
-        yield error("sqlite", f"SQLite {said} is too old", "use one of 3.37.0 or newer")
+        yield error(
+            "sqlite", "sqlite-too-old", f"SQLite {said} is too old", "use one of 3.37.0 or newer"
+        )
     elif number < WAL_MENDED:
         yield warning(
             "sqlite",
+            "sqlite-wal",
             f"SQLite {said} can corrupt a file that two programs write at once (mended in 3.51.3)",
-            "nothing, as long as no other program writes into the store; understudy writes alone",
+            "nothing to do while no other program writes into the store; understudy writes alone",
         )
     else:
         yield ok("sqlite", f"SQLite {said}")
@@ -68,6 +71,7 @@ def look_at_names(
             names = ", ".join(others)
             yield error(
                 "names",
+                "name-taken",
                 f"the package {package} is that of {names} too",
                 f"`python -m pip uninstall {' '.join(others)} {_OURS}`, then install {_OURS} again,"
                 " in a virtual environment of its own",

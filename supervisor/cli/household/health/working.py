@@ -34,9 +34,14 @@ async def look_at_sessions() -> Finding:
                     found = await sup.search("well")
     except (SupervisorError, OSError, trio.TooSlowError) as problem:
         said = str(problem) or "it took too long"
-        return error("sessions", f"a session could not be made: {said}", "see what is said above")
+        return error(
+            "sessions",
+            "sessions-fail",
+            f"a session could not be made: {said}",
+            "see what is said above",
+        )
     if result.outcome != "completed" or not found.items:
-        return error("sessions", f"a turn was {result.outcome}", "please report it")
+        return error("sessions", "turns-fail", f"a turn was {result.outcome}", "please report it")
     return ok("sessions", f"one was made, answered, and was found again: {_since(began)}")
 
 
@@ -51,6 +56,7 @@ def look_at_clock(now: float | None = None, *, built_at: float | None = None) ->
     if now < written:
         yield warning(
             "clock",
+            "clock-behind",
             f"it is {stamp(now)} here, which is before this program was installed",
             "set the clock: expiries and the order of sessions go by it",
         )
@@ -63,7 +69,9 @@ def look_at_configuration(path: str | None) -> Iterator[Finding]:
     problems = check(path, cwd=Path.cwd(), environ=os.environ)
     for problem in problems:
         what = f"{problem.path} {problem.problem}" if problem.path else problem.problem
-        yield error("configuration", f"{problem.origin}: {what}", problem.hint)
+        yield error(
+            "configuration", "configuration-wrong", f"{problem.origin}: {what}", problem.hint
+        )
     if not problems:
         yield ok("configuration", "nothing is wrong with it")
 
@@ -82,8 +90,14 @@ def _missing(agents: tuple[AgentTable, ...], environ: Mapping[str, str]) -> Iter
         if agent.command and find_program(agent.command, environ) is None:
             yield warning(
                 "agents",
+                "program-missing",
                 f"{agent.name}: there is no program {agent.command[0]} on the PATH",
                 "install it, or write its whole path",
             )
         for name in agent.missing(environ):
-            yield warning("agents", f"{agent.name} wants ${name}, which is not set", f"set ${name}")
+            yield warning(
+                "agents",
+                "variable-missing",
+                f"{agent.name} wants ${name}, which is not set",
+                f"set ${name} where the daemon is started",
+            )
