@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from .client.connecting import connect
-    from .client.errors import AnswerLost, NoDaemon
+    from .client.errors import AnswerLost, DaemonBusy, NoDaemon
     from .client.session import RemoteSession
     from .client.supervisor import RemoteSupervisor
     from .client.watching import RemoteEverything, RemoteWatcher
@@ -108,7 +108,7 @@ __version__: str
 # wants to print its help, and an agent process of ours, need none of trio and SQLite.
 _HOMES: Final = {
     "client.connecting": ("connect",),
-    "client.errors": ("AnswerLost", "NoDaemon"),
+    "client.errors": ("AnswerLost", "DaemonBusy", "NoDaemon"),
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "client.watching": ("RemoteEverything", "RemoteWatcher"),
@@ -210,6 +210,7 @@ __all__ = [
     "CommandAgent",
     "ConfigError",
     "Confined",
+    "DaemonBusy",
     "Decision",
     "Delta",
     "Deny",

@@ -28,6 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         from .table import overview  # noqa: PLC0415 - see Rule 1
 
         return overview(sys.stdout)
+    if given[:1] == ["serve"]:
+        from supervisor.daemon import HeldSignals  # noqa: PLC0415 - see Rule 1
+
+        with HeldSignals():  # what is imported until the daemon can obey them takes its time
+            return _run(given)
+    return _run(given)
+
+
+def _run(given: list[str]) -> int:
     from .group import run  # noqa: PLC0415 - see Rule 1
 
     return run(given)

@@ -9,13 +9,14 @@
 """
 
 from .connecting import connect
-from .errors import AnswerLost, NoDaemon
+from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .session import RemoteSession
 from .supervisor import RemoteSupervisor
 from .watching import RemoteEverything, RemoteWatcher
 
 __all__ = [
     "AnswerLost",
+    "DaemonBusy",
     "NoDaemon",
     "RemoteEverything",
     "RemoteSession",

@@ -14,6 +14,8 @@ import trio
 from supervisor.configuration import DaemonSettings, load
 from supervisor.core.errors import ConfigError, shown
 
+from .dialling import dial_unix
+
 _URL: Final = re.compile(r"http://(?:127\.0\.0\.1|localhost):([0-9]{1,5})/?")
 _LOOPBACK: Final = "127.0.0.1"
 _MOST_TOKEN_BYTES: Final = 1024
@@ -48,9 +50,9 @@ class Address:
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
     async def dial(self) -> trio.SocketStream:
-        """A connection; raises `OSError` if nobody takes it."""
+        """A connection; raises `OSError` if nobody takes it, `Crowded` if too many want one."""
         if self.socket is not None:
-            return await trio.open_unix_socket(self.socket)
+            return await dial_unix(self.socket)
         assert self.port is not None
         return await trio.open_tcp_stream(_LOOPBACK, self.port)
 

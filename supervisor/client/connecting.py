@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+import httpcore
 import httpx
 
 from supervisor.api.wire.answers import Version
 
 from .address import find_address
+from .dialling import Backend
 from .errors import AnswerLost
 from .line import Line
 from .supervisor import RemoteSupervisor
@@ -32,16 +34,9 @@ async def connect(
     what is None is where the configuration has it. Raises `NoDaemon` if nobody listens there.
     """
     found = find_address(address, token_file, os.environ if environ is None else environ)
-    transport = httpx.AsyncHTTPTransport(
-        uds=found.socket,
-        limits=httpx.Limits(max_connections=None),
-        trust_env=False,
-        # There is no TLS here, ever; to read all certificates for it would take 66 ms.
-        verify=False,
-    )
     # Proxies and passwords that the environment names are for other people's servers.
     async with httpx.AsyncClient(
-        transport=transport,
+        transport=_Transport(found.socket),
         base_url=found.base_url,
         headers=found.headers,
         trust_env=False,
@@ -52,6 +47,18 @@ async def connect(
             yield RemoteSupervisor(line)
         finally:
             line.close()
+
+
+class _Transport(httpx.AsyncHTTPTransport):
+    """One that waits in line."""
+
+    def __init__(self, socket: str | None) -> None:
+        # There is no TLS here, ever; to read all certificates for it would take 66 ms.
+        super().__init__(verify=False, trust_env=False)
+        # httpx has no other way to be given a way to connect.
+        self._pool = httpcore.AsyncConnectionPool(
+            uds=socket, max_connections=None, keepalive_expiry=5.0, network_backend=Backend()
+        )
 
 
 async def _greet(line: Line) -> None:

@@ -2,6 +2,7 @@
 
 SupervisorError
 ├── NoDaemon       nobody listens there: nothing has happened
+├── DaemonBusy     it takes no more connections just now: nothing has happened
 └── AnswerLost     asked, and not answered: it may have happened, or not
 """
 
@@ -12,6 +13,10 @@ from supervisor.core.errors import SupervisorError
 
 class NoDaemon(SupervisorError):
     """Nobody listens where the daemon should."""
+
+
+class DaemonBusy(SupervisorError):
+    """The daemon listens, and takes no more connections: nothing has happened."""
 
 
 class AnswerLost(SupervisorError):

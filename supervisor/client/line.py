@@ -21,7 +21,8 @@ from supervisor.api.wire import Unreadable, decode, encode, error_of
 from supervisor.core.errors import ConfigError, SupervisorError
 
 from .address import Address
-from .errors import AnswerLost, NoDaemon
+from .dialling import Crowded
+from .errors import AnswerLost, DaemonBusy, NoDaemon
 
 T = TypeVar("T")
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
@@ -122,7 +123,14 @@ class Line:
     def nobody_there(self) -> NoDaemon:
         """Nobody listens."""
         return NoDaemon(
-            f"nobody listens on {self.where}", hint="start the daemon: `understudy serve`"
+            f"nobody listens on {self.where}", hint="start one with `understudy serve`"
+        )
+
+    def line_is_full(self) -> DaemonBusy:
+        """Somebody listens, and lets nobody in."""
+        return DaemonBusy(
+            f"the daemon on {self.where} takes no more connections just now",
+            hint="nothing has happened: try again in a moment, with fewer at once",
         )
 
     def answer_lost(self) -> AnswerLost:
@@ -134,6 +142,8 @@ class Line:
 
     def _trouble(self, error: httpx.TransportError) -> SupervisorError:
         """What it means to us that the line broke."""
+        if isinstance(error.__cause__, Crowded):
+            return self.line_is_full()
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return self.nobody_there()
         return self.answer_lost()

@@ -31,7 +31,7 @@ from supervisor.sessions.surface.why import Why
 from supervisor.store.exporting import Format
 from supervisor.store.repair import RepairReport
 
-from .errors import AnswerLost
+from .errors import AnswerLost, DaemonBusy
 from .given import named, prepared, sendable
 from .line import QUICK_SECONDS, SLOW_SECONDS, Line, is_id
 from .watching import RETURN_SECONDS, RemoteWatcher, following
@@ -120,7 +120,7 @@ class RemoteSession:
                     {"wait": _WAIT_SECONDS},
                     timeout_seconds=_WAIT_SECONDS + QUICK_SECONDS,
                 )
-            except AnswerLost:
+            except (AnswerLost, DaemonBusy):
                 # A question that changes nothing; a daemon that is restarted is back in a moment.
                 now = trio.current_time()
                 away_since = now if away_since is None else away_since

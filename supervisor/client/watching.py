@@ -22,7 +22,8 @@ from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.records import Record
 from supervisor.sessions.shell.feed import Delta, Gap, Item
 
-from .errors import AnswerLost, NoDaemon
+from .dialling import Crowded
+from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .line import Line, as_query, error_from
 from .sse import Event, Parser, TooLong
 from .stream import Broken, Stream, Unreachable, open_stream
@@ -37,7 +38,9 @@ _LONGEST_PAUSE_SECONDS: Final = 2.0
 _NO_CONTENT: Final = 204
 _ERRORS: Final = 400
 # What a daemon says that comes or goes; another one may say something else in a moment.
-_PASSING: Final = frozenset({NoDaemon.code, AnswerLost.code, "draining", "not_ready"})
+_PASSING: Final = frozenset(
+    {NoDaemon.code, DaemonBusy.code, AnswerLost.code, "draining", "not_ready"}
+)
 
 # An item, and what to go on after once it has come (None: as before).
 Numbered: TypeAlias = tuple[T, int | None]
@@ -149,6 +152,8 @@ class Following(Generic[T]):
             stream = await open_stream(
                 self._line.address, self._path, as_query(self._query), headers
             )
+        except Crowded:
+            raise self._line.line_is_full() from None
         except Unreachable:
             raise self._line.nobody_there() from None
         except Broken:

@@ -57,8 +57,7 @@ class Reloading:
         agents = make_agents(wanted, environ=self._environ)
         said = await self._sup.reload(agents=agents, settings=wanted.settings)
         set_level(wanted.daemon.log_level)
-        fixed = [f"settings.{name}" for name in said.fixed]
-        fixed += [f"daemon.{name}" for name in _changed(self._has.daemon, wanted.daemon)]
+        said = self._with_our_own(said, wanted.daemon)
         self._has = attrs.evolve(wanted, daemon=self._kept(wanted.daemon))
         logger.info(
             "the configuration is taken over",
@@ -69,8 +68,8 @@ class Reloading:
                 "settings": ",".join(said.settings) or None,
             },
         )
-        if fixed:
-            logger.warning("only a new start takes these over: %s", ", ".join(fixed))
+        if said.fixed:
+            logger.warning("only a new start takes these over: %s", ", ".join(said.fixed))
         return said
 
     def operation(self) -> Operation:
@@ -79,20 +78,24 @@ class Reloading:
         async def reload(call: Call) -> Reloaded:  # noqa: ARG001 - there is nothing to be said
             """Read the configuration again: agents and settings are taken over.
 
-            No session that lives is touched. What only a new start takes over is in the log.
+            No session that lives is touched. The answer says what has changed, and as `fixed` what
+            only a new start takes over. A configuration that is wrong changes nothing.
             """
             return await self.reload()
 
         return operation("POST", "/v1/reload", raises=(ConfigError,))(reload)
 
+    def _with_our_own(self, said: Reloaded, wanted: DaemonSettings) -> Reloaded:
+        """What has changed of the supervisor, and of the process around it."""
+        ours = [
+            field.name
+            for field in attrs.fields(DaemonSettings)
+            if getattr(self._has.daemon, field.name) != getattr(wanted, field.name)
+        ]
+        taken = tuple(f"daemon.{name}" for name in ours if name in _TAKEN_OVER)
+        fixed = tuple(f"daemon.{name}" for name in ours if name not in _TAKEN_OVER)
+        return attrs.evolve(said, settings=said.settings + taken, fixed=said.fixed + fixed)
+
     def _kept(self, wanted: DaemonSettings) -> DaemonSettings:
         taken = {name: getattr(wanted, name) for name in _TAKEN_OVER}
         return attrs.evolve(self._has.daemon, **taken)
-
-
-def _changed(had: DaemonSettings, has: DaemonSettings) -> list[str]:
-    return [
-        field.name
-        for field in attrs.fields(DaemonSettings)
-        if field.name not in _TAKEN_OVER and getattr(had, field.name) != getattr(has, field.name)
-    ]

@@ -63,11 +63,21 @@ def test_what_a_terminal_shows_and_sends(call: Caller, daemon: subprocess.Popen[
     assert "Traceback" not in top.seen + watching.seen
 
 
-def test_the_daemon_is_reloaded_and_stopped(daemon: subprocess.Popen[str]) -> None:
+def test_the_daemon_is_reloaded_and_stopped(daemon: subprocess.Popen[str], home: Path) -> None:
+    config_file = home / ".config" / "understudy" / "understudy.toml"
+    config_file.parent.mkdir(parents=True)
+    assert in_a_process("reload").out == "Nothing has changed.\n"
+    config_file.write_text("[settings]\nqueue_cap = 3\n[daemon]\nmax_connections = 9")
     told = in_a_process("reload", "--json")
-    assert told.json == {"pid": daemon.pid}
+    assert (told.json["settings"], told.json["fixed"]) == (
+        ["queue_cap"],
+        ["daemon.max_connections"],
+    )
+    config_file.write_text("[settings]\nqueue_cap = -3")
+    wrong = in_a_process("reload")
+    assert (wrong.code, "queue_cap" in wrong.err) == (1, True)
 
     os.kill(daemon.pid, signal.SIGTERM)
     _, log = daemon.communicate(timeout=30)
     assert daemon.returncode == 0
-    assert "SIGHUP" in log
+    assert "the configuration is taken over" in log

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -85,7 +85,9 @@ def daemon(home: Home, *arguments: str) -> Iterator[Daemon]:
 
 
 @contextmanager
-def starting(home: Home, *arguments: str) -> Iterator[Daemon]:
+def starting(
+    home: Home, *arguments: str, program: Sequence[str] = ("-m", "supervisor.daemon")
+) -> Iterator[Daemon]:
     """A daemon that is on its way up."""
     notify = home.folder / "notify"
     notify.unlink(missing_ok=True)
@@ -98,7 +100,7 @@ def starting(home: Home, *arguments: str) -> Iterator[Daemon]:
         systemd.bind(str(notify))
         systemd.settimeout(0.2)
         process = subprocess.Popen(
-            [sys.executable, "-m", "supervisor.daemon", *arguments],
+            [sys.executable, *program, *arguments],
             env=environ,
             cwd=home.folder,
             stdin=subprocess.DEVNULL,

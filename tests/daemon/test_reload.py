@@ -130,6 +130,21 @@ async def test_the_daemon_takes_its_file_over(home: Home) -> None:
         assert ((await old.info()).limits.max_depth, (await new.info()).limits.max_depth) == (3, 1)
 
 
+async def test_the_answer_says_what_the_daemon_has_taken_over_and_what_waits(home: Home) -> None:
+    async with running(home) as daemon:
+        home.write(
+            "[settings]\nexit_seconds = 0.1\nsnapshot_every = 7\n"
+            '[daemon]\nlog_level = "debug"\nmax_connections = 9'
+        )
+
+        said = await daemon.remote.reload()
+        again = await daemon.remote.reload()
+
+        assert said.settings == ("daemon.log_level",)
+        assert said.fixed == ("snapshot_every", "daemon.max_connections")
+        assert again == attrs.evolve(said, settings=())
+
+
 async def test_a_file_that_is_wrong_changes_nothing_and_is_said(home: Home) -> None:
     async with running(home) as daemon:
         home.write("[settings]\nqueue_cap = 0")

@@ -138,6 +138,49 @@ def test_a_hangup_takes_the_file_over(home: Home) -> None:
         made.leave()
 
 
+# The program gets a signal when it imports what takes longest, long before its loop runs.
+EARLY = """
+import os, signal, sys
+sent = [signal.{signal}] * {count}
+class Finder:
+    def find_spec(self, name, *_):
+        while sent and name == "starlette":
+            os.kill(os.getpid(), sent.pop())
+sys.meta_path.insert(0, Finder())
+from {module} import main
+sys.exit(main({arguments}))
+"""
+PROGRAMS = {"supervisor.daemon.__main__": [], "supervisor.cli": ["serve"]}
+
+
+def early(module: str, one: str, count: int = 1) -> tuple[str, str]:
+    arguments = PROGRAMS[module]
+    return "-c", EARLY.format(module=module, signal=one, count=count, arguments=arguments)
+
+
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_a_hangup_before_it_is_up_ends_nothing_and_is_obeyed(home: Home, module: str) -> None:
+    with starting(home, program=early(module, "SIGHUP")) as made:
+        made.hear("READY=1")
+        wait_for(lambda: "the configuration is taken over" in made.log(), TEST_SECONDS)
+
+        assert made.leave() == Exit.CLEAN
+
+
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_who_is_told_to_leave_before_it_is_up_leaves_in_order(home: Home, module: str) -> None:
+    with starting(home, program=early(module, "SIGTERM")) as made:
+        assert made.wait() == Exit.CLEAN
+        assert "SIGTERM: leaving" in made.log()
+    assert not home.has_socket
+
+
+def test_who_is_told_three_times_before_it_is_up_does_not_wait(home: Home) -> None:
+    with starting(home, program=early("supervisor.cli", "SIGINT", 3)) as made:
+        assert made.wait() == 128 + signal.SIGKILL
+        assert "listening" not in made.log()
+
+
 def test_a_configuration_that_is_wrong_is_said_and_nothing_begins(home: Home) -> None:
     home.write("[settings]\nqueue_cap = 0")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from supervisor.cli.ground.options import config_option, json_option
+from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.settings import load_configuration
 from supervisor.cli.terminal.screen import Screen
 
@@ -42,18 +41,37 @@ def serve(*, config_path: str | None, as_json: bool, **options: Any) -> int:  # 
 @click.command()
 @config_option
 @json_option
-def reload(*, config_path: str | None, as_json: bool) -> None:
-    """Have the daemon read its configuration again; live sessions are not touched."""
-    from supervisor.client import NoDaemon  # noqa: PLC0415 - late
-    from supervisor.daemon import find_daemon  # noqa: PLC0415 - late
+def reload(*, config_path: str | None, as_json: bool) -> int:
+    """Have the daemon read its configuration again; live sessions are not touched.
 
+    Says what has changed. A configuration that is wrong changes nothing, and is an error.
+    """
     screen = Screen(as_json=as_json)
     socket = load_configuration(config_path).daemon.socket
-    found = find_daemon(socket)
-    if found is None:
-        raise NoDaemon(f"no daemon holds {socket}", hint="start one with `understudy serve`")
-    os.kill(found.pid, signal.SIGHUP)
-    if as_json:
-        screen.data({"pid": found.pid})
-    else:
-        screen.line(f"Process {found.pid} was told; its log says what came of it.")
+    return run_async(screen, partial(_reload, screen, socket))
+
+
+async def _reload(screen: Screen, socket: str) -> None:
+    import attrs  # noqa: PLC0415 - late
+
+    from supervisor.client import connect  # noqa: PLC0415 - late
+
+    async with connect(socket) as sup:
+        said = attrs.asdict(await sup.reload())
+    if screen.as_json:
+        screen.data(said)
+        return
+    for what, names in said.items():
+        if names:
+            screen.line(f"{_TOLD[what]}: {', '.join(names)}")
+    if not any(said.values()):
+        screen.line("Nothing has changed.")
+
+
+_TOLD: Final = {
+    "added": "Agents that are new",
+    "changed": "Agents that have changed",
+    "removed": "Agents that are gone",
+    "settings": "Settings that have changed",
+    "fixed": "Only a new start takes these over",
+}

@@ -14,6 +14,8 @@ from typing import Final, Literal, TypeAlias
 
 import trio
 
+from .held import HEARD, holder
+
 logger = logging.getLogger("supervisor.daemon")
 
 Haste: TypeAlias = Literal["stay", "peace", "fast", "now"]
@@ -69,17 +71,27 @@ class Orders:
 async def obey_signals(
     orders: Orders, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Have signals give orders, until cancelled. Only in the main thread."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+    """Have signals give orders, until cancelled; those first that were held until now.
+
+    Only in the main thread.
+    """
+    held = holder()
+    with trio.open_signal_receiver(*HEARD) as received:
         task_status.started()
+        for early in held.take() if held is not None else ():
+            _obey(orders, early)
         async for one in received:
-            name = signal.Signals(one).name
-            if one == signal.SIGHUP:
-                logger.info("%s: reading the configuration again", name)
-                orders.reload()
-            else:
-                orders.leave()
-                logger.info("%s: leaving, %s", name, _MEANS[orders.haste])
+            _obey(orders, one)
+
+
+def _obey(orders: Orders, one: int) -> None:
+    name = signal.Signals(one).name
+    if one == signal.SIGHUP:
+        logger.info("%s: reading the configuration again", name)
+        orders.reload()
+    else:
+        orders.leave()
+        logger.info("%s: leaving, %s", name, _MEANS[orders.haste])
 
 
 _MEANS: Final = {

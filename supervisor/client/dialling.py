@@ -1,0 +1,76 @@
+"""Connecting to a socket at which others stand in line.
+
+A unix socket whose line is full refuses at once, in a way that looks like success to trio: the
+connection breaks at the first word. So it is looked at, and tried again, for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
+
+import httpcore
+import trio
+
+T = TypeVar("T")
+
+# For how long a place in the line is tried for; nothing was asked before there is one.
+LINE_SECONDS: Final = 10.0
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 0.25
+
+
+class Crowded(httpcore.ConnectError):
+    """Somebody listens, and takes nobody in: too many want to."""
+
+
+async def dial_unix(path: str) -> trio.SocketStream:
+    """A connection; raises `OSError` if nobody listens there, `Crowded` if nobody is let in."""
+
+    async def connect() -> trio.SocketStream:
+        return await trio.open_unix_socket(path)
+
+    return await _patiently(connect, lambda stream: stream.socket, LINE_SECONDS)
+
+
+class Backend(httpcore.TrioBackend):
+    """The same, for httpx."""
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """See `httpcore.AsyncNetworkBackend`."""
+        connect = super().connect_unix_socket
+        return await _patiently(
+            lambda: connect(path, timeout, socket_options),
+            lambda stream: stream.get_extra_info("socket"),
+            LINE_SECONDS if timeout is None else min(timeout, LINE_SECONDS),
+        )
+
+
+async def _patiently(
+    connect: Callable[[], Awaitable[T]],
+    socket_of: Callable[[T], trio.socket.SocketType],
+    patience_seconds: float,
+) -> T:
+    tried_until, pause = trio.current_time() + patience_seconds, _FIRST_PAUSE_SECONDS
+    while True:
+        made = await connect()
+        if _is_connected(socket_of(made)):
+            return made
+        socket_of(made).close()
+        if trio.current_time() >= tried_until:
+            raise Crowded("its line is full")
+        await trio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _is_connected(socket: trio.socket.SocketType) -> bool:
+    try:
+        socket.getpeername()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,76 @@
+"""A daemon that listens and takes nobody in: too many stand in its line already."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from supervisor.client import DaemonBusy, connect, dialling
+from supervisor.client.address import Address
+from supervisor.client.stream import open_stream
+
+
+@pytest.fixture
+def listener(folder: Path) -> Iterator[socket.socket]:
+    """Has room for one in its line, and nobody takes them out of it."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "s"))
+        made.listen(0)
+        made.settimeout(0)
+        yield made
+
+
+@pytest.fixture
+def crowd(listener: socket.socket) -> Iterator[list[socket.socket]]:
+    """As many as the line has room for."""
+    with contextlib.ExitStack() as sockets:
+        crowd: list[socket.socket] = []
+        while True:
+            one = sockets.enter_context(socket.socket(socket.AF_UNIX))
+            one.settimeout(0)
+            try:
+                one.connect(listener.getsockname())
+            except BlockingIOError:
+                break
+            crowd.append(one)
+        yield crowd
+
+
+async def test_a_line_that_stays_full_is_not_an_answer_that_was_lost(
+    listener: socket.socket, crowd: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialling, "LINE_SECONDS", 0.05)
+
+    with trio.fail_after(20), pytest.raises(DaemonBusy, match="no more connections") as refused:
+        async with connect(listener.getsockname()):
+            pass
+
+    assert "nothing has happened" in refused.value.hint
+    with trio.fail_after(20), pytest.raises(dialling.Crowded):
+        await open_stream(Address(listener.getsockname(), None), "v1/stream", {}, {})
+
+
+async def test_who_waits_in_line_gets_in_when_there_is_room(
+    listener: socket.socket, crowd: list[socket.socket], nursery: trio.Nursery
+) -> None:
+    stream: list[trio.SocketStream] = []
+
+    async def dial() -> None:
+        stream.append(await Address(listener.getsockname(), None).dial())
+
+    nursery.start_soon(dial)
+    await trio.testing.wait_all_tasks_blocked()
+    assert stream == []
+
+    for _ in crowd:
+        listener.accept()[0].close()
+    with trio.fail_after(20):
+        while not stream:  # noqa: ASYNC110 - the line itself says nothing
+            await trio.sleep(0.005)
+    await stream[0].aclose()
