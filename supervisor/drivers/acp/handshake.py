@@ -43,6 +43,8 @@ CLOSE_SECONDS: Final = 5.0
 MAX_NAME_LETTERS: Final = 1000
 # What to do about an agent that dies of its own past.
 _BEGIN_WITHOUT: Final = "clear() the session to begin without what the agent has kept of it"
+# What to do about a program that writes what is no message of the protocol.
+_OTHER_TONGUE: Final = "does its command make it speak ACP? Many want an argument for that"
 
 
 class HandshakeFailed(Exception):
@@ -142,8 +144,17 @@ class Handshake:
     # Steps --------------------------------------------------------------------------------
 
     async def _initialize(self) -> AgentOffers:
-        answer = await self._call("initialize", initialize_params(self._office))
+        try:
+            answer = await self._call("initialize", initialize_params(self._office))
+        except HandshakeFailed as error:
+            if error.kind == "timeout" and self._connection.statistics().junk:
+                raise HandshakeFailed("timeout", f"{error}; {_OTHER_TONGUE}") from error
+            raise
         offers = AgentOffers.parse(answer)
+        if offers.protocol_version is None:
+            raise HandshakeFailed(
+                "protocol", f"its answer to initialize has no version; {_OTHER_TONGUE}"
+            )
         if not offers.is_understood:
             raise HandshakeFailed(
                 "protocol",

@@ -233,6 +233,9 @@ class Talk:
         if isinstance(ended, Mapping):
             said = self._office.said(turn.id)
             ended = judge_end(ended.get("stopReason"), said=said, did=did)
+        if turn.is_cancelled and ended.outcome == "failed":
+            # An improper end: nothing is wrong with what was asked to end, however it says so.
+            ended = Ended("interrupted", ended.stop_reason)
         if turn.problem is not None:
             ended = Ended("failed", ended.stop_reason, turn.problem)
         self._report(turn.id, ended)

@@ -82,6 +82,19 @@ async def test_one_that_answers_rubbish_does_not_speak_the_protocol(phase: str) 
     assert failed.kind == "protocol"
 
 
+async def test_a_program_that_only_chats_is_asked_whether_it_speaks_the_protocol() -> None:
+    failed = await failure_of("--banner", "Welcome!", "--hang-at", "initialize")
+
+    assert failed.kind == "timeout"
+    assert "speak ACP?" in said_in(failed)
+
+
+async def test_an_answer_without_a_version_is_none_of_the_protocol() -> None:
+    failed = await failure_of("--rubbish-at", "initialize")
+
+    assert "has no version" in said_in(failed)
+
+
 async def test_one_that_speaks_another_version_is_told_what_we_speak() -> None:
     failed = await failure_of("--protocol", "2")
 

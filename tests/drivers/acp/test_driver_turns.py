@@ -123,6 +123,21 @@ async def test_an_end_is_judged_by_more_than_its_word(
     assert (ended.error is None) == (outcome != "failed")
 
 
+@pytest.mark.parametrize("last_words", ["", "API Error: Request was aborted."])
+async def test_an_end_that_was_asked_for_is_no_failure_however_it_is_said(last_words: str) -> None:
+    async with open_puppet() as (desk, puppet):
+        await desk.come_up()
+        turn = desk.order("go")
+        prompt = await puppet.hears("session/prompt")
+        desk.driver.cancel_turn(turn, "ask")
+        await puppet.hears("session/cancel")
+        puppet.updates(last_words)
+        puppet.ends(prompt, "end_turn")
+        ended = await desk.office.heard(ev.TurnEnded)
+
+    assert (ended.outcome, ended.stop_reason, ended.error) == ("interrupted", "end_turn", None)
+
+
 async def test_one_that_says_nothing_is_no_success() -> None:
     assert "without a word" in ((await end_of("")).error or "")
 
