@@ -45,6 +45,7 @@ async def _tool(turn: Turn, rest: str) -> None:
     async with turn.tool(name) as call:
         await trio.sleep(_number("tool", seconds))
         call.result("done")
+    turn.steering()  # taken at the boundary, as by any agent; a script has no use for it
 
 
 async def _sleep(_: Turn, seconds: str) -> None:

@@ -257,6 +257,24 @@ async def test_every_step_that_waits_hears_an_interrupt(session: Session, step: 
     assert (await session.transcript())[-1].text == "before"
 
 
+async def test_guidance_is_taken_at_the_end_of_a_tool_call(session: Session) -> None:
+    await session.send("tool bash 5\nsleep 5")
+    await session.steer("softer")
+    await trio.sleep(6.0)
+
+    assert [steered.body["how"] for steered in await records(session, "steered")] == ["boundary"]
+    assert await session.inputs() == []
+
+
+async def test_guidance_that_finds_no_boundary_waits_for_its_own_turn(session: Session) -> None:
+    await session.send("sleep 5")
+    await session.steer("say softer")
+    await trio.sleep(6.0)
+
+    assert await records(session, "steered") == []
+    assert (await session.transcript())[-1].text == "softer"
+
+
 # Scripts -------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from tests.sessions.cast import outcomes, records
         ("linger 3", "ask", 3.0),
         ("hang", "close", 5.0),
         ("ignore-eof\nhang", "terminate", 7.0),
-        ("ignore-eof\nignore-term\nhang", "kill", 9.0),
+        ("ignore-term\nhang", "kill", 9.0),
         ("stop-self", "terminate", 7.0),
         ("deaf\nsleep 1000", "terminate", 7.0),
     ],

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import trio
-
 from supervisor.core.ids import SessionId
 from supervisor.store.exporting import Format, export
+from supervisor.store.threads import in_thread
 
 if TYPE_CHECKING:
     from supervisor.sessions.house import House
@@ -25,4 +24,4 @@ async def exported(
     info = house.desk.info(stored.row, last_seq=stored.last_seq)
     records = await house.tree.all_records(session_id)
     pieces = export(format, info, records, redact=redact)  # raises at once for an unknown format
-    return await trio.to_thread.run_sync("".join, pieces, limiter=house.long_work)
+    return await in_thread(lambda: "".join(pieces), house.long_work)

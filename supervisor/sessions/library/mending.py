@@ -6,8 +6,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-import trio
-
 from supervisor.core.errors import RecordNotFound, shown
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, info_of
@@ -15,6 +13,7 @@ from supervisor.core.session import Session
 from supervisor.store.port import Write
 from supervisor.store.repair import RepairReport, mend, refusal
 from supervisor.store.replaying import replay_from
+from supervisor.store.threads import in_thread
 from supervisor.store.writer import Claim
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ async def _examine(
     """What is wrong, and with the epoch of a claim, what was appended because of it."""
     raw = await house.store.raw_records(session_id)
     last = max((one.seq for one in raw if isinstance(one.seq, int)), default=0)
-    mended = await trio.to_thread.run_sync(
+    mended = await in_thread(
         partial(
             mend,
             session_id,
@@ -77,7 +76,7 @@ async def _examine(
             dry_run=epoch is None,
             force=force,
         ),
-        limiter=house.long_work,
+        house.long_work,
     )
     if epoch is not None and mended.row is not None:
         await house.register.write(Write(session_id, epoch, mended.report.appended, mended.row))

@@ -10,7 +10,8 @@ Rule 4: what an agent puts out after it has reported something is numbered after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
@@ -26,7 +27,9 @@ from .feed import Delta
 if TYPE_CHECKING:
     from .seat import Seat
 
+# A record of text has at most so many bytes, and a character at most so many of them.
 PART_BYTES: Final = 4096
+_WIDEST_BYTES: Final = 4
 PART_SECONDS: Final = 0.25
 # Output that the store has not taken yet; above it, the agent waits.
 MAX_BACKLOG_BYTES: Final = 65536
@@ -57,6 +60,9 @@ class _Part:
         self.size = 0  # in bytes
         self.width = 0  # in characters
         self.at = 0.0  # of its last piece
+
+    def takes(self, kind: StreamedKind, size: int) -> bool:
+        return kind == self.kind and self.size + size <= PART_BYTES
 
 
 class Output:
@@ -212,35 +218,30 @@ class Log:
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
     ) -> None:
         """Streamed text: merged into a record, and shown to whoever watches at once."""
-        size = len(text) if text.isascii() else len(text.encode())
+        size = bytes_of(text)
         output = self._grow(turn, size)
         if output is None:
             return
         if kind == "agent_text":
             output.added.append(text)
-        if self._held:
-            self._held.append(
-                lambda: self._merge(output, kind, text, size=size, at=at, continues=continues)
-            )
-        else:
-            self._merge(output, kind, text, size=size, at=at, continues=continues)
+        for piece in (text,) if size <= PART_BYTES else pieces_of(text):
+            merge = partial(self._merge, output, kind, piece, at, continues=continues)
+            if self._held:
+                self._held.append(merge)
+            else:
+                merge()
+            continues = True
 
     def _merge(
-        self,
-        output: Output,
-        kind: StreamedKind,
-        text: str,
-        *,
-        size: int,
-        at: float,
-        continues: bool,
+        self, output: Output, kind: StreamedKind, text: str, at: float, *, continues: bool
     ) -> None:
+        """Text that fits into one record: into that which is open, if it still does, or another."""
         if self._output is not output:
             return  # held until its turn was over
         if kind == "agent_text":
             output.merged.append(text)
-        turn = output.turn
-        if self._part is not None and (self._part.kind != kind or not continues):
+        turn, size = output.turn, bytes_of(text)
+        if self._part is not None and not (continues and self._part.takes(kind, size)):
             self.close_part()
         if self._part is None:
             output.parts += 1
@@ -375,6 +376,18 @@ class Log:
         self._unpublished.append(record)
         if self._output is not None and kind in _BREAKS:
             self._output.last_kind = None
+
+
+def bytes_of(text: str) -> int:
+    """How many bytes it takes."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    """The text in pieces that fit into a record each, whole characters only."""
+    width = PART_BYTES if text.isascii() else PART_BYTES // _WIDEST_BYTES
+    for start in range(0, len(text), width):
+        yield text[start : start + width]
 
 
 def _size_of(body: object) -> int:

@@ -23,6 +23,7 @@ from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
 from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, Stored, Write
+from supervisor.store.threads import in_thread
 
 from . import copies, reading, schema, writing
 from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
@@ -66,7 +67,7 @@ async def restore_store(
         with locked(target):
             return copies.restore(source, target)
 
-    return await trio.to_thread.run_sync(do)
+    return await in_thread(do)
 
 
 class SqliteStore:
@@ -129,7 +130,7 @@ class SqliteStore:
 
     async def _in_thread(self, limiter: trio.CapacityLimiter, work: Callable[[], Answer]) -> Answer:
         try:
-            return await trio.to_thread.run_sync(work, limiter=limiter)
+            return await in_thread(work, limiter)
         except sqlite3.Error as error:
             trouble = trouble_of(error, self.path)
             if trouble is None:

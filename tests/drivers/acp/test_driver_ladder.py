@@ -22,7 +22,7 @@ AGENTS = {
     "ask": "sleep 1000",
     "close": "hang",
     "terminate": "ignore-eof\nhang",
-    "kill": "ignore-eof\nignore-term\nhang",
+    "kill": "ignore-term\nhang",
 }
 
 

@@ -35,7 +35,8 @@ def setsid(turn: Turn, _: str) -> Waiting[None]:
 
 
 def ignore_term(turn: Turn, _: str) -> Waiting[None]:
-    """Ignores SIGTERM, as will the children it starts from now on."""
+    """Can only be killed: ignores SIGTERM, as will children it starts, and the end of its input."""
+    turn.around.leaves_at_end = False
     yield from turn.order(Want("ignore_term"))
 
 
