@@ -12,7 +12,7 @@ import pytest
 
 from supervisor.cli.group import commands
 from supervisor.cli.table import COMMANDS, overview_text
-from tests.cli.calling import COMMAND, ROOT, Caller, in_a_process
+from tests.cli.calling import COMMAND, Caller, in_a_process
 
 # As DESIGN has them; what is more is more.
 WANTED = (
@@ -56,7 +56,6 @@ WANTED = (
     "completion",
     "version",
 )
-PAGE = ROOT / "docs/reference/cli.md"
 NEEDS_DAEMON = {
     "top": [],
     "new": ["echo"],
@@ -282,31 +281,3 @@ def test_completion_completes_commands() -> None:
     done = in_a_process(env={**os.environ, "_UNDERSTUDY_COMPLETE": "bash_complete", **asked})
 
     assert done.out == "plain,doctor\n"
-
-
-# The page ------------------------------------------------------------------------------------
-
-
-def sections() -> dict[str, str]:
-    """What the page says under each command's own headline."""
-    found = re.split(r"^### `understudy (.+?)`\n", PAGE.read_text(), flags=re.MULTILINE)
-    return dict(zip(found[1::2], found[2::2], strict=True))
-
-
-def test_the_page_has_every_command_and_no_other() -> None:
-    names = [
-        name if one is command(name) else f"{name} {one.name}"
-        for name in COMMANDS
-        for one in subcommands(name)
-    ]
-
-    assert sorted(sections()) == sorted(names)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_page_has_every_option_and_no_other(name: str) -> None:
-    said = sections()
-    for one in subcommands(name):
-        title = name if one is command(name) else f"{name} {one.name}"
-        listed = set(re.findall(r"^\| `(--[a-z-]+)", said[title], re.MULTILINE))
-        assert listed == options_of(one) - {"--json"}

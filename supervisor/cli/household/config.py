@@ -18,7 +18,7 @@ from supervisor.configuration import plain, values
 from supervisor.core.errors import shown
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, subcommand_metavar="[get|check|token]")
 @config_option
 @json_option
 @click.pass_context
