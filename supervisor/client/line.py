@@ -122,9 +122,7 @@ class Line:
 
     def nobody_there(self) -> NoDaemon:
         """Nobody listens."""
-        return NoDaemon(
-            f"nobody listens on {self.where}", hint="start one with `understudy serve`"
-        )
+        return NoDaemon(f"nobody listens on {self.where}", hint="start one with `understudy serve`")
 
     def line_is_full(self) -> DaemonBusy:
         """Somebody listens, and lets nobody in."""
