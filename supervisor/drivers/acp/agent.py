@@ -61,7 +61,8 @@ def acp(
     `env` is added to the few variables that every agent gets. `auth` is the id of the method by
     which to authenticate if the agent asks for that. `mcp_servers` are offered to it as far as
     the session's permissions allow, by their names. `mode` and `options` are chosen when a
-    conversation begins; an agent that does not offer them does not come up. Raises `ConfigError`.
+    conversation begins, and again when another process goes on with it; an agent that does not
+    offer them when it begins does not come up. Raises `ConfigError`.
     """
     return AcpAgent(
         _text("name", name),

@@ -99,8 +99,12 @@ class Handshake:
         if session_id is None:
             session_id = await self._new(offers)
         self._session_id = session_id
-        if is_new:
+        try:
             await self._choose()
+        except HandshakeFailed as error:
+            if is_new or error.kind != "handshake":
+                raise
+            self.host.warn(f"the agent goes on with its session, but not as configured: {error}")
         return Conversation(
             session_id,
             is_new=is_new,
@@ -203,14 +207,17 @@ class Handshake:
         return session_id
 
     async def _choose(self) -> None:
-        """Have the mode and the options that were configured."""
+        """Have the mode and the options that were configured, where they are not so already."""
         surfaced = self.host.updates.surfaced
         mode = self._agent.mode
-        if mode is not None:
+        if mode is not None and mode != surfaced.mode:
             self._refuse_unless_offered("mode", mode, surfaced.modes)
             await self._call_for("session/set_mode", {"modeId": mode})
             self.host.note_mode(mode)
+        are_so = {one.get("id"): one.get("currentValue") for one in surfaced.config_options}
         for name, value in self._agent.options.items():
+            if are_so.get(name) == value:
+                continue
             self._refuse_unless_offered("option", name, surfaced.config_options)
             chosen: dict[str, Any] = {"configId": name, "value": value}
             if isinstance(value, bool):

@@ -9,7 +9,8 @@ import pytest
 from supervisor import ConfigError
 from supervisor.core import events as ev
 from supervisor.drivers.acp.agent import acp, scripted_process
-from tests.drivers.acp.driver_desk import open_desk
+from tests.drivers.acp.driver_desk import AcpDesk, open_desk
+from tests.drivers.in_memory import InMemoryProcesses
 
 
 def choosing(*flags: str, **choices: Any) -> Any:  # noqa: ANN401 - an agent
@@ -73,13 +74,47 @@ async def test_one_that_refuses_what_it_offers_does_not_come_up(phase: str) -> N
     assert "will not have" in await failure_of(*flags, mode="ask", options={"model": "large"})
 
 
-async def test_a_conversation_that_goes_on_keeps_the_mode_that_it_had() -> None:
-    agent = choosing("--modes", "--load", mode="ask")
+async def come_back(desk: AcpDesk) -> None:
+    desk.office.agent_session_id = "scripted-1"
+    await desk.come_up()
+
+
+async def test_a_conversation_that_goes_on_is_put_into_the_mode_that_was_configured() -> None:
+    # What an agent begins with may allow more than what it was told to begin with.
+    agent = choosing("--load", "--modes", "--config-options", mode="ask", options={"brief": True})
+    async with open_desk(agent=agent, processes=await remembered("--load", "--modes")) as desk:
+        await come_back(desk)
+
+        assert desk.heard("session/new") == []
+        assert [one["modeId"] for one in desk.heard("session/set_mode")] == ["ask"]
+        assert [one["value"] for one in desk.heard("session/set_config_option")] == [True]
+
+
+async def test_what_is_so_already_is_not_chosen_again() -> None:
+    agent = choosing("--modes", mode="code")
     async with open_desk(agent=agent) as desk:
-        desk.office.agent_session_id = desk.processes.shelf.new_name()
         await desk.come_up()
 
         assert desk.heard("session/set_mode") == []
+
+
+async def test_a_conversation_goes_on_without_a_mode_that_is_offered_no_more_and_says_so() -> None:
+    agent = choosing("--load", mode="ask")
+    async with open_desk(agent=agent, processes=await remembered("--load")) as desk:
+        await come_back(desk)
+        await desk.run("say on")
+
+        [warning] = desk.office.written("warning")
+        assert "not as configured: it offers no mode 'ask'" in warning["text"]
+
+
+async def remembered(*flags: str) -> InMemoryProcesses:
+    """Processes that have kept a conversation under the name `scripted-1`."""
+    processes = InMemoryProcesses()
+    async with open_desk(*flags, processes=processes) as desk:
+        await desk.come_up()
+        await desk.run("say once upon a time")
+    return processes
 
 
 @pytest.mark.parametrize("options", [["a"], "x", {"a": 5}, {1: "x"}, {" ": "x"}, {"a": None}])
