@@ -188,7 +188,7 @@ def _agent_changed(session: Session, body: Body) -> Changes:
     if "agent_gone" in body:
         return _no_agent(session)
     if "agent_session_id" in body:
-        return {"remembered": Remembered(body["agent_session_id"])}
+        return {"remembered": _named(session, body["agent_session_id"])}
     if "auth" in body:
         return {"remembered": _remembered(session, auth=body["auth"])}
     return {}
@@ -200,8 +200,18 @@ def _no_agent(session: Session) -> Changes:
 
 
 def _remembered(session: Session, *, auth: str | None) -> Remembered | None:
-    session_id = session.remembered.session_id if session.remembered is not None else None
-    return None if session_id is None and auth is None else Remembered(session_id, auth)
+    known = session.remembered or Remembered()
+    if known.session_id is None and auth is None:
+        return None
+    return attrs.evolve(known, auth=auth)
+
+
+def _named(session: Session, named: str | None) -> Remembered:
+    """By that name an agent knows the conversation; under another one it begins to count anew."""
+    known = session.remembered
+    if known is not None and known.session_id == named:
+        return attrs.evolve(known, auth=None)
+    return Remembered(named, cost_before=session.usage.cost or None)
 
 
 def _come_in(session: Session, body: Body) -> Changes:
@@ -280,7 +290,7 @@ def _agent_attached(session: Session, body: Body, _: Fact) -> Changes:
     named = body["agent_session_id"]
     return {
         "agent": _agent(capabilities, named, body["pid"]),
-        "remembered": _remembered(session, auth=None) if named is None else Remembered(named),
+        "remembered": _remembered(session, auth=None) if named is None else _named(session, named),
     }
 
 

@@ -69,6 +69,10 @@ class Office(Protocol):
     def agent_session_id(self) -> str | None:
         """By which name an agent before this one knew the conversation, if by any."""
 
+    @property
+    def agent_session_cost(self) -> float:
+        """What was counted of that conversation so far."""
+
     async def note_process(self, identity: ProcessIdentity) -> None:
         """Have it on record that this process is ours, before it is used.
 

@@ -5,7 +5,7 @@ from supervisor.core.effects import AdoptTurn, EndBackground, OfferSteering, Sta
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.info import badge_of, waiting_for
 from supervisor.core.liveness import look_at
-from supervisor.core.session import Agent, Capabilities, Failure, Phase
+from supervisor.core.session import Agent, Capabilities, Failure, Phase, Usage
 from tests.core.play import Play, busy, idle
 
 A = InputId("a")
@@ -115,6 +115,23 @@ def test_an_agent_may_name_it_later() -> None:
 
     assert play.session.remembered is not None
     assert play.session.remembered.session_id == "later"
+
+
+def test_what_was_spent_before_a_conversation_began_is_none_of_its_cost() -> None:
+    play = attached("theirs")
+    play.send("a")
+    turn = play.session.turn
+    assert turn is not None
+    play.tell(ev.UsageReported, turn=turn.id, usage=Usage(cost=1.5))
+    play.end_turn()
+
+    costs = []
+    for name in ("theirs", "another", "another"):
+        play.tell(ev.AgentExited, failure=Failure("process_exit", "gone"))
+        play.tell(ev.AgentAttached, agent=Agent(Capabilities(), name, 43))
+        assert play.session.remembered is not None
+        costs.append(play.session.remembered.cost_before)
+    assert costs == [None, 1.5, 1.5]
 
 
 def test_a_new_chapter_has_no_name_yet() -> None:

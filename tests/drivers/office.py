@@ -56,6 +56,7 @@ class StandInOffice:
         self.on_report: Callable[[Event], None] = lambda _: None
         self.ladder = Ladder()
         self.agent_session_id: str | None = None
+        self.agent_session_cost = 0.0
         # Who is on record as a process of the session, and who ever was.
         self.processes: list[ProcessIdentity] = []
         self.processes_ever: list[ProcessIdentity] = []

@@ -189,6 +189,7 @@ class Handshake:
                 said = str(error)
                 break
             else:
+                self.host.updates.carry_on()
                 self.host.absorb(answer)
                 return session_id
         if said is not None:

@@ -90,6 +90,12 @@ class Office:
         remembered = self._actor.session.remembered
         return None if remembered is None else remembered.session_id
 
+    @property
+    def agent_session_cost(self) -> float:
+        session = self._actor.session
+        before = session.remembered.cost_before if session.remembered is not None else None
+        return session.usage.cost - (before or 0.0)
+
     async def note_process(self, identity: ProcessIdentity) -> None:
         noted = NoteProcess(self._process(identity))
         await self._actor.seat.house.writer.ask(noted, timeout_seconds=math.inf)

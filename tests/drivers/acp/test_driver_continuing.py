@@ -12,7 +12,7 @@ from supervisor.core.errors import StoreDegraded
 from supervisor.core.ids import TurnId
 from supervisor.drivers.acp.agent import acp, scripted_process
 from supervisor.drivers.acp.context import MAX_CONTEXT_BYTES, context_blocks
-from tests.drivers.acp.driver_desk import AcpDesk, open_desk, open_puppet
+from tests.drivers.acp.driver_desk import AcpDesk, Puppet, open_desk, open_puppet
 from tests.drivers.in_memory import InMemoryProcesses
 from tests.drivers.office import StandInOffice
 
@@ -96,6 +96,37 @@ async def test_one_that_says_nothing_of_continuing_is_not_asked_to() -> None:
         assert await come_back(desk) == "scripted-1"
 
         assert desk.heard("session/load") == desk.heard("session/resume") == []
+
+
+def says_cost(puppet: Puppet, amount: float, session: str) -> None:
+    cost = {"amount": amount, "currency": "USD"}
+    update = {"sessionUpdate": "usage_update", "cost": cost}
+    params = {"sessionId": session, "update": update}
+    puppet.says({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+
+@pytest.mark.parametrize(("goes_on", "spent"), [(True, 0.25), (False, 2.0)])
+async def test_what_a_conversation_has_cost_before_is_not_counted_again(
+    goes_on: bool, spent: float
+) -> None:
+    known = office_of("puppet-7")
+    known.agent_session_cost = 1.75
+    can = {"loadSession": goes_on}
+    async with open_puppet({"agentCapabilities": can}, manual=("session/load",), office=known) as (
+        desk,
+        puppet,
+    ):
+        desk.driver.start()
+        if goes_on:
+            puppet.answers(await puppet.hears("session/load"), {})
+        attached = await desk.office.heard(ev.AgentAttached)
+        desk.order("go")
+        prompt = await puppet.hears("session/prompt")
+        says_cost(puppet, 2.0, str(attached.agent.session_id))
+        puppet.ends(prompt)
+        await desk.office.heard(ev.TurnEnded)
+
+        assert [event.usage.cost for event in desk.office.all(ev.UsageReported)] == [spent]
 
 
 # Told what was said ------------------------------------------------------------------------

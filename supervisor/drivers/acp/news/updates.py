@@ -92,6 +92,10 @@ class Updates:
         finally:
             self._is_history = False
 
+    def carry_on(self) -> None:
+        """The agent goes on with a conversation: what that has cost so far is counted."""
+        self._meter.carry_on(self._office.agent_session_cost)
+
     def known(self, tool_call_id: object) -> ToolFacts:
         """What was said of a tool call of this turn so far."""
         return ToolFacts() if self._turn is None else self._turn.calls.known(tool_call_id)

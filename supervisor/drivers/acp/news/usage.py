@@ -26,6 +26,8 @@ class Meter:
     def __init__(self) -> None:
         self._cost = 0.0
         self._currency: str | None = None
+        # Whether nothing was said yet about a cost of which we know from before.
+        self._is_carried_on = False
         self._context = 0
         # Of this turn; what the context has grown by is taken for input, which most of it is.
         self._tokens = Usage()
@@ -36,6 +38,11 @@ class Meter:
         """Tokens are this turn's from now on; cost and context go on."""
         self._tokens = Usage()
         self._requests = Usage()
+
+    def carry_on(self, cost: float) -> None:
+        """The conversation has cost that much already, unless the agent itself has said how much."""
+        if not self._cost:
+            self._cost, self._is_carried_on = cost, True
 
     def read_update(self, update: Mapping[str, Any]) -> Usage:
         """What a `usage_update` says was spent since the last one.
@@ -75,8 +82,10 @@ class Meter:
         if amount is None:
             return 0.0
         currency = as_text(cost.get("currency"))
-        before = self._cost if currency == self._currency else 0.0
-        self._cost, self._currency = amount, currency
+        before = self._cost if currency == self._currency or self._is_carried_on else 0.0
+        if self._is_carried_on and amount < before:
+            before = 0.0  # not everybody goes on counting: this one has begun anew
+        self._cost, self._currency, self._is_carried_on = amount, currency, False
         return max(0.0, amount - before)
 
     def _read_context(self, update: Mapping[str, Any]) -> int:

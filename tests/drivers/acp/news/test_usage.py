@@ -42,6 +42,28 @@ def test_the_cost_goes_on_over_turns() -> None:
     assert meter.read_update(usd(5)).cost == 1
 
 
+def test_a_cost_goes_on_where_the_process_before_has_left_it() -> None:
+    meter = Meter()
+    meter.carry_on(2.5)
+
+    assert [meter.read_update(usd(amount)).cost for amount in (3, 4)] == [0.5, 1]
+
+
+def test_a_cost_that_begins_anew_in_another_process_is_counted_from_there() -> None:
+    meter = Meter()
+    meter.carry_on(2.5)
+
+    assert [meter.read_update(usd(amount)).cost for amount in (1, 3)] == [1, 2]
+
+
+def test_what_the_agent_has_told_of_its_past_goes_before_what_we_have_counted() -> None:
+    meter = Meter()
+    meter.read_update(usd(4))
+    meter.carry_on(2.5)
+
+    assert meter.read_update(usd(5)).cost == 1
+
+
 def test_what_the_context_grows_by_was_spent_at_least() -> None:
     meter = Meter()
 
