@@ -160,8 +160,8 @@ class Remembered:
     """What is kept of an agent, also while there is none.
 
     `session_id` is the name under which it knows the conversation, so that the next one can go on
-    with it. `auth` is how it wants to know who we are, while it waits for that. `cost_before` is what
-    the session had cost when that conversation began, for agents count from there.
+    with it. `auth` is how it wants to know who we are, while it waits for that. `cost_before` is
+    what the session had cost when that conversation began, for agents count from there.
     """
 
     session_id: str | None = None

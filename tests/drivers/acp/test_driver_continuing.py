@@ -105,19 +105,19 @@ def says_cost(puppet: Puppet, amount: float, session: str) -> None:
     puppet.says({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
 
-@pytest.mark.parametrize(("goes_on", "spent"), [(True, 0.25), (False, 2.0)])
+@pytest.mark.parametrize(("goes_on", "spent"), [("yes", 0.25), ("no", 2.0)])
 async def test_what_a_conversation_has_cost_before_is_not_counted_again(
-    goes_on: bool, spent: float
+    goes_on: str, spent: float
 ) -> None:
     known = office_of("puppet-7")
     known.agent_session_cost = 1.75
-    can = {"loadSession": goes_on}
+    can = {"loadSession": goes_on == "yes"}
     async with open_puppet({"agentCapabilities": can}, manual=("session/load",), office=known) as (
         desk,
         puppet,
     ):
         desk.driver.start()
-        if goes_on:
+        if goes_on == "yes":
             puppet.answers(await puppet.hears("session/load"), {})
         attached = await desk.office.heard(ev.AgentAttached)
         desk.order("go")

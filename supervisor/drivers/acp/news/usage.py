@@ -40,7 +40,7 @@ class Meter:
         self._requests = Usage()
 
     def carry_on(self, cost: float) -> None:
-        """The conversation has cost that much already, unless the agent itself has said how much."""
+        """The conversation has cost that much so far, unless the agent itself has said how much."""
         if not self._cost:
             self._cost, self._is_carried_on = cost, True
 
