@@ -31,6 +31,22 @@ def test_a_preset_that_is_not_installed_says_how_to_get_it(
     assert "npm install" in shown
 
 
+def test_every_preset_is_said_to_be_found_or_not(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "gemini"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    presets = [line for line in call("agents").out.splitlines() if " preset " in line]
+
+    assert len(presets) > 10
+    found = [line.split()[0] for line in presets if " not found " not in line]
+    assert found == ["gemini"]
+    assert all(" found " in line for line in presets)
+
+
 def test_agents_of_the_configuration_are_listed_with_what_is_missing(
     call: Caller, home: Path
 ) -> None:

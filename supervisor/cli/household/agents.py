@@ -54,12 +54,18 @@ def agents(*, config_path: str | None, as_json: bool) -> None:
             Cell(one.name, "bold"),
             one.origin,
             one.driver,
-            Cell("ready", "green") if one.ready else Cell("not found", "dim"),
+            _state(one),
             one.detail if one.hint is None else one.hint,
         )
         for one in found
     ]
     screen.table(("NAME", "FROM", "DRIVER", "", "WHAT"), rows)
+
+
+def _state(one: Listed) -> Cell:
+    """Whether it is there; that a program was found does not say that it will work."""
+    word = "found" if one.origin == "preset" else "ready"
+    return Cell(word, "green") if one.ready else Cell(f"not {word}", "dim")
 
 
 def listed(config_path: str | None) -> list[Listed]:
