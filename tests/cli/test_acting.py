@@ -1,5 +1,6 @@
 """Commands that change what sessions do, on a supervisor that stands in for the daemon."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -180,7 +181,9 @@ def test_what_is_asked_is_listed_and_answered(call: Caller, daemon: Daemon) -> N
 
     (request,) = call("inbox", "--json").json
     assert (request["tool"], request["options"][0]) == ("rm", "allow_once")
-    assert "May I use rm?" in call("inbox").out
+    shown = call("inbox").out.splitlines()
+    assert re.fullmatch(r"req_\w+  s_\w+  rm  (now|\d+ s)", shown[0])
+    assert shown[1] == "    May I use rm?"
     assert call("answer", "nothing", "allow_once").code == 3
     assert call("answer", request["id"], "perhaps").code == 2
 

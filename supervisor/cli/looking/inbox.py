@@ -41,8 +41,8 @@ async def _inbox(screen: Screen) -> None:
         return
     now = time.time()
     for one in requests:
-        since = f"  {one.session_id}  {one.tool}  {ago(now - one.asked_at)}"
-        screen.line(Cell(one.id, "bold"), Cell(one_line(since), "dim"))
+        about = f"  {one.session_id}  {one_line(one.tool)}  {ago(now - one.asked_at)}"
+        screen.line(Cell(one.id, "bold"), Cell(about, "dim"))
         screen.line("    ", one_line(one.question))
         if one.input:
             screen.line("    ", input_of(one))
