@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from .ids import CallId, InputId, RequestId, TurnId
+from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .session import Decision, LadderStep
 
 TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry", "silence", "deadline"]
@@ -97,6 +97,13 @@ class AnswerRequest:
 
 
 @attrs.frozen
+class CountAsYoungest:
+    """The child's start is on record, after those of all its siblings; so it ends before them."""
+
+    child: SessionId
+
+
+@attrs.frozen
 class StopDependents:
     """Have every child that lives with this session stop, the youngest first."""
 
@@ -132,6 +139,7 @@ Effect: TypeAlias = (
     | OfferSteering
     | WithdrawSteering
     | AnswerRequest
+    | CountAsYoungest
     | StopDependents
     | SetTimer
     | SetRequestTimer

@@ -166,7 +166,11 @@ class Tree:
                 seat.start = Start()
                 self._house.workshop.start_soon(self._start, seat, seat.start)
             start = seat.start
-            await start.done.wait()
+            seat.callers += 1
+            try:
+                await start.done.wait()
+            finally:
+                seat.callers -= 1  # no await from here to what it has to ask
             if start.error is not None:
                 raise start.error
 

@@ -86,6 +86,7 @@ HARMLESS = {
     do.CancelCall,
     do.EndBackground,
     do.StopDependents,
+    do.CountAsYoungest,
     do.SetTimer,
     do.SetRequestTimer,
     do.ClearTimer,

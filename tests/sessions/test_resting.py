@@ -9,7 +9,9 @@ import trio
 import trio.testing
 
 import supervisor
+from actors.testing import explore
 from supervisor import Phase, Session, Settings, Supervisor
+from supervisor.core import events as ev
 from tests.sessions.cast import Player, Scene, records
 from tests.sessions.lives import REST_SECONDS, is_in_memory, phase_of
 
@@ -166,3 +168,54 @@ async def test_a_resting_session_can_be_stopped_without_waking_its_agent(sup: Su
 
     assert await phase_of(session) is Phase.STOPPED
     assert len(await records(session, "agent_attached")) == 1
+
+
+async def _ask_one_who_rests() -> None:
+    async with supervisor.open(settings=Settings(suspend_after_seconds=0.5)) as sup:
+        session = await sup.create("echo")
+        while is_in_memory(sup, session):  # noqa: ASYNC110 - as a user would look
+            await trio.sleep(1.0)
+        before = (await session.info()).epoch
+        await session.set(title="good morning")
+        assert (await session.info()).epoch == before + 1
+
+
+def test_a_session_does_not_go_back_to_rest_while_somebody_is_on_the_way_to_it() -> None:
+    # The clock of these schedules runs on while there is work to do, as if the loop were late.
+    assert explore(_ask_one_who_rests, seeds=range(300), max_failures=1) == []
+
+
+async def test_who_was_woken_by_one_who_has_given_up_rests_again(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+    await trio.sleep(2 * REST_SECONDS)
+    seat = sup._house.tree.seat(session.id)
+
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await sup._house.tree.reach(session.id)
+    await trio.sleep(2.0)
+
+    assert seat.callers == 0
+    assert not is_in_memory(sup, session)
+
+
+async def test_what_is_told_to_one_who_rests_is_heard_though_it_would_rest_again(
+    sup: Supervisor,
+) -> None:
+    session = await sup.create("echo")
+    await trio.sleep(2 * REST_SECONDS)
+    for number in range(5):
+        refused = ev.ChildRefused(
+            agent="echo",
+            limit="max_depth",
+            used=3,
+            allowed=3,
+            detail=f"{number}",
+            **sup._house.stamp(),
+        )
+        sup._house.lines.tell_surely(session.id, refused)
+    await trio.sleep(REST_SECONDS)
+
+    heard = [record.body["detail"] for record in await records(session, "spawn_refused")]
+    assert sorted(heard) == ["0", "1", "2", "3", "4"]
+    assert not is_in_memory(sup, session)

@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from supervisor.core.effects import CountAsYoungest
 from supervisor.core.errors import SpawnRefused
 from supervisor.core.events import (
     ChildAdmitted,
@@ -60,6 +61,7 @@ def _note_started(
         text=text,
         resumed=resumed,
     )
+    draft.do(CountAsYoungest(child.child))
 
 
 def refuse_child(draft: Draft, _: ChildAdmitted) -> None:

@@ -186,6 +186,13 @@ def end_turn(
     return turn
 
 
+# For whoever waits for the result of a turn; that a person stopped it needs no more words.
+_WHY_STOPPED: Final[Mapping[Cause, str]] = {
+    "ttl_expired": "the time that its session was given is over",
+    "parent_stopped": "the session above its own has stopped",
+}
+
+
 def _why_cut_short(draft: Draft, turn: Turn, outcome: Outcome) -> str | None:
     """What its end means, if it was us who ended it: whoever waits for the result should know."""
     session = draft.session
@@ -196,7 +203,9 @@ def _why_cut_short(draft: Draft, turn: Turn, outcome: Outcome) -> str | None:
     if turn.verdict == "restart":
         return "it made no progress, and its agent is restarted"
     stopping = session.stopping
-    return stopping.detail if stopping is not None else None
+    if stopping is None:
+        return None
+    return stopping.detail or _WHY_STOPPED.get(stopping.cause)
 
 
 def _seconds(draft: Draft, turn: Turn) -> float:

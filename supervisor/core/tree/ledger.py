@@ -111,6 +111,13 @@ class Ledger:
         self.turns[session_id] = Run(None, 0.0)
         return member
 
+    def count_as_youngest(self, session_id: SessionId) -> None:
+        """Its start is on record: it stands after all its siblings, however they were admitted."""
+        member = self._members.get(session_id)
+        siblings = {} if member is None or member.parent is None else member.parent.children
+        if member is not None and siblings.pop(session_id, None) is not None:
+            siblings[session_id] = member
+
     def withdraw(self, session_id: SessionId) -> None:
         """The child that was admitted never began."""
         member = self._members.pop(session_id, None)

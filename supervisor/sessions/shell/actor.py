@@ -160,12 +160,22 @@ class SessionActor(Actor):
         elif message is not REST:
             await self._hear_from_inside(message)
         if self._may_rest():
-            # What is still in the mailbox comes back to its senders, who call on the next
-            # incarnation; the answer to the message in hand is given all the same.
-            self.seat.is_resting = True
-            self._house.lines.wake_for_expiry(self.session)
-            self.ref.stop_nowait()
+            self._rest()
         return reply
+
+    def _rest(self) -> None:
+        """Go, unless there is something to hear first; what is in hand is answered all the same."""
+        box = self.ref.statistics()
+        if box.waiting or box.waiting_urgent:
+            return  # what was only told would be lost; after it we are here again
+        if self.seat.callers:
+            # Whoever is on the way may be as late as the loop is, and is not to come in vain,
+            # again and again.
+            self._alarms.set("rest", REST_AFTER_SECONDS)
+            return
+        self.seat.is_resting = True
+        self._house.lines.wake_for_expiry(self.session)
+        self.ref.stop_nowait()
 
     async def _hear_from_inside(self, message: Any) -> None:  # noqa: ANN401 - see `receive`
         """From the house: its timers, its scribe, its desk."""
@@ -448,6 +458,8 @@ class SessionActor(Actor):
                 self.seat.progressed()
                 self._alarms.clear(request)
                 self._staff.tell(lambda driver: driver.answer(request, decision))
+            case do.CountAsYoungest(child):
+                self._house.desk.ledger.count_as_youngest(child)
             case do.StopDependents():
                 self._house.desk.stop_dependents(self.seat.id)
             case do.SetRequestTimer(request, after_seconds):

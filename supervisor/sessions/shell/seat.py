@@ -65,6 +65,7 @@ class Seat:
         "asks_hooks",
         "awaited",
         "awaits",
+        "callers",
         "fenced",
         "hindrance",
         "house",
@@ -95,6 +96,8 @@ class Seat:
         self.is_resting = False
         # The start that is under way, and that everyone who needs the actor waits for.
         self.start: Start | None = None
+        # How many wait for that, and will have something to ask; it does not rest before they have.
+        self.callers = 0
         # The state as of the last commit, while there is an actor.
         self.session: Session | None = None
         self.log: Log | None = None

@@ -135,7 +135,7 @@ def _refused(_: str, body: Body) -> Sentence:
 def _unknown(kind: str, body: Body) -> Sentence:
     """A warning, or a kind of a later version."""
     said = json.dumps(dict(body), ensure_ascii=False, default=str) if body else None
-    return kind, (said,), "bad" if kind in ("warning", "error") else "plain"
+    return kind, (said,), "bad" if kind == "warning" else "plain"
 
 
 def _failure(body: Body) -> object:

@@ -9,7 +9,7 @@ import trio
 
 from actors.testing import settle
 from supervisor import BudgetSpent, Limits, Session, Settings, Supervisor, TurnOver
-from tests.sessions.cast import Player, Scene, records
+from tests.sessions.cast import Deed, Player, Scene, records
 from tests.sessions.family.kin import ask, begin, refuse_false_books
 from tests.sessions.lives import phase_of
 
@@ -39,6 +39,47 @@ async def test_the_report_that_spends_the_last_of_it_ends_the_turn_and_the_sessi
     assert (info.stop_reason, info.badge) == ("budget_exceeded", "stopped")
     assert session.id in str(info.stop_detail)
     await refuse_false_books(sup)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(tokens=30), "40 of 30 tokens"),
+        (Limits(cost=0.25), "0.5 of 0.25 cost"),
+        (Limits(wall_seconds=2.0), "2 of 2 wall_seconds"),
+    ],
+)
+async def test_the_result_of_a_turn_that_a_budget_has_cut_short_says_so(
+    sup: Supervisor, player: Player, nursery: trio.Nursery, limits: Limits, words: str
+) -> None:
+    session = await sup.create("player", limits=limits)
+    deed = Deed(session.prompt("go"))
+    nursery.start_soon(deed.run)
+    (await player.next_scene()).turn.usage(output_tokens=40, cost=0.5)
+    result = await deed.wait()
+
+    assert result.outcome == "interrupted"
+    assert words in str(result.error)
+
+
+async def test_the_result_of_a_child_that_ran_out_of_time_says_so(
+    session: Session, kid: Player
+) -> None:
+    child, _ = await spawn(session, kid, ttl_seconds=3.0)
+
+    assert "time" in str((await child.wait()).error)
+
+
+async def test_the_result_of_a_child_whose_parent_has_stopped_says_so(
+    session: Session, kid: Player, nursery: trio.Nursery
+) -> None:
+    child, _ = await spawn(session, kid)
+    deed = Deed(child.wait())
+    nursery.start_soon(deed.run)
+    await settle()
+    await session.stop()
+
+    assert "above" in str((await deed.wait()).error)
 
 
 async def test_a_session_that_has_something_left_goes_on(sup: Supervisor, player: Player) -> None:

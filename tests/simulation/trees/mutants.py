@@ -172,6 +172,10 @@ def older_sibling_first(patch: Patch) -> None:
     patch.setattr(Member, "has_younger", lambda self: False)
 
 
+def order_of_admission(patch: Patch) -> None:
+    patch.setattr(Ledger, "count_as_youngest", lambda self, session_id: None)
+
+
 def dependents_not_stopped(patch: Patch) -> None:
     patch.setattr(Desk, "stop_dependents", lambda self, session_id: None)
 
@@ -459,6 +463,13 @@ MUTANTS: tuple[Mutant, ...] = (
         stop_in_mid_spawn,
         "it ended before the younger",
         older_sibling_first,
+    ),
+    Mutant(
+        "siblings end by how they were admitted",
+        "13: in the reverse order of their start, as their parent has it on record",
+        stop_in_mid_spawn,
+        "it ended before the younger",
+        order_of_admission,
     ),
     Mutant(
         "children are not told to stop",

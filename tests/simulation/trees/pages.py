@@ -27,7 +27,8 @@ class Page:
     parent: Page | None
     row: Row
     is_gone: bool = False
-    # Its children, in the order in which each was started last; those that are over too.
+    # Its children, in the order in which it is on record that each was started last; those that
+    # are over too.
     children: dict[str, Page] = attrs.Factory(dict)
     # How many of them are up; how many below it are not over; how many there ever were.
     up: int = 0
@@ -40,8 +41,8 @@ class Page:
     became: list[Told] = attrs.Factory(list)
     told: list[Told] = attrs.Factory(list)
     restarted_at: list[float] = attrs.Factory(list)
-    # Siblings that had a place when it began, and began later: they were started together.
-    beside: set[str] = attrs.Factory(set)
+    # Whether its parent has written down that it was started, and so when, among its siblings.
+    is_on_record: bool = False
 
     def path(self) -> Iterator[Page]:
         page: Page | None = self
@@ -90,11 +91,14 @@ class Page:
     def turn_to(self, row: Row) -> None:
         """It is so from now on."""
         self._count(-1)
-        if not self.is_live and row.phase is not Phase.STOPPED and self.parent is not None:
-            # Started again: the youngest from now on.
-            self.parent.children[self.id] = self.parent.children.pop(self.id)
         self.row = row
         self._count(1)
+
+    def be_on_record(self) -> None:
+        """Its parent says that it was started: the youngest from now on."""
+        assert self.parent is not None
+        self.parent.children[self.id] = self.parent.children.pop(self.id)
+        self.is_on_record = True
 
     def go(self) -> None:
         """It was deleted."""

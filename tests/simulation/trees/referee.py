@@ -108,7 +108,6 @@ class TreeReferee(Referee):
         page.begin()
         if lineage.parent is None:
             return page
-        self._note_beside(page)
         page.became.append("started")
         if parent is None or parent.is_gone:
             book.check(promise=False, words="it began below nobody")
@@ -170,12 +169,12 @@ class TreeReferee(Referee):
         book.check(not left, f"it ended before its children {left}")
         if book.cause == "parent_stopped" and page.parent is not None:
             siblings = [one for one in page.parent.children.values() if one.ends_with_parent]
-            younger = siblings[siblings.index(page) + 1 :] if page in siblings else []
-            first = [one.id for one in younger if one.is_live and one.id not in page.beside]
+            younger = siblings[siblings.index(page) + 1 :] if page.is_on_record else []
+            first = [one.id for one in younger if one.is_live and one.is_on_record]
             book.check(not first or self.was_troubled, f"it ended before the younger {first}")
 
     def _judge_return(self, page: Page, book: Book) -> None:
-        self._note_beside(page)
+        page.is_on_record = False
         if page.ends_with_parent:
             assert page.parent is not None
             book.check(
@@ -185,15 +184,6 @@ class TreeReferee(Referee):
         spent = [*self._spent_above(page)]
         book.check(not spent, f"it came back with nothing left of {spent}")
 
-    def _note_beside(self, page: Page) -> None:
-        """Who is started at the same time has no order."""
-        member = self.house.desk.ledger.find(page.row.id) if self.house is not None else None
-        if member is not None and member.parent is not None and page.parent is not None:
-            known = page.parent.children
-            page.beside = {
-                one for one in member.parent.children if one not in known or not known[one].is_live
-            }
-
     def _judge_news(self, book: Book, record: Record) -> None:
         child = self.pages.get(record.body["child"])
         if child is None or child.parent is not self.pages.get(book.id):
@@ -201,6 +191,7 @@ class TreeReferee(Referee):
             return
         if record.kind == "child_started":
             child.told.append("started")
+            child.be_on_record()
         else:
             child.told.append("done" if record.body["reason"] is None else "over")
         became = child.became[: len(child.told)]
