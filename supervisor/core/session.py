@@ -252,8 +252,8 @@ class Turn:
 
     `step` is how far the ladder went since someone interrupted it, None while nobody has.
     `silence` is what was last said about its progress, None while there is some. `verdict` is what
-    its end will mean when it was interrupted by us: that its time was over, or that its agent is to
-    be restarted.
+    its end will mean when it was interrupted by us: that its time was over, that its agent is to be
+    restarted, or that a new chapter begins.
     """
 
     id: TurnId
@@ -265,7 +265,7 @@ class Turn:
     step: LadderStep | None = None
     usage: Usage = NO_USAGE
     silence: Silence | None = None
-    verdict: Literal["timed_out", "restart"] | None = None
+    verdict: Literal["timed_out", "restart", "clear"] | None = None
 
 
 @attrs.frozen

@@ -193,9 +193,9 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPING, ev.ResumeRequested, stopping.refuse_unless_live),
     *_rows(_but(STOPPING, STOPPED), ev.ResumeRequested, stopping.already_live),
     *_rows((IDLE, SUSPENDED, STOPPED), ev.ClearRequested, stopping.clear),
-    *_rows(
-        (STARTING, RUNNING, INTERRUPTING, RESTARTING), ev.ClearRequested, stopping.refuse_while_busy
-    ),
+    _row(RUNNING, ev.ClearRequested, stopping.clear_while_busy, INTERRUPTING),
+    _row(INTERRUPTING, ev.ClearRequested, stopping.clear_while_busy),
+    *_rows((STARTING, RESTARTING), ev.ClearRequested, stopping.refuse_while_busy),
     _row(STOPPING, ev.ClearRequested, stopping.refuse_unless_live),
     _row(STOPPED, ev.ArchiveRequested, stopping.archive),
     *_rows(_but(STOPPED), ev.ArchiveRequested, stopping.refuse_unless_stopped),

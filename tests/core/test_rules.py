@@ -520,6 +520,28 @@ def test_clearing_begins_a_new_chapter_and_keeps_the_session() -> None:
     assert play.session.phase is Phase.IDLE
 
 
+def test_clearing_a_busy_session_waits_for_the_end_of_its_turn() -> None:
+    play = busy()
+    play.send("a")
+
+    play.tell(ev.ClearRequested)
+    assert (play.session.phase, play.session.chapter) == (Phase.INTERRUPTING, 0)
+    assert play.settled["a"] == "cancelled"
+    play.send("b")
+    play.end_turn()
+
+    assert (play.session.chapter, play.running) == (1, "b")
+
+
+def test_a_session_that_was_to_be_cleared_is_so_after_any_end_of_its_turn() -> None:
+    play = busy()
+    play.tell(ev.ClearRequested)
+
+    play.tell(ev.Claimed, epoch=2)
+
+    assert (play.session.chapter, play.session.phase) == (1, Phase.IDLE)
+
+
 def test_clearing_a_stopped_session_cancels_what_was_held() -> None:
     play = with_terms(busy(), restart=Restart(policy="never"))
     play.send("a")

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+import supervisor
 from supervisor import (
     InputRefused,
     Limits,
@@ -19,7 +20,7 @@ from supervisor import (
     Supervisor,
     SupervisorError,
 )
-from tests.sessions.cast import Player, Scene, records
+from tests.sessions.cast import Player, Scene, outcomes, records
 from tests.sessions.lives import REST_SECONDS, come_to, is_in_memory, phase_of, texts_of
 
 
@@ -71,13 +72,72 @@ async def test_a_session_that_is_not_awake_can_be_cleared(sup: Supervisor, state
     assert await phase_of(session) is before
 
 
-async def test_clearing_a_running_session_is_refused(session: Session, scene: Scene) -> None:
-    before = await session.info()
+async def test_clearing_a_running_session_interrupts_it_and_cancels_what_waits(
+    session: Session, scene: Scene
+) -> None:
+    steered, waiting = await session.steer("softer"), await session.send("and then?")
 
-    with pytest.raises(InputRefused):
-        await session.clear()
+    await session.clear()
 
-    assert await session.info() == before
+    assert (await session.info()).phase is Phase.IDLE
+    assert await session.transcript() == []
+    ended = (await records(session, "turn_ended"))[0]
+    assert (ended.body["outcome"], (await session.info()).turns) == ("interrupted", 1)
+    settled = await outcomes(session)
+    assert settled[steered.input_id] == settled[waiting.input_id] == ["cancelled"]
+    assert len(await records(session, "session_cleared")) == 1
+
+
+async def test_what_is_sent_while_a_session_is_being_cleared_is_for_the_new_chapter(
+    sup: Supervisor, deaf_player: Player
+) -> None:
+    session = await sup.create("deaf")
+    await session.send("old")
+    scene = await deaf_player.next_scene()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.clear)
+        nursery.start_soon(session.clear)
+        await trio.testing.wait_all_tasks_blocked()
+        after = await session.send("new")
+    cleared_after = trio.current_time()
+    scene.finish()
+
+    assert cleared_after == 5.0  # it did not hear, and is a zombie now
+    assert len(await records(session, "session_cleared")) == 1
+    second = await deaf_player.next_scene()
+    assert second.turn.input_id == after.input_id
+    assert [said.text for said in await session.transcript()] == ["new"]
+    second.finish()
+
+
+async def test_a_session_that_is_stopped_while_it_is_cleared_is_both(
+    sup: Supervisor, deaf_player: Player
+) -> None:
+    session = await sup.create("deaf")
+    await session.send("old")
+    await deaf_player.next_scene()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.clear)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(session.stop)
+        await trio.sleep(5.0)
+        deaf_player.dismiss()
+
+    assert (await session.info()).stop_reason == "user_cancelled"
+    assert len(await records(session, "session_cleared")) == 1
+    assert await session.transcript() == []
+
+
+async def test_an_agent_does_not_clear_its_own_session() -> None:
+    @supervisor.agent("forgetful")
+    async def forgetful(turn: supervisor.Turn) -> str:
+        with pytest.raises(InputRefused):
+            await opened.session(turn.session_id).clear()
+        return "still here"
+
+    async with supervisor.open(":memory:", agents=[forgetful]) as opened:
+        session = await opened.create("forgetful")
+        assert (await session.prompt("forget it all")).text == "still here"
 
 
 async def test_clearing_drops_rules(session: Session, scene: Scene, sup: Supervisor) -> None:

@@ -183,7 +183,18 @@ def end_turn(
         },
     )
     draft.do(ClearTimer("ladder"), ClearTimer("silence"), ClearTimer("deadline"))
+    if turn.verdict == "clear":
+        begin_chapter(draft)
     return turn
+
+
+def begin_chapter(draft: Draft) -> None:
+    """The conversation begins anew; the records stay."""
+    draft.note("session_cleared", chapter=draft.session.chapter + 1)
+    if draft.session.agent is not None:
+        # The agent remembers the old chapter; the next turn starts one that does not.
+        draft.note("session_changed", agent_gone=True)
+        draft.do(CloseAgent())
 
 
 # For whoever waits for the result of a turn; that a person stopped it needs no more words.

@@ -116,12 +116,12 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
         )
 
 
-def cancel_queue(draft: Draft) -> tuple[InputId, ...]:
+def cancel_queue(draft: Draft, why: str = "interrupted") -> tuple[InputId, ...]:
     """Cancel all that waits, and fence it: nothing of an older generation runs any more."""
     older = draft.session.inputs
     draft.note("generation_raised", generation=draft.session.generation + 1)
     for waiting in older:
-        settle(draft, waiting, "cancelled", "interrupted")
+        settle(draft, waiting, "cancelled", why)
         if draft.session.turn is not None and waiting.status != "queued":
             draft.do(WithdrawSteering(draft.session.turn.id, waiting.id))
     return tuple(waiting.id for waiting in older)

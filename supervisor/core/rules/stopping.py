@@ -19,11 +19,11 @@ from supervisor.core.events import (
     UnarchiveRequested,
 )
 from supervisor.core.facts import kind_of_text
-from supervisor.core.step import Draft
+from supervisor.core.step import Draft, UnderWay
 
 from .door import refuse_archived, refuse_before_hooks, refused, text_problem
-from .flow import begin_stopping, finish_stopping, rest, settle
-from .interrupts import begin_interrupt
+from .flow import begin_chapter, begin_stopping, finish_stopping, rest, settle
+from .interrupts import begin_interrupt, cancel_queue
 
 
 def stop(draft: Draft, event: StopRequested) -> None:
@@ -92,12 +92,18 @@ def clear(draft: Draft, _: ClearRequested) -> None:
         return
     for waiting in draft.session.inputs:
         settle(draft, waiting, "cancelled", "cleared")
-    draft.note("session_cleared", chapter=draft.session.chapter + 1)
-    if draft.session.agent is not None:
-        # The agent remembers the old chapter; the next turn starts one that does not.
-        draft.note("session_changed", agent_gone=True)
-        draft.do(CloseAgent())
+    begin_chapter(draft)
     draft.accept()
+
+
+def clear_while_busy(draft: Draft, _: ClearRequested) -> None:
+    """The same, when the turn is over, which is interrupted; what is sent from now on is kept."""
+    turn = draft.session.turn
+    assert turn is not None
+    cancel_queue(draft, "cleared")
+    draft.note("session_changed", verdict="clear")
+    begin_interrupt(draft, reason="cleared")
+    draft.accept(UnderWay(turn.id))
 
 
 def archive(draft: Draft, _: ArchiveRequested) -> None:

@@ -318,9 +318,18 @@ class Session:
         return self
 
     async def clear(self) -> None:
-        """Begin a new chapter: an empty conversation, with the old records still there to read."""
+        """Begin a new chapter: an empty conversation, with the old records still there to read.
+
+        A running turn is interrupted for it, and what waits is cancelled; what is sent from then on
+        is for the new chapter. Giving up the wait does not undo it.
+        """
+        self._refuse_from_inside("clear()", "let somebody else clear it, or return first")
         self._house.tree.refuse_if_leaving()
-        await self._ask(ev.ClearRequested(**self._stamp()))
+        answer = await self._ask(ev.ClearRequested(**self._stamp()))
+        if isinstance(answer, UnderWay):
+            await self._house.tree.wait_until(
+                self.id, lambda row: row.turn is None or row.turn.id != answer.turn
+            )
 
     async def append(self, role: Role, text: str) -> None:
         """Put a message into the history without a turn; an agent is an `assistant` too."""
