@@ -10,10 +10,17 @@ import trio
 from starlette.types import ASGIApp
 
 from actors.testing import settle
-from supervisor import Session, Supervisor
+from supervisor import Item, Session, Supervisor
 from supervisor.api.doors import Doors
+from supervisor.api.streaming import events
+from supervisor.api.streaming.events import write_event
 from supervisor.api.streaming.feeds import session_events
-from supervisor.api.streaming.stream import KEEPALIVE_SECONDS, WRITE_SECONDS
+from supervisor.api.streaming.stream import (
+    BURST,
+    KEEPALIVE_SECONDS,
+    PACE_SECONDS,
+    WRITE_SECONDS,
+)
 from tests.api.asgi import LOCALHOST, Watch, ask
 from tests.sessions.cast import Player, Scene, records
 
@@ -320,7 +327,9 @@ async def test_a_slow_reader_is_told_what_it_missed_and_slows_nobody(
     for number in range(1_200):
         async with scene.turn.tool("bash", {"n": number}):
             pass
-    await settle()
+        if number % 100 == 0:
+            await trio.sleep(PACE_SECONDS)
+    await trio.sleep(1)
     assert len(quick.ids) > 2_000
     slow._may_write.set()
     await settle()
@@ -345,6 +354,63 @@ async def test_a_hundred_stalled_readers_cost_a_healthy_one_nothing(
 
     assert healthy.ids == [record.seq for record in await records(session)]
     assert trio.current_time() == began
+
+
+async def test_a_flood_is_written_once_however_many_stand_still(
+    scene: Scene, watch: Watch, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Item] = []
+
+    def count(item: Item) -> bytes:
+        written.append(item)
+        return write_event(item)
+
+    monkeypatch.setattr(events, "write_event", count)
+    stalled = [await watch(target) for _ in range(100)]
+    for reader in stalled:
+        reader.stall()
+    healthy = await watch(target)
+    before = len(healthy.events)
+    written.clear()
+
+    for number in range(3_000):
+        await scene.do(scene.turn.say(f"word {number} "))
+        if number % 100 == 0:
+            await trio.sleep(PACE_SECONDS)
+    await trio.sleep(1)
+
+    seen = healthy.events[before:]
+    said = "".join(event.data["text"] for event in seen if event.name == "delta")
+    assert said == "".join(f"word {number} " for number in range(3_000))
+    assert "gap" not in healthy.kinds
+    assert len(written) == len(seen)
+    assert max(len(reader.events) for reader in stalled) == before
+
+
+async def test_who_is_told_much_gets_it_in_few_pieces(
+    scene: Scene, watch: Watch, target: str
+) -> None:
+    stream = await watch(target)
+    before = len(stream.chunks)
+
+    for number in range(400):
+        await scene.do(scene.turn.say(f"word {number} "))
+        await settle()
+    first = len(stream.chunks) - before
+    await trio.sleep(1.5 * PACE_SECONDS)
+
+    assert first == BURST
+    assert len(stream.chunks) - before == BURST + 1
+    assert stream.events[-1].data["text"] == "word 399 "
+
+
+async def test_one_word_now_and_then_comes_at_once(scene: Scene, watch: Watch, target: str) -> None:
+    stream = await watch(target)
+    for number in range(100):
+        await scene.do(scene.turn.say(f"word {number} "))
+        await settle()
+        assert stream.events[-1].data["text"] == f"word {number} "
+        await trio.sleep(PACE_SECONDS)
 
 
 # All sessions ----------------------------------------------------------------------------------

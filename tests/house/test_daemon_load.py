@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -156,38 +158,60 @@ def test_a_watcher_goes_on_over_a_kill_without_a_gap(home: Home) -> None:
 STALLED = 100
 
 
-async def flood_beside_stalled(home: Home) -> tuple[int, float]:
+async def flood_beside_stalled(home: Home) -> None:
     """A hundred readers that take nothing, and one that does, of a session that says much."""
     with trio.fail_after(TEST_SECONDS):
         async with connect(home.socket) as sup:
             session = await sup.create("scripted")
-            stalled = [await trio.open_unix_socket(home.socket) for _ in range(STALLED)]
-            ask = (
-                b"GET /v1/sessions/%b/stream?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-                % session.id.encode()
-            )
-            for stream in stalled:
-                await stream.send_all(ask)
-            began = trio.current_time()
+            stalled = [stand_still(home, f"/v1/sessions/{session.id}") for _ in range(STALLED)]
             async with session.watch() as feed:
-                asked = await session.send("flood 20000")
-                letters = 0
-                async for item in feed:
-                    if isinstance(item, supervisor.Record) and item.kind == "agent_text":
-                        letters += len(item.body["text"])
-                    if isinstance(item, supervisor.Record) and item.kind == "turn_ended":
-                        break
-            took = trio.current_time() - began
+                asked = await session.send("flood 5000")
+                seen = await everything_until(feed, "turn_ended")
             assert (await session.result(asked.input_id)).outcome == "completed"
-            for stream in stalled:
-                await stream.aclose()
-            return letters, took
+            assert len(await (await sup.create("echo")).transcript()) == 0
+            # It may be too slow for some of it, as on a machine with much to do; then it is told.
+            assert seen == set(range(1, max(seen) + 1))
+            taken = [rest_of(stream) for stream in stalled]
+    # What was kept for them is bounded, however much there was.
+    assert max(taken) < 512 * 1024
 
 
-@pytest.mark.soak
+async def everything_until(feed: RemoteWatcher, kind: str) -> set[int]:
+    """The numbers of all records up to one of that kind, those included that were missed."""
+    seen: set[int] = set()
+    async for item in feed:
+        if isinstance(item, supervisor.Gap):
+            seen |= set(range(item.first, item.last + 1))
+        elif isinstance(item, supervisor.Record):
+            seen.add(item.seq)
+            if item.kind == kind:
+                break
+    return seen
+
+
+def stand_still(home: Home, at: str) -> socket.socket:
+    """Begin to read a stream, and read no more."""
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(TEST_SECONDS)
+    made.connect(home.socket)
+    made.sendall(f"GET {at}/stream?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert made.recv(12) == b"HTTP/1.1 200"
+    made.settimeout(0)
+    return made
+
+
+def rest_of(stream: socket.socket) -> int:
+    """How many bytes the system has for a reader; and it hangs up."""
+    size = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            size += len(stream.recv(65536))
+    stream.close()
+    return size
+
+
 def test_readers_that_stand_still_change_nothing_for_others(home: Home) -> None:
     with daemon(home) as made:
-        letters, _ = trio.run(flood_beside_stalled, home)
+        trio.run(flood_beside_stalled, home)
 
-        assert letters > 20_000 * 50
         assert made.leave() == 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 import trio
 
@@ -16,13 +15,11 @@ from supervisor.core.errors import SessionNotFound
 from supervisor.core.info import Info
 from supervisor.core.records import Record
 from supervisor.core.session import Phase
-from supervisor.sessions.shell.feed import Everything, Gap, Item, Watcher
+from supervisor.sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
 from supervisor.sessions.surface.handle import Session
 from supervisor.sessions.surface.supervisor import Supervisor
 
-from .events import event_of
-
-_CHUNK_BYTES: Final = 64 * 1024
+from .events import CHUNK_BYTES, event_of, write_event
 
 
 @asynccontextmanager
@@ -66,12 +63,15 @@ class SessionEvents:
         if not self._taken:
             await self._wait()
         size = sum(map(len, self._taken))
-        while size < _CHUNK_BYTES and self._may_go_on:
-            with trio.CancelScope() as at_once:
-                if self._seen >= self._behind_until:
-                    at_once.cancel()  # what is not there now is for the next chunk
+        while size < CHUNK_BYTES and self._may_go_on:
+            item = self._watcher.next_nowait()
+            if item is not None:
+                self._add(item)
+            elif self._seen < self._behind_until:
                 await self._take()
-            if at_once.cancelled_caught or self._is_over:
+            else:
+                break  # what is not there now is for the next chunk
+            if self._is_over:
                 break
             size += len(self._taken[-1])
         chunk = b"".join(self._taken)
@@ -102,13 +102,15 @@ class SessionEvents:
         except StopAsyncIteration:
             self._is_over = True
             return
-        if not isinstance(item, Gap | Record):
-            self._taken.append(event_of(item))
+        self._add(item)
+
+    def _add(self, item: Item) -> None:
+        self._taken.append(event_of(item))
+        if isinstance(item, Delta):
             return
         self._seen = item.last if isinstance(item, Gap) else item.seq
         if self._end is not None:
             self._end.note(item)
-        self._taken.append(event_of(item))
 
 
 class End:
@@ -154,5 +156,11 @@ class AllEvents:
         return self
 
     async def __anext__(self) -> bytes:
-        record = await anext(self._reader)
-        return event_of(record, self._reader.position)
+        record: Record | None = await anext(self._reader)
+        events: list[bytes] = []
+        size = 0
+        while record is not None:
+            events.append(write_event(record, self._reader.position))
+            size += len(events[-1])
+            record = self._reader.next_nowait() if size < CHUNK_BYTES else None
+        return b"".join(events)

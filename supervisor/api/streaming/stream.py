@@ -2,7 +2,9 @@
 
 Rule 1: nothing is kept for a reader but what its feed keeps, which is bounded and slows nobody.
 Rule 2: one that takes nothing for `WRITE_SECONDS` is let go; one that hangs up, at once.
-Rule 3: once the first byte is out, the answer is a stream: what goes wrong is its last event.
+Rule 3: a chunk costs more than what is in it: who is told much gets a few at once, and after that
+        one every `PACE_SECONDS`, with all that has come since.
+Rule 4: once the first byte is out, the answer is a stream: what goes wrong is its last event.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from supervisor.api.doors import Doors
 from supervisor.api.wire.problems import problem_of
 from supervisor.core.errors import SupervisorError
 
-from .events import BEGINNING, KEEPALIVE, event_of_problem
+from .events import BEGINNING, CHUNK_BYTES, KEEPALIVE, event_of_problem
 
 KEEPALIVE_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 30.0
+PACE_SECONDS: Final = 0.01
+BURST: Final = 16
 
 # Opens the feed; raises before anything was sent if there is none. What comes out is sent as it is.
 Source: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncIterator[bytes]]]
@@ -84,7 +88,24 @@ async def _wait_gone(receive: Receive, writing: _Writing, stream: trio.CancelSco
     stream.cancel()
 
 
+class _Pace:
+    """When the next chunk may go: at once, unless there were too many lately."""
+
+    def __init__(self) -> None:
+        # When all that went would have gone, one every PACE_SECONDS.
+        self._due = 0.0
+
+    async def wait(self) -> None:
+        """Count one, and wait as long as that is too early."""
+        now = trio.current_time()
+        self._due = max(self._due, now) + PACE_SECONDS
+        too_early = self._due - now - BURST * PACE_SECONDS
+        if too_early > 0:
+            await trio.sleep(too_early)
+
+
 async def _pump(chunks: AsyncIterator[bytes], writing: _Writing) -> None:
+    pace = _Pace()
     with suppress(_Lost):
         try:
             await writing.begin()
@@ -93,6 +114,8 @@ async def _pump(chunks: AsyncIterator[bytes], writing: _Writing) -> None:
                 with trio.move_on_after(KEEPALIVE_SECONDS):
                     chunk = await anext(chunks)
                 await writing.write(chunk)
+                if len(chunk) < CHUNK_BYTES:  # else there is more already
+                    await pace.wait()
         except StopAsyncIteration:
             return
         except SupervisorError as error:

@@ -68,6 +68,8 @@ class Watcher:
         self._old: deque[Record] = deque()
         # Invariant: at most MAX_UNREAD of them.
         self._new: deque[Record | Delta] = deque()
+        # Whether there are as many: then deltas are not for it, for their records will say it all.
+        self.is_full = False
         self._missed: Gap | None = None
         self._reading = trio.Lock()
         self._has_begun = False
@@ -90,11 +92,12 @@ class Watcher:
         """Have this for the reader, and forget the oldest if that is too much."""
         if not self._has_begun and type(item) is Delta:
             return
-        if len(self._new) >= MAX_UNREAD:
+        if self.is_full:
             if type(item) is Delta:
-                return  # its record will say it all; who does not read must not cost anybody much
+                return
             self._forget(self._new.popleft())
         self._new.append(item)
+        self.is_full = len(self._new) >= MAX_UNREAD
         self._rouse()
 
     def end(self) -> None:
@@ -107,8 +110,8 @@ class Watcher:
 
     async def __anext__(self) -> Item:
         # What is there is given at once, but not for ever: others want to run too.
-        if self._at_once < MAX_AT_ONCE and not self._reading.locked() and not self._has_old:
-            item = self._take()
+        if self._at_once < MAX_AT_ONCE:
+            item = self.next_nowait()
             if item is not None:
                 self._at_once += 1
                 return item
@@ -117,9 +120,15 @@ class Watcher:
         async with self._reading:
             return await self._next()
 
-    @property
-    def _has_old(self) -> bool:
-        return bool(self._old) or self._read < self._published
+    def next_nowait(self) -> Item | None:
+        """The next item if it is here already; None if it must be read or waited for."""
+        if self._reading.locked():
+            return None
+        if self._old:
+            record = self._old.popleft()
+            self._read = record.seq
+            return record
+        return None if self._read < self._published else self._take()
 
     async def _next(self) -> Item:
         if self._read < self._published and not self._old:
@@ -147,6 +156,7 @@ class Watcher:
             return missed
         while self._new:
             item = self._new.popleft()
+            self.is_full = False
             if type(item) is not Record:
                 return item
             if item.seq > self._read:
@@ -205,6 +215,13 @@ class Everything:
     async def __anext__(self) -> Record:
         async with self._reading:
             return await self._next()
+
+    def next_nowait(self) -> Record | None:
+        """The next record if it is here already; None if it must be read or waited for."""
+        if self._reading.locked() or not self._page:
+            return None
+        self.position, record = self._page.popleft()
+        return record
 
     async def _next(self) -> Record:
         while not self._page:

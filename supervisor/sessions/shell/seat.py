@@ -175,7 +175,8 @@ class Seat:
         """Tell those who watch: text is on its way."""
         if self._watchers:
             for watcher in self._watchers:
-                watcher.push(delta)
+                if not watcher.is_full:  # a call for nothing, a thousand times for each word
+                    watcher.push(delta)
 
     def vacate(self, error: SupervisorError | None = None) -> None:
         """The actor is gone; with an error, nobody will come after it."""

@@ -17,6 +17,7 @@ from supervisor.api.wire.problems import (
     problem_of_faults,
 )
 from supervisor.api.wire.reading import Fault, Unreadable
+from supervisor.core.step import HooksFirst
 
 ALLOWED = {400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 431, 503}
 
@@ -37,8 +38,14 @@ def made(kind: type[SupervisorError]) -> SupervisorError:
 
 # Those that can be raised at or below this surface; rooms above it have their own.
 BELOW = ("supervisor.core", "supervisor.store", "supervisor.drivers", "supervisor.sessions")
+# What one half of the sessions tells the other, and nobody else ever hears.
+WITHIN = (HooksFirst,)
 OURS = sorted(
-    (one for one in classes() if one.__module__.startswith((*BELOW, "supervisor.api"))),
+    (
+        one
+        for one in classes()
+        if one.__module__.startswith((*BELOW, "supervisor.api")) and one not in WITHIN
+    ),
     key=lambda one: one.code,
 )
 
