@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from supervisor.core.errors import SupervisorError
 
+from .examples import examples_of
 from .ground.failures import OK, report, report_defect, report_interrupt, report_usage
 from .table import COMMANDS, overview_text
 from .terminal.screen import Screen
@@ -37,6 +38,7 @@ class Commands(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         found = getattr(import_module(f".{module}", __package__), name)
         assert isinstance(found, click.Command)
+        found.epilog = examples_of(cmd_name)
         return found
 
     def resolve_command(

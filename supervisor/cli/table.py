@@ -86,7 +86,8 @@ COMMANDS: Final = {
 _TOP: Final = "understudy: agent sessions, supervised"
 _USAGE: Final = "Usage: understudy COMMAND [OPTIONS]"
 _BOTTOM: Final = (
-    "`understudy COMMAND --help` says more of each. All of them take --json.",
+    "`understudy COMMAND --help` says more of each, with examples. All of them take --json.",
+    "A session goes by its id, the beginning or the end of that, its name or its key.",
     "New here? `understudy demo` shows what this is.",
 )
 _LEFT: Final = 14

@@ -198,7 +198,9 @@ def test_a_word_that_is_no_command_gets_a_guess(call: Caller) -> None:
 
 def test_wrong_usage_exits_with_2(call: Caller) -> None:
     assert call("show").code == 2
-    assert call("ps", "--limit", "0").code == 2
+    for wrong in ("0", "-1", "x", "1.5", "٣", "9" * 19):
+        done = call("ps", "--limit", wrong)
+        assert (done.code, "is no whole number from 1 on" in done.err) == (2, True)
     assert call("--nonsense").code == 2
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from supervisor.cli.examples import EXAMPLES
 from supervisor.cli.group import commands
 from supervisor.cli.table import COMMANDS
-from tests.cli.calling import ROOT
+from tests.cli.calling import ROOT, Caller
 from tests.cli.test_commands import command, options_of, subcommands
 
 PAGE = (ROOT / "docs/reference/cli.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHELL = re.compile(r"^ *```(?:sh|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 OPTION = re.compile(r"^\| `(--[a-z-]+)[^`]*`(?:, `[a-z-]+`)* \| (.+) \|$", re.MULTILINE)
 
 
@@ -70,10 +72,17 @@ def test_the_page_explains_a_command_in_its_own_words(title: str, one: click.Com
     assert plain(one.help) in plain(sections()[title])
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_has_the_examples_that_help_shows(name: str, call: Caller) -> None:
+    shown = [line.strip() for line in SHELL.findall(sections()[name]) for line in line.splitlines()]
+
+    assert shown == list(EXAMPLES.get(name, ()))
+    assert all(f"  {line}\n" in call(name, "--help").out for line in shown)
+
+
 # What people are told to type ----------------------------------------------------------------
 
 
-SHELL = re.compile(r"^ *```(?:sh|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 CALL = re.compile(r"(?:^|[$(|&;] *)understudy ([^|&;)#>\n]*)", re.MULTILINE)
 INLINE = re.compile(r"`understudy ([a-z-][^`>]*)[^`]*`")
 

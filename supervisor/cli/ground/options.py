@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -74,5 +75,25 @@ class Size(click.ParamType[int]):
         return count
 
 
+class Count(click.ParamType[int]):
+    """A whole number, from `least` on. Unlike click's own it leaves no formula in the help."""
+
+    name = "count"
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """The number."""
+        text = str(value)
+        if not _WHOLE.fullmatch(text) or int(text) < self._least:
+            self.fail(f"{value!r} is no whole number from {self._least} on", param, ctx)
+        return int(text)
+
+
+# No more than a store can count.
+_WHOLE = re.compile("[0-9]{1,18}")
 DURATION = Duration()
 SIZE = Size()

@@ -42,7 +42,7 @@ def config(ctx: click.Context, *, config_path: str | None, as_json: bool) -> Non
     screen.note(f"Read: {read}" if read else "No file was read; these are the defaults.")
 
 
-@config.command("get")
+@config.command("get", short_help="Print the value of one setting.")
 @click.argument("name", metavar="SETTING")
 @config_option
 @json_option
@@ -63,7 +63,7 @@ def get(*, name: str, config_path: str | None, as_json: bool) -> None:
         screen.line(value if isinstance(value, str) else json_text(value))
 
 
-@config.command("check")
+@config.command("check", short_help="Say all that is wrong.")
 @click.argument("path", metavar="[PATH]", required=False, type=click.Path())
 @json_option
 def check(*, path: str | None, as_json: bool) -> int:
@@ -80,7 +80,7 @@ def check(*, path: str | None, as_json: bool) -> int:
     return ERROR if found else OK
 
 
-@config.command("token")
+@config.command("token", short_help="Print the token for TCP.")
 @config_option
 @json_option
 def token(*, config_path: str | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.ground.failures import ERROR, OK
-from supervisor.cli.ground.options import DURATION, SIZE, json_option, state_option
+from supervisor.cli.ground.options import DURATION, SIZE, Count, json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.progress import progress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--older-than", metavar="TIME", type=DURATION, help="Stopped so long ago: 30d, 12h.")
-@click.option("--keep-last", metavar="COUNT", type=click.IntRange(0), help="Keep only so many.")
+@click.option("--keep-last", metavar="COUNT", type=Count(0), help="Keep only so many.")
 @click.option("--max-bytes", metavar="SIZE", type=SIZE, help="Keep only so much: 500MB, 2GiB.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @state_option

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from supervisor.cli.ground.finding import find_session
-from supervisor.cli.ground.options import json_option, state_option
+from supervisor.cli.ground.options import Count, json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.looking.show import show_info
@@ -17,7 +17,7 @@ from supervisor.cli.terminal.screen import Screen
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.option("--at", required=True, metavar="N", type=click.IntRange(1), help="Record N.")
+@click.option("--at", required=True, metavar="N", type=Count(1), help="Record N.")
 @state_option
 @json_option
 def replay(*, session: str, at: int, state: str | None, as_json: bool) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from supervisor.cli.ground.finding import find_session
-from supervisor.cli.ground.options import json_option, state_option
+from supervisor.cli.ground.options import Count, json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.screen import Screen
@@ -17,8 +17,8 @@ from .records import cells_of
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.option("--after", default=0, metavar="N", type=click.IntRange(0), help="After record N.")
-@click.option("-n", "--last", metavar="COUNT", type=click.IntRange(1), help="Only the last ones.")
+@click.option("--after", default=0, metavar="N", type=Count(0), help="After record N.")
+@click.option("-n", "--last", metavar="COUNT", type=Count(1), help="Only the last ones.")
 @click.option(
     "--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind; again for more."
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.ground.options import json_option, state_option
+from supervisor.cli.ground.options import Count, json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.columns import Cell, badge
@@ -35,7 +35,7 @@ HEADERS = ("ID", "AGENT", "BADGE", "TURNS", "QUEUED", "ACTIVE", "NAME: TITLE")
     default=100,
     show_default=True,
     metavar="COUNT",
-    type=click.IntRange(1),
+    type=Count(1),
     help="So many.",
 )
 @json_option

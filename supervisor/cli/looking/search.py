@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.ground.finding import find_session
-from supervisor.cli.ground.options import json_option, state_option
+from supervisor.cli.ground.options import Count, json_option, state_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.columns import Cell
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     default=20,
     show_default=True,
     metavar="COUNT",
-    type=click.IntRange(1),
+    type=Count(1),
     help="So many.",
 )
 @click.option("--cursor", metavar="NEXT", help="Go on where a page ended; --json prints `next`.")

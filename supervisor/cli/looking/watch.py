@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from supervisor.cli.ground.finding import find_session
-from supervisor.cli.ground.options import json_option
+from supervisor.cli.ground.options import Count, json_option
 from supervisor.cli.ground.running import run_async
 from supervisor.cli.ground.target import open_target
 from supervisor.cli.terminal.columns import Cell
@@ -19,7 +19,7 @@ from .records import cells_of
 
 @click.command()
 @click.argument("session", metavar="[ID]", required=False)
-@click.option("--after", default=0, metavar="N", type=click.IntRange(0), help="After record N.")
+@click.option("--after", default=0, metavar="N", type=Count(0), help="After record N.")
 @json_option
 def watch(*, session: str | None, after: int, as_json: bool) -> int:
     """Print what happens in a session, or in all of them, until you press Ctrl-C."""
