@@ -10,6 +10,7 @@ import actors
 import actors.testing
 import supervisor
 
+ROOT = Path(__file__).parents[2]
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 ENTRY = re.compile(r"^\.\. (?:auto|py:)(?:class|exception|function|type):: (\w+)", re.MULTILINE)
 ERROR = re.compile(r"^\| `(\w+)` \| `(\w+)` \|$", re.MULTILINE)
@@ -45,3 +46,11 @@ def test_the_reference_lists_every_error_with_its_code() -> None:
     ]
 
     assert sorted(listed) == sorted((error.code, error.__name__) for error in errors)
+
+
+def test_every_file_that_the_readme_links_to_is_there() -> None:
+    """Sphinx looks at the links of docs/, and nobody else at these."""
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text())
+
+    assert len(links) > 20
+    assert [link for link in links if not (ROOT / link).is_file()] == []
