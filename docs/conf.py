@@ -26,6 +26,8 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
 # Every cross-reference must lead somewhere, but for these:
+smartquotes_action = "qe"  # no dashes: --json is an option, and not half a sentence
+
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:obj", r".*"),  # the default role, see above

@@ -23,7 +23,7 @@ KEY = re.compile(r"^\| `([\w.]+)` \| (all|[a-z, ]+) \| .+ \|$", re.MULTILINE)
 PRESET = re.compile(r"^\| `([\w-]+)` \| (\w+) \| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 EXAMPLES = [
     pytest.param(text, id=f"{page}-{number}")
-    for page in ("how-to/configure", "reference/settings")
+    for page in ("how-to/agents", "how-to/configure", "reference/settings", "tutorial/daemon")
     for number, text in enumerate(
         re.findall(
             r"^```toml\n(.*?)^```$", (DOCS / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE
