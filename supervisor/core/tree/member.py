@@ -211,7 +211,7 @@ class Member:
 
     def back_in_line(self, child: Member) -> None:
         """It was about to end, and that was not written."""
-        if self.line and not child.is_in_line:
+        if self.line and child.lifetime == "with_parent" and not child.is_in_line:
             child.is_in_line = True
             self.line.append(child)
 

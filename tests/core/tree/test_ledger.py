@@ -491,6 +491,33 @@ def test_detached_children_are_in_nobodys_line() -> None:
     assert not a.has_younger()
 
 
+def test_a_detached_child_whose_end_was_not_written_is_in_nobodys_line_either() -> None:
+    ledger, (root, a) = a_family("a")
+    ledger.admit(SessionId("b"), root, "detached")
+    root.stand_in_line()
+    ledger.foresee(child("b", Phase.STOPPED), 0.0)
+    ledger.settle(child("b", Phase.SUSPENDED), 0.0)
+
+    assert root.line == [a]
+    assert not a.has_younger()
+
+
+def test_who_is_on_record_last_is_the_youngest_however_they_were_admitted() -> None:
+    ledger, (root, a, b, c) = a_family("a", "b", "c")
+    ledger.count_as_youngest(SessionId("a"))
+
+    assert root.stand_in_line() == [b, c, a]
+
+
+def test_nobody_comes_to_be_a_child_by_being_counted() -> None:
+    ledger, (root, *_) = a_family("a")
+    ledger.settle(child("a", Phase.STOPPED), 0.0)
+    ledger.count_as_youngest(SessionId("a"))
+    ledger.count_as_youngest(root.id)
+
+    assert list(root.children) == []
+
+
 def test_a_root_that_is_read_while_it_stops_is_known_to_stop() -> None:
     ledger = Ledger()
 

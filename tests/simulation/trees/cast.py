@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -17,8 +18,8 @@ from .wishes import BUSY, TOOLS, some_deeds, some_wish
 
 Deed: TypeAlias = Callable[[Turn], Awaitable[None]]
 
-# Deeds that put something out at once.
-PROMPT = ("say", "think", "flood", "tool", "update", "use", "spend", "ask")
+# Deeds that put something out at once; what tools and questions do is told by their records.
+PROMPT = ("say", "think", "flood", "use", "spend")
 # So many children are asked for by agents in one run, that it may come to an end.
 MOST_SPAWNS = 10
 
@@ -101,16 +102,9 @@ class TreeCast(Cast):
                 child._session  # noqa: B018 - one of an earlier turn cannot be waited for
             except TurnOver:
                 return
-            awaits = self.referee.awaits.setdefault(turn.session_id, [])
-            awaits.append(child.id)
-            try:
+            with self.referee.waits(turn.session_id, child.id), suppress(SupervisorError):
                 with trio.move_on_after(random.choice((0.5, 4.0, 20.0))):
                     await child.wait()
-            except SupervisorError:
-                pass
-            finally:
-                awaits.remove(child.id)
-                self.referee.moves(turn.session_id)  # it was not silent while it waited
 
     async def _poke(self, turn: Turn) -> None:
         child = self._one_of_them(turn)

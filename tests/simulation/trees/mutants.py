@@ -51,6 +51,7 @@ from .attacks import (
     crowd_the_house,
     hang_at_the_doors,
     lose_children,
+    spawn_below_a_sleeper,
     spawn_in_loops,
     spend_together,
     stall,
@@ -467,7 +468,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "siblings end by how they were admitted",
         "13: in the reverse order of their start, as their parent has it on record",
-        stop_in_mid_spawn,
+        spawn_below_a_sleeper,
         "it ended before the younger",
         order_of_admission,
     ),

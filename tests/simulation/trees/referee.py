@@ -8,6 +8,7 @@ Rule 2: what the desk keeps may be more than what is written, for places are tak
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 MOST_TOKENS: Final = 5
 MOST_COST: Final = 0.5
 # What these records say is progress; of the rest the cast tells, for text is written down later.
-PROGRESS: Final = frozenset({"turn_started", "permission_answered", "turn_ended"})
+PROGRESS: Final = frozenset(
+    {
+        "turn_started",
+        "turn_ended",
+        "tool_call",
+        "tool_ended",
+        "permission_asked",
+        "permission_answered",
+    }
+)
 ROUNDING_SECONDS: Final = 1e-6
 
 
@@ -42,8 +52,8 @@ class TreeReferee(Referee):
     running: set[str] = attrs.Factory(set)
     # Set when writes were lost on purpose: then what agents said last may be lost too.
     was_troubled: bool = False
-    # Whom an agent waits for, by its session.
-    awaits: dict[str, list[str]] = attrs.Factory(dict)
+    # Whom an agent waits for, and since when, by its session.
+    awaits: dict[str, list[tuple[str, float]]] = attrs.Factory(dict)
     # When anything came of a session's turns, and whether it was called stalled since.
     progress: dict[str, list[float]] = attrs.Factory(dict)
     stalled: set[str] = attrs.Factory(set)
@@ -234,8 +244,9 @@ class TreeReferee(Referee):
             return now
         # What came since then came while its commit was on the way.
         last = max((at for at in self.progress.get(session_id, ()) if at < now), default=-1.0)
-        for other in self.awaits.get(session_id, ()):
-            if other not in seen:
+        # Whoever began to wait since then had not when it was looked at.
+        for other, since in self.awaits.get(session_id, ()):
+            if other not in seen and since < now:
                 last = max(last, self._last_progress(other, now, seen))
         return last
 
@@ -338,6 +349,18 @@ class TreeReferee(Referee):
         """An agent is about to put something out, in this very step."""
         if self.house is not None:
             self._progressed(session_id, self.house.clock.now())
+
+    @contextmanager
+    def waits(self, session_id: str, child: str) -> Iterator[None]:
+        """An agent waits for a child; it is not silent while it does."""
+        assert self.house is not None
+        awaits = self.awaits.setdefault(session_id, [])
+        awaits.append(one := (child, self.house.clock.now()))
+        try:
+            yield
+        finally:
+            awaits.remove(one)
+            self.moves(session_id)
 
     def _progressed(self, session_id: str, at: float) -> None:
         self.progress.setdefault(session_id, []).append(at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,16 @@ import attrs
 import trio
 
 from actors.testing import settle
-from supervisor import Ladder, Limits, Record, Session, Settings, Supervisor, SupervisorError
+from supervisor import (
+    Info,
+    Ladder,
+    Limits,
+    Record,
+    Session,
+    Settings,
+    Supervisor,
+    SupervisorError,
+)
 from supervisor.drivers.turn import INSIDE
 from tests.simulation.sessions.stage import Stage, open_stage
 from tests.simulation.stage import impatiently, wander
@@ -230,7 +239,7 @@ class Trees:
         for _ in range(30):
             await trio.sleep(LONG_SECONDS)
             await settle()
-            now = sum(len(book.records) for book in self.referee.books.values())
+            now = self._written()
             # The clock may jump over several naps of an agent at once: it has to be at its end too.
             if now == before and not self.referee.at_work:
                 break
@@ -241,7 +250,19 @@ class Trees:
         await self._compare_what_is_shown()
 
     async def _compare_what_is_shown(self) -> None:
-        for listed in (await self.sup.list()).items:
+        for _ in range(5):
+            await settle()
+            before = self._written()
+            items = (await self.sup.list()).items
+            if self._written() == before:  # or somebody went to rest meanwhile
+                self._compare(items)
+                break
+
+    def _written(self) -> int:
+        return sum(len(book.records) for book in self.referee.books.values())
+
+    def _compare(self, items: Sequence[Info]) -> None:
+        for listed in items:
             page = self.referee.pages[listed.id]
             children = {one.id for one in page.children.values() if one.is_up}
             self.referee.check(

@@ -7,7 +7,7 @@ from actors.testing import explore
 from .attacks import ATTACKS, Attack
 
 CI_SCHEDULES = 50
-SOAK_SCHEDULES = 2_000  # of each attack: 24,000 in all
+SOAK_SCHEDULES = 2_000  # of each attack: 26,000 in all
 # A soak of one attack is cut into pieces, so that all cores have something to do.
 SOAK_PIECES = 4
 MAX_STEPS = 50_000

@@ -15,11 +15,12 @@ FOUND = {
     # Brought back between the stop and the deletion: what it reported was in no row.
     "wake_up_into_a_full_house": (688,),
     # A silence was said as of when its timer rang; the end of a child's turn was no progress.
-    "stall": (493, 653, 1184, 1331),
+    "stall": (493, 653, 1184, 1331, 822, 1119),
     # A spawn that leaving cut short gave its place back, though the child was written.
     "leave_a_tree": (245, 1184, 1511),
     # Taken away from the side while it had news to hear, and never called again.
-    "trouble_a_tree": (686, 996),
+    # A child that outlives its parent stood in line to end with it, and the others waited for it.
+    "trouble_a_tree": (686, 996, 83, 976),
 }
 
 

@@ -8,6 +8,7 @@ from .crowding import crowd_the_house
 from .dying import lose_children
 from .hanging_hooks import hang_at_the_doors
 from .leaving import leave_a_tree
+from .sleeping import spawn_below_a_sleeper
 from .spawning import spawn_in_loops
 from .spending import spend_together
 from .stalling import stall
@@ -30,6 +31,7 @@ ATTACKS: tuple[Attack, ...] = (
     leave_a_tree,
     hang_at_the_doors,
     change_in_mid_turn,
+    spawn_below_a_sleeper,
 )
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "hang_at_the_doors",
     "leave_a_tree",
     "lose_children",
+    "spawn_below_a_sleeper",
     "spawn_in_loops",
     "spend_together",
     "stall",
