@@ -86,7 +86,7 @@ def test_a_file_that_is_not_there_is_not_found(call: Caller, arguments: list[str
     done = call(*arguments)
 
     assert done.code == 3
-    assert "there is no file 'x" in done.err
+    assert "there is no file x" in done.err
 
 
 def test_programs_get_warnings_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:

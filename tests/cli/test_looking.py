@@ -186,7 +186,7 @@ def test_a_file_that_is_not_there_is_not_made(call: Caller, tmp_path: Path) -> N
     shown = call("ps", "--state", missing)
 
     assert shown.code == 3
-    assert "error: there is no file missing.db" in shown.err
+    assert f"error: there is no file {missing}\n" in shown.err
     assert not missing.exists()
 
 

@@ -16,7 +16,7 @@ import click
 
 from supervisor.cli.terminal.columns import Cell
 from supervisor.cli.terminal.screen import Screen, json_text
-from supervisor.core.errors import SpawnRefused, SupervisorError, shown
+from supervisor.core.errors import SpawnRefused, SupervisorError
 
 OK: Final = 0
 ERROR: Final = 1
@@ -46,7 +46,7 @@ class Interrupted(SupervisorError):
 def refuse_unless_file(path: str) -> None:
     """Raise `FileNotThere` if nothing of that name can be read here; a folder is something."""
     if not os.path.exists(path):  # noqa: PTH110 - whatever was typed, also what no path can be
-        raise FileNotThere(f"there is no file {shown(path)}", hint="check the path")
+        raise FileNotThere(f"there is no file {path}", hint="check the path")
 
 
 # By the errors' codes, so that nothing has to be imported to know them. Others exit with ERROR.

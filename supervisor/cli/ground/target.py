@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from supervisor.cli.terminal.screen import Screen
 
+from .failures import refuse_unless_file
 from .settings import load_configuration
 
 if TYPE_CHECKING:  # a file brings the store and all of the sessions with it, a daemon does not
@@ -35,12 +36,13 @@ async def open_target(
         async with _connected(access) as sup:
             yield sup
         return
-    from .still import open_for_keeping, open_for_reading  # noqa: PLC0415 - see above
+    from supervisor.still import open_for_keeping, open_for_reading  # noqa: PLC0415 - see above
 
     if access == "keep":
         async with open_for_keeping(state, load_configuration(None).settings) as sup:
             yield sup
         return
+    refuse_unless_file(state)
     async with open_for_reading(state) as sup:
         await _say_how_old_it_is(screen, sup, state)
         yield sup

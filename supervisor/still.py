@@ -14,31 +14,28 @@ from contextlib import asynccontextmanager
 import trio
 
 import actors
-from supervisor.config import Settings
-from supervisor.core.errors import StoreDegraded
-from supervisor.drivers.builtin import BUILT_IN
-from supervisor.drivers.port import Workshop
-from supervisor.drivers.process.contained import ContainedProcesses
-from supervisor.sessions.house import House
-from supervisor.sessions.surface.child import Child
-from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.supervisor import Supervisor
-from supervisor.store.health import Health
-from supervisor.store.port import Store
-from supervisor.store.sqlite import schema
-from supervisor.store.sqlite.files import whole_path
-from supervisor.store.sqlite.store import SqliteStore, open_sqlite
-from supervisor.store.writer import Writer
 
-from .failures import FileNotThere
+from .config import Settings
+from .core.errors import StoreDegraded
+from .drivers.builtin import BUILT_IN
+from .drivers.port import Workshop
+from .drivers.process.contained import ContainedProcesses
+from .sessions.house import House
+from .sessions.surface.child import Child
+from .sessions.surface.handle import Session
+from .sessions.surface.supervisor import Supervisor
+from .store.health import Health
+from .store.port import Store
+from .store.sqlite import schema
+from .store.sqlite.files import whole_path
+from .store.sqlite.store import SqliteStore, open_sqlite
+from .store.writer import Writer
 
 
 @asynccontextmanager
 async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
     """Look into a file, whoever has it open. Whatever would write raises `StoreDegraded`."""
     whole = whole_path(path)
-    if not whole.is_file():
-        raise FileNotThere(f"there is no file {whole.name}", hint="check the path after --state")
     schema.refuse_unless_ours(whole, may_be_new=True)
     health = Health()
     health.give_up(
