@@ -298,6 +298,7 @@ async def test_an_earlier_program_refuses_what_a_later_one_wrote(
 # Whom a start need not read --------------------------------------------------------------
 
 
+UP = SessionId("s_up")
 KEYS = (None, SessionKey("a:b", "c%d", "é", "\x00"), SessionKey("a", "b", "c"))
 
 
