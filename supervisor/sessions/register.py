@@ -31,8 +31,9 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Phase, Session
+from supervisor.store.pieces import is_large
 from supervisor.store.port import Kept, Resting, Write
-from supervisor.store.writer import Commit, Delete, Held, Tidy
+from supervisor.store.writer import Bring, Cleared, Commit, Delete, Held, Tidy
 
 from .refusals import did_not_answer, not_found
 from .room import wait_for_room
@@ -373,6 +374,7 @@ class Register:
     async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
         await self._lines.stop(session_id, "deleted")
         await self._erase(session_id)
+        await self._house.writer.ask(Cleared(), timeout_seconds=math.inf)
         self._free(key, session_id)
         seat = self._tree.find_seat(session_id)
         if seat is not None:
@@ -427,7 +429,8 @@ class Register:
     async def write(self, write: Write) -> None:
         """Make it durable; raises why not, or that it is not known."""
         try:
-            refusal = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+            message = Bring(write) if is_large(write) else Commit(write)
+            refusal = await self._house.writer.ask(message, timeout_seconds=math.inf)
         except Exception as error:
             # Not known: it may have been written before the writer failed.
             stored = await self._house.store.read(write.session_id)

@@ -27,6 +27,7 @@ from .port import (
     AtStart,
     Hit,
     Kept,
+    Leftovers,
     Process,
     RawRecord,
     Resting,
@@ -46,9 +47,10 @@ class _Shelf:
 
     __slots__ = ("epoch", "number", "positions", "row", "snapshots")
 
-    def __init__(self, number: int, row: bytes) -> None:
-        self.number = number
-        self.row = row
+    def __init__(self) -> None:
+        # Both are given with its first row.
+        self.number = 0
+        self.row = b""
         self.epoch = 0
         # Where its records are: number n is at positions[n - 1].
         self.positions = array("Q")
@@ -61,6 +63,9 @@ class MemoryStore:
 
     def __init__(self, *, snapshot_every: int = 200) -> None:
         self._shelves: dict[SessionId, _Shelf] = {}
+        # Those of which not all is there, and of which nobody sees anything.
+        # Invariant: each has records.
+        self._arriving: dict[SessionId, _Shelf] = {}
         self._made = 0
         # Position p is at p - 1; a deleted record leaves None, so that positions stay.
         self._records: list[bytes | None] = []
@@ -110,7 +115,8 @@ class MemoryStore:
         return None
 
     def _refusal(self, write: Write) -> SupervisorError | None:
-        shelf = self._shelves.get(write.session_id)
+        there = self._shelves.get(write.session_id)
+        shelf = there or self._arriving.get(write.session_id)
         epoch, last = (0, 0) if shelf is None else (shelf.epoch, len(shelf.positions))
         if write.epoch != epoch:
             return Fenced(
@@ -123,7 +129,7 @@ class MemoryStore:
                 f"session {write.session_id} has {last} records, these are {numbers}",
                 hint="something before it was not written; look the session up again",
             )
-        if shelf is None and write.row is None:
+        if there is None and write.row is None:
             return NotStorable(
                 f"there is no session {write.session_id}", hint="a first write brings a row"
             )
@@ -141,21 +147,49 @@ class MemoryStore:
         self, write: Write, row: bytes | None, records: list[bytes], kept: bytes | None
     ) -> None:
         shelf = self._shelves.get(write.session_id)
+        before = 0 if shelf is None else len(shelf.positions)
         if shelf is None:
             assert row is not None
             self._made += 1
-            shelf = self._shelves[write.session_id] = _Shelf(self._made, row)
-        elif row is not None:
+            shelf = self._arriving.pop(write.session_id, None) or _Shelf()
+            shelf.number = self._made
+            self._shelves[write.session_id] = shelf
+        if row is not None:
             shelf.row = row
-        before = len(shelf.positions)
-        for record in records:
-            self._records.append(record)
-            shelf.positions.append(len(self._records))
+        self._put(shelf, records)
         last = len(shelf.positions)
         if row is not None and is_due(before, last, self._snapshot_every):
             shelf.snapshots = {**(shelf.snapshots or {}), last: row}
         if write.kept is not None and kept is not None:
             self._kept[write.kept.scope, write.kept.key] = (write.session_id, kept)
+
+    def _put(self, shelf: _Shelf, records: list[bytes]) -> None:
+        for record in records:
+            self._records.append(record)
+            shelf.positions.append(len(self._records))
+
+    async def bring(self, session_id: SessionId, records: Sequence[Record]) -> None:
+        await trio.lowlevel.checkpoint()
+        write = Write(session_id, 0, tuple(records))
+        shelf = self._arriving.get(session_id) or _Shelf()
+        last = len(shelf.positions)
+        if session_id in self._shelves or any(
+            record.seq != seq for seq, record in enumerate(records, last + 1)
+        ):
+            raise NotStorable(
+                f"session {session_id} is there, or has {last} records",
+                hint="bring one that is not there yet, from its first record on",
+            )
+        try:
+            refuse_unless_own(write)
+            _, encoded, _ = self._encode(write)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise NotStorable(
+                f"session {session_id} has something that cannot be stored: {error}",
+                hint="this is a defect: what comes in is checked at the door",
+            ) from error
+        self._arriving[session_id] = shelf
+        self._put(shelf, encoded)
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         await trio.lowlevel.checkpoint()
@@ -173,7 +207,7 @@ class MemoryStore:
         self._remove(session_id)
 
     def _remove(self, session_id: SessionId) -> None:
-        shelf = self._shelves.pop(session_id, None)
+        shelf = self._shelves.pop(session_id, None) or self._arriving.pop(session_id, None)
         for position in shelf.positions if shelf is not None else ():
             self._records[position - 1] = None
         # Also what was kept for its own requests by those whom it made.
@@ -183,8 +217,19 @@ class MemoryStore:
             if kept[0] != session_id and place[0].partition("/")[0] != session_id
         }
 
-    async def tidy(self) -> None:
+    async def clear_away(self) -> bool:
         await trio.lowlevel.checkpoint()
+        return False
+
+    async def tidy(self) -> bool:
+        await trio.lowlevel.checkpoint()
+        return False
+
+    async def leftovers(self) -> Leftovers:
+        await trio.lowlevel.checkpoint()
+        for session_id in list(self._arriving):
+            self._remove(session_id)
+        return Leftovers(unfinished=False, untidy=False)
 
     async def probe(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -247,9 +292,12 @@ class MemoryStore:
         self, *, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Record]]:
         await trio.lowlevel.checkpoint()
+        # What is being brought, and what was written after it, is for later.
+        horizon = min((shelf.positions[0] for shelf in self._arriving.values()), default=None)
+        end = len(self._records) if horizon is None else horizon - 1
         there = (
             (position + 1, record)
-            for position in range(after, len(self._records))
+            for position in range(after, end)
             if (record := self._records[position]) is not None
         )
         return [(at, decode(record, Record)) for at, record in itertools.islice(there, limit)]

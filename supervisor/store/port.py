@@ -78,6 +78,13 @@ class AtStart(NamedTuple):
     others: list[Stored]
 
 
+class Leftovers(NamedTuple):
+    """What whoever wrote before has not finished."""
+
+    unfinished: bool  # something is to be cleared away
+    untidy: bool  # something deleted is still in an index
+
+
 @attrs.frozen
 class RawRecord:
     """A record as it lies in the file, whatever is wrong with it: for those who mend."""
@@ -155,11 +162,25 @@ class Store(Protocol):
         None for a session that is not there.
         """
 
-    async def delete(self, session_id: SessionId) -> None:
-        """Leave nothing of it."""
+    async def bring(self, session_id: SessionId, records: Sequence[Record]) -> None:
+        """Keep the next records of a session that is not there, and too large for one commit.
 
-    async def tidy(self) -> None:
-        """Leave nothing, not even in an index, of what was deleted; may take a while."""
+        Nobody sees them until a `commit` brings the rest, and its row; until then readers of all
+        records see nothing that was written after them. If that is not to be, `delete` it. Raises
+        `NotStorable`.
+        """
+
+    async def delete(self, session_id: SessionId) -> None:
+        """Nobody sees anything of it any more; nothing is left when `clear_away` says so."""
+
+    async def clear_away(self) -> bool:
+        """Leave nothing of what was deleted, as much as is done quickly; whether there is more."""
+
+    async def tidy(self) -> bool:
+        """Leave nothing in an index either, as much as is done quickly; whether there is more."""
+
+    async def leftovers(self) -> Leftovers:
+        """What another writer has left: whatever it had brought half is deleted."""
 
     async def probe(self) -> None:
         """Write something that changes nothing; raises `StoreDegraded` if that cannot be done."""

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -24,6 +25,7 @@ from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
 
 from .health import Health
+from .pieces import Arrival, Pieces
 from .port import Process, Store, Stored, Write
 
 T = TypeVar("T")
@@ -90,6 +92,16 @@ class CommitAll(Ask[list[Written]]):
 
 
 @attrs.frozen
+class Bring(Ask[Written]):
+    """Make a new session durable that is large: in pieces, and others are written in between.
+
+    Nobody sees anything of it before it is whole.
+    """
+
+    write: Write
+
+
+@attrs.frozen
 class Claim(Ask[Stored | None]):
     """Make the session the asker's own, and say what is there."""
 
@@ -105,13 +117,17 @@ class ClaimAll(Ask[list[Stored | None]]):
 
 @attrs.frozen
 class Delete(Ask[None]):
-    """Leave nothing of the session."""
+    """Leave nothing of the session; answered when that is so, while others are written."""
 
     session_id: SessionId
 
 
 @attrs.frozen
-class Tidy(Ask[None]):
+class Cleared(Ask[None]):
+    """Answered when nothing is left of what was deleted before, by whatever write."""
+
+
+class Tidy:
     """Leave nothing, not even a word, of what was deleted before."""
 
 
@@ -138,7 +154,12 @@ class Retry(Ask[None]):
     """Look whether the store is well again; answered when that is known."""
 
 
+class _NextPiece:
+    """Told to oneself: whoever was waiting had a turn, so there may be another piece."""
+
+
 _FLUSH: Final = _Flush()
+_NEXT_PIECE: Final = _NextPiece()
 
 
 class Writer(Actor):
@@ -158,6 +179,14 @@ class Writer(Actor):
         self._flush_is_due = False
         # Invariant: what the store would not take, in order; empty exactly while it is well.
         self._held: list[tuple[Write, Held]] = []
+        self._pieces = Pieces(store)
+        # Whether a _NEXT_PIECE is in the mailbox.
+        self._piece_is_due = False
+
+    async def on_start(self) -> None:
+        """Go on with what whoever wrote before us has not finished."""
+        await self._pieces.look_for_leftovers()
+        self._go_on_soon()
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         if type(message) is Commit:
@@ -178,26 +207,33 @@ class Writer(Actor):
     async def _do(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
         """What is done on its own, after all that was asked before it."""
         await self._flush()
-        if type(message) is Retry:
-            return await self._try_again()
-        if message is _FLUSH:
-            return None
-        if self._held:
-            return self._refused()
+        if message is _NEXT_PIECE:
+            await self._do_a_piece()
+        elif type(message) is Tidy:
+            self._pieces.tidy()
+            self._go_on_soon()
+        elif type(message) is Retry:
+            await self._try_again()
+        elif message is not _FLUSH:
+            return self._refused() if self._held else await self._or_failed(self._work(message))
+        return None
+
+    async def _work(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
         match message:
             case ClaimAll(session_ids):
-                work: Awaitable[Any] = self._store.claim(session_ids)
+                return await self._store.claim(session_ids)
+            case Bring(write):
+                return self._in_pieces(self._pieces.bring(write))
             case Delete(session_id):
-                work = self._store.delete(session_id)
-            case Tidy():
-                work = self._store.tidy()
+                await self._store.delete(session_id)
+                return self._in_pieces(self._pieces.when_cleared())
+            case Cleared():
+                return self._in_pieces(self._pieces.when_cleared())
             case NoteProcess(process):
-                work = self._store.note_process(process)
+                await self._store.note_process(process)
             case ForgetProcess(process):
-                work = self._store.forget_process(process)
-            case _:
-                return None
-        return await self._or_failed(work)
+                await self._store.forget_process(process)
+        return None
 
     async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Any:  # noqa: ANN401
         if self._claims:
@@ -259,9 +295,13 @@ class Writer(Actor):
                 later.answer(next(answers) if count is None else list(islice(answers, count)))
         if self._claims:
             await self._claim()
+        if self._pieces.are_left:
+            self._go_on_soon()
 
     async def _commit(self, batch: Sequence[Write]) -> Sequence[Written]:
         try:
+            if any(write.removes for write in batch):
+                self._pieces.clear()
             return await self._store_all(batch)
         except StoreDegraded as trouble:
             self._health.degrade(trouble)
@@ -300,6 +340,43 @@ class Writer(Actor):
             failed.fail(error)
             return failed
 
+    # Pieces ---------------------------------------------------------------------------------
+
+    def _in_pieces(self, later: Later[T]) -> Later[T]:
+        self._go_on_soon()
+        return later
+
+    def _go_on_soon(self) -> None:
+        """Have a piece done when all who wait by now had their turn."""
+        if self._piece_is_due or not self._pieces.are_left:
+            return
+        with contextlib.suppress(MailboxFull):  # then there is another flush, and another chance
+            self.ref.tell(_NEXT_PIECE)
+            self._piece_is_due = True
+
+    async def _do_a_piece(self) -> None:
+        self._piece_is_due = False
+        if self._health.is_degraded:
+            return  # it goes on when the store is well
+        try:
+            arrival = await self._pieces.do_one()
+        except StoreDegraded as trouble:
+            self._health.degrade(trouble)
+            return
+        if arrival is not None:
+            [answer] = await self._commit([arrival.write])
+            if isinstance(answer, Held):
+                answer.then(partial(self._brought, arrival))
+            else:
+                self._brought(arrival, answer)
+            arrival.later.answer(answer)
+        self._go_on_soon()
+
+    def _brought(self, arrival: Arrival, refusal: SupervisorError | None) -> None:
+        if refusal is not None:
+            self._pieces.refused(arrival)
+            self._go_on_soon()
+
     # Degraded -------------------------------------------------------------------------------
 
     def _hold(self, writes: Sequence[Write]) -> list[Held]:
@@ -327,6 +404,7 @@ class Writer(Actor):
             if self._health.is_degraded:
                 await self._store.probe()
                 self._health.recover()
+            self._go_on_soon()
         except StoreDegraded as trouble:
             self._health.degrade(trouble)
 

@@ -40,6 +40,7 @@ TEXTS: Final = (
     "😀 e\u0301",
 )
 SEARCHES: Final = ("red", "GRUN", "foo", "foo_bar", "мой straße", "안녕", "y", "がん", "é", '"*')
+NOBODY: Final = SessionId("s_nobody")
 EVERY: Final = 4  # records between snapshots
 
 # What is done -----------------------------------------------------------------------------
@@ -76,6 +77,19 @@ class Delete:
 
 
 @attrs.frozen
+class Bring:
+    session: SessionId
+    kinds: tuple[str, ...]
+    text: str
+    gap: int
+
+
+@attrs.frozen
+class GoOn:
+    """Whoever wrote is gone, and another one goes on."""
+
+
+@attrs.frozen
 class Note:
     process: Process
     forget: bool
@@ -86,7 +100,7 @@ class Crash:
     pass
 
 
-Deed: TypeAlias = Commit | Claim | Delete | Note | Crash
+Deed: TypeAlias = Commit | Claim | Delete | Bring | GoOn | Note | Crash
 
 names = st.sampled_from(NAMES)
 rarely = st.sampled_from([False] * 9 + [True])
@@ -112,6 +126,14 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
     st.builds(Commit, st.lists(together, max_size=5).map(tuple)),
     st.builds(Claim, st.lists(names, max_size=3).map(tuple)),
     st.builds(Delete, names),
+    st.builds(
+        Bring,
+        names,
+        st.lists(st.sampled_from(KINDS), min_size=1, max_size=4).map(tuple),
+        st.sampled_from(TEXTS),
+        st.sampled_from([0] * 5 + [1]),
+    ),
+    st.just(GoOn()),
     st.builds(Note, processes, st.booleans()),
     st.just(Crash()),
 )
@@ -221,6 +243,8 @@ class Pair:
         self._folder = folder
         self._lives = 0
         self.plain: Store = MemoryStore(snapshot_every=EVERY)
+        # How many records were brought of those that are not there.
+        self._brought: dict[SessionId, int] = {}
         self.file = Threadless(self._path, snapshot_every=EVERY)
 
     @property
@@ -236,15 +260,45 @@ class Pair:
             return await self._crash()
         if isinstance(deed, Commit):
             stored = [one async for one in self.plain.rows()]
-            scribe = Scribe({one.row.id: (one.epoch, one.last_seq) for one in stored})
+            there = {one.row.id: (one.epoch, one.last_seq) for one in stored}
+            scribe = Scribe({name: (0, count) for name, count in self._brought.items()} | there)
             writes = [scribe.write(parts) for parts in deed.writes]
             assert told(await self.plain.commit(writes)) == told(await self.file.commit(writes))
+            for name in self._brought.keys() & {one.row.id async for one in self.plain.rows()}:
+                del self._brought[name]
+            for write in writes:
+                self._brought.pop(write.removes or NOBODY, None)
+        elif isinstance(deed, Bring):
+            await self._bring(deed)
         elif isinstance(deed, Claim):
             assert await self.plain.claim(deed.sessions) == await self.file.claim(deed.sessions)
         else:
+            if isinstance(deed, Delete):
+                self._brought.pop(deed.session, None)
+            elif isinstance(deed, GoOn):
+                self._brought.clear()
             for store in (self.plain, self.file):
                 await _tell(store, deed)
         return None
+
+    async def _bring(self, deed: Bring) -> None:
+        """The next records of one that is not there; refused by both if it is."""
+        last = self._brought.get(deed.session, 0)
+        part = Part(deed.session, deed.kinds, deed.text, None, None, 0, 0, None, poison=False)
+        records = tuple(
+            Scribe._record(part, kind, seq)
+            for seq, kind in enumerate(deed.kinds, last + 1 + deed.gap)
+        )
+        answers: list[type | None] = []
+        for store in (self.plain, self.file):
+            try:
+                await store.bring(deed.session, records)
+                answers.append(None)
+            except SupervisorError as error:
+                answers.append(type(error))
+        assert answers[0] == answers[1]
+        if answers[0] is None:
+            self._brought[deed.session] = last + len(records)
 
     async def _crash(self) -> None:
         """What lies on the disk now is what the next one finds."""
@@ -256,8 +310,12 @@ class Pair:
         await self.file.open()
 
 
-async def _tell(store: Store, deed: Delete | Note) -> None:
-    if isinstance(deed, Delete):
+async def _tell(store: Store, deed: Delete | GoOn | Note) -> None:
+    if isinstance(deed, GoOn):
+        await store.leftovers()
+        while await store.clear_away() or await store.tidy():
+            pass
+    elif isinstance(deed, Delete):
         await store.delete(deed.session)
     elif deed.forget:
         await store.forget_process(deed.process)

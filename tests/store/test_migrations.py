@@ -347,6 +347,7 @@ async def test_what_an_older_file_does_not_say_of_its_rows_is_found_out(tmp_path
         connection.execute("ALTER TABLE sessions DROP COLUMN resting")
         connection.execute("ALTER TABLE sessions DROP COLUMN key")
         connection.execute("DROP INDEX records_of_inputs")
+        connection.execute("DROP TABLE unfinished")
         connection.execute("PRAGMA user_version = 1")
         connection.commit()
 

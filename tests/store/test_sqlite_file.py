@@ -421,6 +421,7 @@ async def test_after_the_deletion_of_many_nothing_is_found_of_any(path: Path) ->
         "kept": 1,
         "snapshots": 0,
         "processes": 0,
+        "unfinished": 0,
         "sqlite_sequence": 2,
     }
 

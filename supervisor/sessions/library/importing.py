@@ -33,24 +33,36 @@ async def import_session(
     """The id of the new session, and what the file has in it that could not be kept."""
     house.tree.refuse_if_leaving()
     at = house.clock.now()
-    imported = await trio.to_thread.run_sync(_read, Path(path), format, at, limiter=house.long_work)
-    plan = Plan(
+    session_id = SessionId(house.ids.new("s"))
+    usual = Plan(agent="", terms=house.terms_of(house.settings), limits=house.settings.limits)
+
+    def prepare() -> tuple[Write, tuple[str, ...]]:
+        # All of it apart: to read and fold what is large would keep everybody waiting.
+        imported = _read(Path(path), format, at)
+        return _settled(session_id, imported, usual, at, agent), imported.warnings
+
+    write, warnings = await trio.to_thread.run_sync(prepare, limiter=house.long_work)
+    await house.works.carry_through(house.register.store, write)
+    return session_id, warnings
+
+
+def _settled(
+    session_id: SessionId, imported: Imported, usual: Plan, at: float, agent: str | None
+) -> Write:
+    """The session as it will be, with all its records."""
+    plan = attrs.evolve(
+        usual,
         agent=agent or imported.agent or imported.format,
         name=imported.name,
         title=imported.title,
         tags=imported.tags,
         custom=imported.custom,
-        terms=house.terms_of(house.settings),
-        limits=house.settings.limits,
     )
-    session_id = SessionId(house.ids.new("s"))
     created = _beginning(session_id, imported, plan, at, agent)
     session, facts = settle_in(
         session_id, created, imported.facts, plan, format=imported.format, at=at
     )
-    write = Write(session_id, 0, numbered(session_id, facts, after=0), session)
-    await house.works.carry_through(house.register.store, write)
-    return session_id, imported.warnings
+    return Write(session_id, 0, numbered(session_id, facts, after=0), session)
 
 
 def _read(path: Path, format: Format, at: float) -> Imported:  # noqa: A002 - as above

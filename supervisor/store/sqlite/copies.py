@@ -100,15 +100,13 @@ def restore(backup_path: Path, path: Path) -> Path | None:
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path.name} is no file", hint="name the store, or a new file")
     with _unfinished(path) as incoming:
-        source = open_reader(backup_path)
         try:
-            _copy_into(source, incoming)
+            with contextlib.closing(open_reader(backup_path)) as source:
+                _copy_into(source, incoming)
         except sqlite3.Error as error:
             raise ConfigError(
                 f"the backup {backup_path.name} cannot be read: {error}", hint="try another one"
             ) from error
-        finally:
-            source.close()
         _sync(incoming)
         old = _put_aside(path) if path.exists() else None
         # The store that was there, or the backup: at every instant it is one of the two.

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -24,6 +26,8 @@ _STILL_BUSY_MS: Final = 20
 # a commit, so it comes rarely; 4,000 pages are 16 MB.
 _CHECKPOINT_PAGES: Final = 4_000
 _OWNER_ONLY: Final = 0o600
+# The last version of files that have no such table.
+_WITHOUT_UNFINISHED: Final = 3
 
 # What a write may meet that is nobody's mistake and may pass: by the first byte of SQLite's code.
 _TROUBLES: Final = {
@@ -90,6 +94,21 @@ def open_writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing; the lock is taken at once, so that nothing read in it is old."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            # If this fails too, the next BEGIN says so.
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
 def be_patient(connection: sqlite3.Connection, *, patient: bool) -> None:
     """Say how long to wait for somebody else's lock."""
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS if patient else _STILL_BUSY_MS}")
@@ -98,9 +117,22 @@ def be_patient(connection: sqlite3.Connection, *, patient: bool) -> None:
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, nor move what others wrote."""
     connection = _connect(path, mode="ro")
-    connection.execute("PRAGMA query_only = 1")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    try:
+        _complete(connection)
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _complete(connection: sqlite3.Connection) -> None:
+    """Have what every file is asked for, in one that nobody has brought up to date."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if 0 < version <= _WITHOUT_UNFINISHED:
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("CREATE TEMP TABLE unfinished (session_id, arrives_from)")
 
 
 def _connect(path: Path, *, mode: str) -> sqlite3.Connection:

@@ -28,6 +28,9 @@ _STORED: Final = """
 """
 _RECORD: Final = "session_id, seq, at, turn_id, kind, body"
 _NO_LIMIT: Final = -1
+# Of records: nobody sees those of a session of which only a part is there.
+_IS_WHOLE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
+_NO_HORIZON: Final = 2**63 - 1
 # So many rows are read before somebody else may write a checkpoint, and anything else may run.
 PAGE_ROWS: Final = 200
 # The version from which on a file has the column.
@@ -62,7 +65,8 @@ def records(
     found = connection.execute(
         f"""
         SELECT {_RECORD} FROM records
-        WHERE session_id = ?1 AND seq > ?2 AND (?4 IS NULL OR turn_id = ?4) ORDER BY seq LIMIT ?3
+        WHERE session_id = ?1 AND seq > ?2 AND (?4 IS NULL OR turn_id = ?4) AND {_IS_WHOLE}
+        ORDER BY seq LIMIT ?3
         """,
         (session_id, after, _NO_LIMIT if limit is None else limit, turn),
     )
@@ -101,7 +105,12 @@ def all_records(
 ) -> list[tuple[int, Record]]:
     """See `port.Store.all_records`."""
     found = connection.execute(
-        f"SELECT {_RECORD}, position FROM records WHERE position > ? ORDER BY position LIMIT ?",
+        f"""
+        SELECT {_RECORD}, position FROM records
+        WHERE position > ? AND {_IS_WHOLE}
+            AND position < ifnull((SELECT min(arrives_from) FROM unfinished), {_NO_HORIZON})
+        ORDER BY position LIMIT ?
+        """,
         (after, _NO_LIMIT if limit is None else limit),
     )
     return [(one[6], _record(one)) for one in found]
@@ -112,7 +121,10 @@ def records_of(connection: sqlite3.Connection, kinds: Collection[str]) -> list[R
     # Written out and not bound, so that an index over some kinds can be used.
     wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds) if kind.isidentifier())
     found = connection.execute(
-        f"SELECT {_RECORD} FROM records WHERE kind IN ({wanted}) ORDER BY session_id, seq"
+        f"""
+        SELECT {_RECORD} FROM records WHERE kind IN ({wanted}) AND {_IS_WHOLE}
+        ORDER BY session_id, seq
+        """
     )
     return _readable(found)
 
@@ -145,7 +157,10 @@ def raw_records(connection: sqlite3.Connection, session_id: SessionId) -> list[R
     connection.text_factory = _text_or_bytes
     try:
         found = connection.execute(
-            f"SELECT position, {_RECORD} FROM records WHERE session_id = ? ORDER BY position",
+            f"""
+            SELECT position, {_RECORD} FROM records WHERE session_id = ? AND {_IS_WHOLE}
+            ORDER BY position
+            """,
             (session_id,),
         )
         return [RawRecord(*one) for one in found]
@@ -267,13 +282,14 @@ def search(
     if not query:
         return []
     found = connection.execute(
-        """
+        f"""
         SELECT records.position, session_id, seq, at, turn_id, kind, body
         FROM words JOIN records ON records.position = words.rowid
         WHERE
             words MATCH ?1
             AND (?2 IS NULL OR session_id = ?2)
             AND (?3 IS NULL OR words.rowid < ?3)
+            AND {_IS_WHOLE}
         ORDER BY words.rowid DESC LIMIT ?4
         """,
         (query, session_id, before, limit),
@@ -299,7 +315,10 @@ def sizes(connection: sqlite3.Connection) -> dict[SessionId, int]:
     """See `port.Store.sizes`."""
     return dict(
         connection.execute(
-            "SELECT session_id, sum(length(CAST(body AS BLOB))) FROM records GROUP BY session_id"
+            f"""
+            SELECT session_id, sum(length(CAST(body AS BLOB))) FROM records WHERE {_IS_WHOLE}
+            GROUP BY session_id
+            """
         )
     )
 

@@ -164,7 +164,25 @@ def _third(connection: sqlite3.Connection) -> None:
     )
 
 
-STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (_first, _second, _third)
+def _fourth(connection: sqlite3.Connection) -> None:
+    """Of whom only a part is here."""
+    # Sessions of which a part is here and nobody sees anything: where its records begin, of one
+    # that is brought; NULL for one that was deleted.
+    connection.execute(
+        """
+        CREATE TABLE unfinished (
+            session_id TEXT PRIMARY KEY NOT NULL, arrives_from INTEGER
+        ) STRICT, WITHOUT ROWID
+        """
+    )
+
+
+STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (
+    _first,
+    _second,
+    _third,
+    _fourth,
+)
 VERSION: Final = len(STEPS)
 
 

@@ -22,10 +22,10 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
-from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, Stored, Write
+from supervisor.store.port import AtStart, Hit, Kept, Leftovers, Process, RawRecord, Stored, Write
 from supervisor.store.threads import in_thread
 
-from . import copies, reading, schema, writing
+from . import copies, pieces, reading, schema, writing
 from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
 from .lock import locked
 
@@ -83,6 +83,8 @@ class SqliteStore:
         self._eyes = trio.CapacityLimiter(READERS)
         # Whether something was deleted since it was last tidied.
         self._is_untidy = False
+        # Whether some of that was done already.
+        self._is_tidying = False
         # Whether it waits a while for somebody else's lock.
         self._is_patient = True
         # Readers that nobody uses just now.
@@ -108,8 +110,6 @@ class SqliteStore:
             if 0 < schema.version_of(self._writer) < schema.VERSION:
                 copies.copy_before_migration(self._writer, self.path)
             schema.migrate(self._writer)
-            if writing.is_untidy(self._writer):  # the last one was killed before it could
-                writing.tidy(self._writer)
         except BaseException:
             self._close()
             raise
@@ -121,7 +121,7 @@ class SqliteStore:
     def _close(self) -> None:
         if self._is_untidy and self._writer is not None:
             with contextlib.suppress(sqlite3.Error):
-                writing.tidy(self._writer)
+                pieces.tidy_all(self._writer)
         for connection in (*self._free, *([self._writer] if self._writer is not None else [])):
             connection.close()
         self._free, self._writer = [], None
@@ -184,20 +184,39 @@ class SqliteStore:
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         every = self._snapshot_every
-        self._is_untidy = self._is_untidy or any(write.removes for write in writes)
+        if any(write.removes for write in writes):
+            self._note_untidy()
         return await self._write(writing.commit, writes, snapshot_every=every, known=self._known)
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         return await self._write(writing.claim, session_ids, self._known)
 
+    async def bring(self, session_id: SessionId, records: Sequence[Record]) -> None:
+        await self._write(pieces.bring, session_id, records)
+
     async def delete(self, session_id: SessionId) -> None:
-        self._is_untidy = True
+        self._note_untidy()
         await self._write(writing.delete, session_id, self._known)
 
-    async def tidy(self) -> None:
-        if self._is_untidy:
-            self._is_untidy = False
-            await self._write(writing.tidy)
+    def _note_untidy(self) -> None:
+        # What was tidied so far was without this.
+        self._is_untidy, self._is_tidying = True, False
+
+    async def clear_away(self) -> bool:
+        self._note_untidy()
+        return await self._write(pieces.clear_away)
+
+    async def tidy(self) -> bool:
+        if not self._is_untidy:
+            return False
+        begin, self._is_tidying = not self._is_tidying, True
+        self._is_tidying = self._is_untidy = await self._write(pieces.tidy, begin=begin)
+        return self._is_untidy
+
+    async def leftovers(self) -> Leftovers:
+        found = await self._write(pieces.leftovers)
+        self._is_untidy = found.untidy or found.unfinished
+        return found
 
     async def probe(self) -> None:
         await self._write(writing.probe)

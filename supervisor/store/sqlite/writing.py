@@ -10,12 +10,9 @@ Rule 3: if the file itself refuses something in a batch, the batch is written ag
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from supervisor.core.errors import Fenced, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
@@ -24,13 +21,13 @@ from supervisor.core.session import Session
 from supervisor.store.codec import encode, encode_plain, encode_texts
 from supervisor.store.filters import label_of
 from supervisor.store.port import Process, Stored, Write, is_due, refuse_unless_own
-from supervisor.store.words import SAID, indexed
 
+from .files import transaction
+from .pieces import Values, arrived, finish, insert, remove, values_of
 from .reading import read_one
 from .schema import version_of
 
 Answer: TypeAlias = SupervisorError | None
-Values: TypeAlias = tuple[Any, ...]
 
 _INSERT_SESSION: Final = """
     INSERT INTO sessions (
@@ -47,45 +44,17 @@ _UPDATE_SESSION: Final = """
 _RENAME_SESSION: Final = """
     UPDATE sessions SET label = ?1, tags = ?2 WHERE id = ?3 AND (label <> ?1 OR tags <> ?2)
 """
-_INSERT_RECORD: Final = """
-    INSERT INTO records (session_id, seq, at, turn_id, kind, body, position)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
-"""
-# Many in one statement, which counts positions once for all of them, and lets go of the
-# interpreter once, and not once for each: a tenth to a fifth of what it takes to insert them.
-_AT_ONCE: Final = 32
-_INSERT_RECORDS: Final = _INSERT_RECORD + ", (?, ?, ?, ?, ?, ?, ?)" * (_AT_ONCE - 1)
-_INSERT_WORDS: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
-_DELETE_WORDS: Final = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
-_LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
 _INSERT_KEPT: Final = """
     INSERT OR REPLACE INTO kept (scope, key, session_id, fingerprint, answer)
     VALUES (?, ?, ?, ?, ?)
 """
 _INSERT_SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshots (session_id, seq, row) VALUES (?, ?, ?)"
-# Where it is kept that the index has words in it of what was deleted; no session has such an id.
-_UNTIDY: Final = "~"
 # So many sessions are known at once: some MB, and more than are ever busy together.
 _MAX_KNOWN: Final = 16_384
 _STATE: Final = """
     SELECT epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id)
     FROM sessions WHERE id = ?
 """
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; the lock is taken at once, so that nothing read in it is old."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            # If this fails too, the next BEGIN says so.
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        raise
 
 
 class _State(NamedTuple):
@@ -236,17 +205,7 @@ def _encode_part(write: Write) -> _Part:
     return _Part(
         write,
         None if write.row is None else encode(write.row).decode(),
-        [
-            (
-                record.session_id,
-                record.seq,
-                record.at,
-                record.turn_id,
-                record.kind,
-                encode_plain(record.body),
-            )
-            for record in write.records
-        ],
+        [values_of(record) for record in write.records],
         None
         if kept is None
         else (
@@ -314,7 +273,9 @@ class _Batch:
 
     def _refusal(self, write: Write) -> Answer:
         state = self._known.find(self._connection, write.session_id)
-        epoch, last = (0, 0) if state is None else (state.epoch, state.last)
+        epoch, last = (0, None) if state is None else (state.epoch, state.last)
+        if last is None:
+            last = arrived(self._connection, write.session_id)
         if write.epoch != epoch:
             return Fenced(
                 f"session {write.session_id} is at epoch {epoch}, not at {write.epoch}",
@@ -338,12 +299,15 @@ class _Batch:
         state = self._known.find(self._connection, session_id)
         epoch, before = (0, 0) if state is None else (state.epoch, state.last)
         names = None if state is None else state.names
-        last = before + len(part.records)
+        brought = arrived(self._connection, session_id) if state is None else 0
+        last = before + brought + len(part.records)
         if row is not None:
             now = (row.name, row.title, row.key, row.tags)
             if state is None:
                 assert part.row is not None
                 self._connection.execute(_INSERT_SESSION, _columns(row, part.row))
+                if brought:
+                    finish(self._connection, session_id)
             else:
                 changed = (part.row, row.phase, int(row.archived), row.updated_at)
                 self._rows[session_id] = (*changed, int(rests(row)), session_id, epoch)
@@ -370,7 +334,8 @@ class _Batch:
             connection.executemany(_RENAME_SESSION, self._names.values())
             self._names = {}
         if self._records:
-            self._write_records()
+            insert(connection, self._records)
+            self._records = []
         for statement, values in (
             (_INSERT_KEPT, self._kept),
             (_INSERT_SNAPSHOT, self._snapshots),
@@ -378,21 +343,6 @@ class _Batch:
             if values:
                 connection.executemany(statement, values)
                 values.clear()
-
-    def _write_records(self) -> None:
-        """With their positions, by which the words that are said in them are found."""
-        found = self._connection.execute(_LAST_POSITION).fetchone()
-        first = 1 if found is None else found[0] + 1
-        records = [(*record, place) for place, record in enumerate(self._records, first)]
-        self._records = []
-        rest = len(records) % _AT_ONCE
-        for start in range(0, len(records) - rest, _AT_ONCE):
-            some = records[start : start + _AT_ONCE]
-            self._connection.execute(_INSERT_RECORDS, list(chain.from_iterable(some)))
-        self._connection.executemany(_INSERT_RECORD, records[len(records) - rest :])
-        said = [(record[6], indexed(record[5])) for record in records if record[4] in SAID]
-        if said:
-            self._connection.executemany(_INSERT_WORDS, said)
 
 
 def _columns(row: Session, encoded: str) -> Values:
@@ -443,42 +393,6 @@ def delete(
         known.forget(session_id)
     with transaction(connection):
         remove(connection, session_id)
-
-
-def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
-    """Leave nothing of it, in any table; inside a transaction."""
-    said = connection.execute(
-        "SELECT position, body FROM records WHERE session_id = ? AND kind IN (?, ?)",
-        (session_id, *SAID),
-    ).fetchall()
-    connection.executemany(_DELETE_WORDS, [(place, indexed(body)) for place, body in said])
-    connection.execute("DELETE FROM records WHERE session_id = ?", (session_id,))
-    connection.execute("DELETE FROM snapshots WHERE session_id = ?", (session_id,))
-    # Also what was kept for its own requests by those whom it made: their scope begins with its id.
-    connection.execute(
-        """
-        DELETE FROM kept
-        WHERE session_id = ?1 OR scope = ?1 OR substr(scope, 1, length(?1) + 1) = ?1 || '/'
-        """,
-        (session_id,),
-    )
-    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
-    if said:
-        connection.execute(_INSERT_KEPT, (_UNTIDY, "", _UNTIDY, "", "{}"))
-
-
-def is_untidy(connection: sqlite3.Connection) -> bool:
-    """Whether something was deleted, and nobody has tidied since, in this life or one before."""
-    found = connection.execute("SELECT 1 FROM kept WHERE scope = ?", (_UNTIDY,)).fetchone()
-    return found is not None
-
-
-def tidy(connection: sqlite3.Connection) -> None:
-    """See `port.Store.tidy`: the index has the words of what was deleted until it is made anew."""
-    with transaction(connection):
-        connection.execute("INSERT INTO words (words) VALUES ('optimize')")
-        connection.execute("DELETE FROM kept WHERE scope = ?", (_UNTIDY,))
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def probe(connection: sqlite3.Connection) -> None:
