@@ -334,9 +334,16 @@ class MemoryStore:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Hit]:
+        await trio.lowlevel.checkpoint()
         wanted = words_of(words)
         found: list[Hit] = []
-        for position, record in reversed(await self.all_records()):
+        hidden = {place for shelf in self._arriving.values() for place in shelf.positions}
+        there = (
+            (position, decode(record, Record))
+            for position, record in reversed(list(enumerate(self._records, 1)))
+            if record is not None and position not in hidden
+        )
+        for position, record in there:
             if len(found) == limit:
                 break
             if record.kind not in SAID or (before is not None and position >= before):
