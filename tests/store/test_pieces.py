@@ -17,7 +17,7 @@ import trio
 from actors import Ask, Group, Ref, open_actors
 from actors.testing import settle
 from supervisor.core.errors import NotStorable, StoreDegraded, SupervisorError
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import InputId, SessionId
 from supervisor.core.records import Record
 from supervisor.store import pieces
 from supervisor.store.health import Health
@@ -29,6 +29,7 @@ from supervisor.store.writer import Bring, Cleared, Commit, Delete, Held, Retry,
 from tests.store.cast import NOBODY, ONE, TWO, birth, everything, more, numbers_of, receipt
 
 COUNT = 25
+INPUT = InputId("in_1")
 LARGE = 7  # a piece has so many records
 
 
@@ -46,8 +47,10 @@ def text(session_id: SessionId, seq: int) -> Record:
 def large(session_id: SessionId = ONE, count: int = COUNT) -> Write:
     """The first write of a session, with so many records."""
     made = birth(session_id)
-    said = (text(session_id, seq) for seq in range(2, count + 1))
-    return attrs.evolve(made, records=(*made.records, *said), kept=receipt(session_id))
+    said = (text(session_id, seq) for seq in range(2, count))
+    body = {"input_id": INPUT, "text": "x", "when_busy": "queue"}
+    accepted = Record(session_id, count, 2.0, None, "input_accepted", body)
+    return attrs.evolve(made, records=(*made.records, *said, accepted), kept=receipt(session_id))
 
 
 async def bring(store: Store, write: Write, first: int = 0, last: int | None = None) -> None:
@@ -65,6 +68,7 @@ async def sees(store: Store, session_id: SessionId = ONE) -> list[object]:
         *[one async for one in store.rows() if one.row.id == session_id],
         *await store.records(session_id),
         *await store.raw_records(session_id),
+        *await store.records_of_input(session_id, INPUT),
         *[one for _, one in await store.all_records() if one.session_id == session_id],
         *[one for one in await store.records_of(["user_text"]) if one.session_id == session_id],
         *[one for one in await store.search("common") if one.session_id == session_id],
@@ -97,7 +101,7 @@ async def test_nobody_sees_what_was_brought_before_it_is_whole(store: Store) -> 
     stored = await store.read(ONE)
     assert stored is not None
     assert (stored.row, stored.last_seq) == (write.row, COUNT)
-    assert len(await store.search("common", limit=100)) == COUNT - 1
+    assert len(await store.search("common", limit=100)) == COUNT - 2
     assert await store.kept(ONE, "key") == write.kept
 
 
@@ -232,7 +236,7 @@ async def test_the_index_is_tidied_in_pieces(
 
         assert tidied > 1
         assert b"zebra" not in index_of(store.path)
-        assert len(await store.search("common", limit=100)) == COUNT - 1
+        assert len(await store.search("common", limit=100)) == COUNT - 2
 
 
 def index_of(path: Path) -> bytes:

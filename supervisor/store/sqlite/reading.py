@@ -83,7 +83,8 @@ def records_of_input(
     (accepted,) = connection.execute(
         f"""
         SELECT min(+seq) FROM records
-        WHERE session_id = ? AND kind = 'input_accepted' AND {INPUT_ID} = ?
+        WHERE
+            session_id = ? AND kind = 'input_accepted' AND {INPUT_ID} = ? AND {_IS_WHOLE}
         """,
         (session_id, input_id),
     ).fetchone()
