@@ -17,14 +17,24 @@ from supervisor import Session, Supervisor
 from supervisor.api.answering.requests import MAX_BODY_BYTES
 from supervisor.api.app import make_app
 from supervisor.api.describing.document import document
+from supervisor.api.describing.operations import Operation
 from supervisor.api.doors import Doors
 from supervisor.api.gate import MAX_HEADER_BYTES, TcpGate
 from supervisor.api.routes import OPERATIONS
+from supervisor.configuration import load
+from supervisor.daemon.reloading import Reloading
 from tests.api.asgi import Exchange, ask, scope_of
 
-SPEC = orjson.loads(document(OPERATIONS, version="0"))
+
+def reloading(sup: Any = None) -> Operation:  # noqa: ANN401 - a supervisor; none, for the document
+    """What only the daemon has."""
+    return Reloading(sup, load(cwd=None, environ={"HOME": "/nowhere"}), None, {}).operation()
+
+
+SPEC = orjson.loads(document((*OPERATIONS, reloading()), version="0"))
 ROUTES = [(method.upper(), path) for path, item in SPEC["paths"].items() for method in item]
 WITH_BODY = [(method, path) for method, path in ROUTES if method in ("POST", "PATCH")]
+WITHOUT_BODY = [one for one in ROUTES if one not in WITH_BODY and "stream" not in one[1]]
 WITH_IDS = [(method, path) for method, path in ROUTES if "{" in path]
 
 SECRET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but this
@@ -77,7 +87,8 @@ PATHS_IN = [
 
 @pytest.fixture
 def app(sup: Supervisor, doors: Doors) -> ASGIApp:
-    return make_app(sup, gate=TcpGate(port=8700, token=SECRET), doors=doors)
+    gate = TcpGate(port=8700, token=SECRET)
+    return make_app(sup, gate=gate, doors=doors, metrics=lambda: b"", also=[reloading(sup)])
 
 
 @pytest.fixture
@@ -133,6 +144,35 @@ async def test_no_body_that_could_not_be_meant_does_anything(
         target = filled(path, unchanged)
         answer = await ask(app, method, target, headers=[HOST, TOKEN, *headers], body=body)
         assert_harmless(answer, status)
+
+
+@pytest.mark.parametrize(("headers", "body", "_"), cases(BODIES))
+async def test_a_body_where_none_is_looked_at_changes_no_answer(
+    app: ASGIApp, session: Session, headers: list[tuple[bytes, bytes]], body: bytes, _: int
+) -> None:
+    for method, path in WITHOUT_BODY:
+        # Ids that are not there, but for the session: a deletion would be one.
+        target = filled(path.replace("{id}", session.id) if method == "GET" else path, "s_none")
+        plain = await ask(app, method, target, headers=[HOST, TOKEN])
+        answer = await ask(app, method, target, headers=[HOST, TOKEN, *headers], body=body)
+        assert (answer.status, answer.headers) == (plain.status, plain.headers)
+        assert answer.status is not None
+        assert answer.status < 500
+
+
+async def test_the_document_has_every_route_that_is_answered(app: ASGIApp, sup: Supervisor) -> None:
+    served = await ask(app, "GET", "/v1/openapi.json", headers=[HOST, TOKEN])
+
+    assert served.json["paths"] == SPEC["paths"]
+    router = app._app._app  # type: ignore[attr-defined] # what is behind the gate and the guard
+    assert {route.path for route in router.routes} == set(SPEC["paths"])
+    for route in router.routes:
+        found = {"GET", "POST", "PATCH", "DELETE", "PUT", "TRACE", "CONNECT"}
+        for method in found - {name.upper() for name in SPEC["paths"][route.path]}:
+            answer = await ask(
+                app, method, filled(route.path, "s_none"), headers=[HOST, TOKEN, JSON], body=b"{}"
+            )
+            assert_harmless(answer, 405)
 
 
 @pytest.mark.parametrize("id_", PATHS_IN)
