@@ -39,8 +39,23 @@ def test_a_session_lives_on_between_commands(call: Caller, daemon: subprocess.Po
     assert "1 of 1 sessions live" in call("top").out
     assert call("export", "bob").out.count("hello") > 1
     assert call("show", "nobody").code == 3
-    assert call("rm", made).code == 0
+    assert call("rm", made, "--json").json == {"session_id": made, "deleted": True}
     assert call("ps", "--all", "--json").json["items"] == []
+
+
+def test_what_is_asked_is_answered(call: Caller, daemon: subprocess.Popen[str]) -> None:
+    call("new", "scripted", "--name", "bob")
+    sent = call("send", "bob", "ask rm", "--json").json
+    while not (asked := call("inbox", "--json").json):
+        pass
+
+    told = call("answer", asked[0]["id"], "allow_once", "--json").json
+    assert told == {"request_id": asked[0]["id"], "decision": "allow_once"}
+    with on_a_terminal("watch", "bob", "--json") as watching:
+        seen = watching.see(f'"turn_id":"{sent["turn_id"]}","kind":"turn_ended"')
+        watching.press_ctrl_c()
+        assert watching.end() == 130
+    assert "rm: allowed" in seen
 
 
 def test_what_a_terminal_shows_and_sends(call: Caller, daemon: subprocess.Popen[str]) -> None:
