@@ -68,7 +68,9 @@ class Judge:
             limits = self.rows[root].limits
             if by > 0 and limits is not None:
                 self.check(self.up[parent] <= limits.max_children, f"{parent}: {self.up[parent]}")
-                self.check(self.below[root] <= limits.max_descendants, f"{root}: {self.below}")
+                self.check(
+                    self.below[root] <= limits.max_descendants, f"{root}: {self.below[root]}"
+                )
 
     def _take_record(self, record: Record) -> None:
         row = self.rows[record.session_id]
@@ -81,6 +83,8 @@ class Judge:
             recent = [at for at in recent if record.at - at <= rule.within_seconds]
             self._restarted[row.id] = [*recent, record.at]
             self.check(len(recent) < rule.max_restarts, f"{row.id}: {len(recent) + 1} restarts")
+        elif record.kind == "session_resumed" and not record.body["woken"]:
+            self._restarted.pop(row.id, None)  # whoever comes back has all its chances again
         elif record.kind == "session_stopped":
             self.crashed += record.body["reason"] == "agent_crashed"
         if self.noted is not None:

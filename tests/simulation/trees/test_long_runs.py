@@ -34,6 +34,9 @@ class LongRun:
     judge: Judge = attrs.Factory(Judge)
     # Who has children yet to come, and how many.
     missing: dict[str, int] = attrs.Factory(dict)
+    # Set when nobody is missing: a spawn needs a turn that is free, and those who have all their
+    # children would take each of them, a thousand at a time.
+    is_complete: trio.Event = attrs.Factory(trio.Event)
     settled: int = 0
     given_up: int = 0
     refused: int = 0
@@ -60,12 +63,16 @@ class LongRun:
         self.missing[row.id] = CHILDREN[row.lineage.depth]
         if row.lineage.parent is not None:
             self.missing[row.lineage.parent] -= 1
+        if len(self.missing) == self.sessions:
+            self.is_complete.set()
         drivers.start_soon(self.drive, sup, row)
 
     async def drive(self, sup: supervisor.Supervisor, row: Row) -> None:
         """Turn after turn, and resumed when its agent has died too often."""
         session, done = sup.session(row.id), 0
         while done < self.turns or self.missing[row.id]:
+            if not self.missing[row.id]:
+                await self.is_complete.wait()
             try:
                 await session.prompt("go")
             except SupervisorError:
