@@ -292,15 +292,22 @@ class MemoryStore:
         self, *, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Record]]:
         await trio.lowlevel.checkpoint()
-        # What is being brought, and what was written after it, is for later.
-        horizon = min((shelf.positions[0] for shelf in self._arriving.values()), default=None)
-        end = len(self._records) if horizon is None else horizon - 1
         there = (
             (position + 1, record)
-            for position in range(after, end)
+            for position in range(after, self._horizon())
             if (record := self._records[position]) is not None
         )
         return [(at, decode(record, Record)) for at, record in itertools.islice(there, limit)]
+
+    async def last_position(self) -> int:
+        await trio.lowlevel.checkpoint()
+        places = range(self._horizon(), 0, -1)
+        return next((at for at in places if self._records[at - 1] is not None), 0)
+
+    def _horizon(self) -> int:
+        """What is being brought, and what was written after it, is for later."""
+        begun = min((shelf.positions[0] for shelf in self._arriving.values()), default=None)
+        return len(self._records) if begun is None else begun - 1
 
     async def records_of(self, kinds: Collection[str]) -> list[Record]:
         found: list[Record] = []

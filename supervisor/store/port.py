@@ -217,6 +217,9 @@ class Store(Protocol):
     ) -> list[tuple[int, Record]]:
         """The records of all sessions in the order of their commits, each with its position."""
 
+    async def last_position(self) -> int:
+        """That of the last record which `all_records` gives; 0 if there is none."""
+
     async def records_of(self, kinds: Collection[str]) -> list[Record]:
         """All records of these kinds, session by session and in order.
 

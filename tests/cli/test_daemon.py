@@ -58,6 +58,27 @@ def test_what_is_asked_is_answered(call: Caller, daemon: subprocess.Popen[str]) 
     assert "rm: allowed" in seen
 
 
+@pytest.mark.parametrize("whom", [["bob"], []], ids=["one", "all"])
+def test_watching_begins_with_the_last_and_not_with_the_first(
+    whom: list[str], call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    """A store may hold years."""
+    call("new", "scripted", "--name", "bob")
+    for text in ("first", "second", "third"):
+        call("send", "bob", f"say {text}", "--wait")
+
+    with on_a_terminal("watch", *whom, "--last", "3") as terminal:
+        seen = terminal.see("turn_ended")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert "third" in seen
+    assert "second" not in seen
+
+    with on_a_terminal("watch", *whom, "--after", "0") as terminal:
+        terminal.see("third")
+        assert "session_created" in terminal.seen
+
+
 def test_what_a_terminal_shows_and_sends(call: Caller, daemon: subprocess.Popen[str]) -> None:
     call("new", "scripted", "--name", "bob")
     with on_a_terminal("watch", "bob") as watching, on_a_terminal("top", "--every", "0.1") as top:

@@ -203,6 +203,7 @@ async def picture(store: Store) -> dict[str, Any]:
         "tag": [one.number async for one in store.rows(fitting=Filter(tag="é\0", text="É"))],
         "all": await store.all_records(),
         "some": await store.all_records(after=2, limit=2),
+        "last": await store.last_position(),
         "kinds": await store.records_of(["child_ended", "child_started"]),
         "kept": [await store.kept(scope, "key") for scope in SCOPES],
         "processes": sorted(await store.processes(), key=repr),

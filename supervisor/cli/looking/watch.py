@@ -19,17 +19,32 @@ from .records import cells_of
 
 @click.command()
 @click.argument("session", metavar="[ID]", required=False)
-@click.option("--after", default=0, metavar="N", type=Count(0), help="After record N.")
+@click.option(
+    "-n",
+    "--last",
+    default=10,
+    show_default=True,
+    metavar="COUNT",
+    type=Count(0),
+    help="Begin with so many that are there already.",
+)
+@click.option("--after", metavar="N", type=Count(0), help="Begin after record N instead.")
 @json_option
-def watch(*, session: str | None, after: int, as_json: bool) -> int:
-    """Print what happens in a session, or in all of them, until you press Ctrl-C."""
+def watch(*, session: str | None, last: int, after: int | None, as_json: bool) -> int:
+    """Print what happens in a session, or in all of them, until you press Ctrl-C.
+
+    Of a session, records are counted from 1 on; of all of them, in the order in which they were
+    written.
+    """
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_watch, screen, session, after))
+    return run_async(screen, partial(_watch, screen, session, last, after))
 
 
-async def _watch(screen: Screen, session: str | None, after: int) -> None:
+async def _watch(screen: Screen, session: str | None, last: int, after: int | None) -> None:
     async with open_target(screen) as sup:
         if session is None:
+            if after is None:
+                after = max(0, (await sup.stats()).last_position - last)
             async with sup.watch(after=after) as everything:
                 async for record in everything:
                     _show(screen, record, whose=record.session_id)
@@ -37,6 +52,8 @@ async def _watch(screen: Screen, session: str | None, after: int) -> None:
         from supervisor.sessions.shell.feed import Gap  # noqa: PLC0415 - late
 
         found = await find_session(sup, session)
+        if after is None:
+            after = max(0, (await found.info()).last_seq - last)
         async with found.watch(after=after) as feed:
             async for item in feed:
                 if isinstance(item, Record):

@@ -35,6 +35,7 @@ class Stats:
     restarts: int
     usage: Usage
     zombies: int  # tasks of turns that are over, and will not end
+    last_position: int  # of all records: `watch(after=...)` goes on from there
     store: StoreState = StoreState()
 
 
@@ -89,6 +90,7 @@ async def stats_of(house: House) -> Stats:
         restarts=sum(info.restarts for info in infos),
         usage=sum((info.usage for info in infos), start=Usage()),
         zombies=len(house.workshop.zombies),
+        last_position=await house.store.last_position(),
         store=house.health.state,
     )
 

@@ -31,6 +31,8 @@ _NO_LIMIT: Final = -1
 # Of records: nobody sees those of a session of which only a part is there.
 _IS_WHOLE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
 _NO_HORIZON: Final = 2**63 - 1
+# Where a session that is being brought begins: it, and what was written after it, is for later.
+_HORIZON: Final = f"ifnull((SELECT min(arrives_from) FROM unfinished), {_NO_HORIZON})"
 # So many rows are read before somebody else may write a checkpoint, and anything else may run.
 PAGE_ROWS: Final = 200
 # The version from which on a file has the column.
@@ -108,13 +110,23 @@ def all_records(
     found = connection.execute(
         f"""
         SELECT {_RECORD}, position FROM records
-        WHERE position > ? AND {_IS_WHOLE}
-            AND position < ifnull((SELECT min(arrives_from) FROM unfinished), {_NO_HORIZON})
+        WHERE position > ? AND {_IS_WHOLE} AND position < {_HORIZON}
         ORDER BY position LIMIT ?
         """,
         (after, _NO_LIMIT if limit is None else limit),
     )
     return [(one[6], _record(one)) for one in found]
+
+
+def last_position(connection: sqlite3.Connection) -> int:
+    """See `port.Store.last_position`."""
+    found = connection.execute(
+        f"""
+        SELECT position FROM records WHERE {_IS_WHOLE} AND position < {_HORIZON}
+        ORDER BY position DESC LIMIT 1
+        """
+    ).fetchone()
+    return 0 if found is None else int(found[0])
 
 
 def records_of(connection: sqlite3.Connection, kinds: Collection[str]) -> list[Record]:

@@ -250,6 +250,9 @@ class SqliteStore:
     ) -> list[tuple[int, Record]]:
         return await self._read(reading.all_records, after, limit)
 
+    async def last_position(self) -> int:
+        return await self._read(reading.last_position)
+
     async def records_of(self, kinds: Collection[str]) -> list[Record]:
         return await self._read(reading.records_of, kinds)
 
