@@ -120,7 +120,14 @@ class QueueFull(SupervisorError):
 
 
 class StoreDegraded(SupervisorError):
-    """The store cannot write just now; it tries again by itself."""
+    """The store cannot write just now; it tries again by itself.
+
+    `is_certain`: nothing of what it was asked is written, whatever happens to the machine now.
+    """
+
+    def __init__(self, problem: str, *, hint: str, is_certain: bool = False) -> None:
+        super().__init__(problem, hint=hint)
+        self.is_certain = is_certain
 
 
 class RepairRefused(SupervisorError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from supervisor.core.errors import SessionNotActive, SessionNotFound
+from supervisor.core.errors import SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
+from supervisor.store.health import Health
 
 
 def did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
@@ -17,6 +18,14 @@ def did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionN
 def has_left() -> SessionNotActive:
     """There is no supervisor any more."""
     return SessionNotActive("the supervisor has left", hint="open it again")
+
+
+def not_now(health: Health) -> StoreDegraded:
+    """It met the store's trouble, and was taken back."""
+    state = health.state
+    return StoreDegraded(
+        state.problem or "the store could not write it", hint=state.hint or "try again"
+    )
 
 
 def not_found(session_id: SessionId) -> SessionNotFound:

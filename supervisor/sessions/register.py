@@ -35,7 +35,7 @@ from supervisor.store.pieces import is_large
 from supervisor.store.port import Kept, Resting, Write
 from supervisor.store.writer import Bring, Cleared, Commit, Delete, Held, Tidy
 
-from .refusals import did_not_answer, not_found
+from .refusals import did_not_answer, not_found, not_now
 from .room import wait_for_room
 from .shell.actor import Idempotency
 from .shell.repeats import key_conflict
@@ -438,6 +438,6 @@ class Register:
                 raise did_not_answer(write.session_id, error) from error
             return
         if isinstance(refusal, Held):
-            refusal = await refusal.wait()
+            refusal = not_now(self._house.health) if refusal.withdraw() else await refusal.wait()
         if refusal is not None:
             raise refusal

@@ -4,7 +4,8 @@ Rule 1: whoever asks is answered after the commit, never before.
 Rule 2: what is asked is written in the order of asking; a claim has its place in that order, so
         the old incarnation's writes are before it, or refused.
 Rule 3: while the store is degraded nothing is lost and nobody is kept waiting in the dark: writes
-        are answered with `Held`, and tried again in their order until they are written.
+        are answered with `Held`, and tried again in their order until they are written, or taken
+        back by who asked for them, which is possible while it is certain that they are not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
@@ -40,9 +41,12 @@ LAST_RETRY_SECONDS: Final = 2.0
 class Held:
     """A write that is not written yet, because the store is degraded; it will be."""
 
-    __slots__ = ("_then", "answer", "is_settled")
+    __slots__ = ("_then", "answer", "is_in_doubt", "is_settled", "is_withdrawn")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_in_doubt: bool = True) -> None:
+        # Whether it may be in the file: it is being tried just now, or nobody knows how that ended.
+        self.is_in_doubt = is_in_doubt
+        self.is_withdrawn = False
         self.is_settled = False
         self.answer: SupervisorError | None = None
         self._then: list[Callable[[SupervisorError | None], None]] = []
@@ -60,6 +64,13 @@ class Held:
         self.then(lambda _: happened.set())
         await happened.wait()
         return self.answer
+
+    def withdraw(self) -> bool:
+        """Have it never written; gives whether that is certain."""
+        if not self.is_settled and not self.is_in_doubt:
+            self.is_withdrawn = True
+            self.settle(StoreDegraded("it was taken back", hint="ask for it again"))
+        return self.is_withdrawn
 
     def settle(self, answer: SupervisorError | None) -> None:
         """It is written, or refused."""
@@ -271,6 +282,7 @@ class Writer(Actor):
             self._give_up_what_is_held()
 
     def _give_up_what_is_held(self) -> None:
+        self._forget_withdrawn()
         held, self._held = self._held, []
         if held:
             sessions = {write.session_id for write, _ in held}
@@ -305,7 +317,7 @@ class Writer(Actor):
             return await self._store_all(batch)
         except StoreDegraded as trouble:
             self._health.degrade(trouble)
-            return self._hold(batch)
+            return self._hold(batch, is_in_doubt=not trouble.is_certain)
 
     async def _store_all(self, writes: Sequence[Write]) -> Sequence[SupervisorError | None]:
         began = trio.current_time()
@@ -379,8 +391,8 @@ class Writer(Actor):
 
     # Degraded -------------------------------------------------------------------------------
 
-    def _hold(self, writes: Sequence[Write]) -> list[Held]:
-        held = [Held() for _ in writes]
+    def _hold(self, writes: Sequence[Write], *, is_in_doubt: bool = False) -> list[Held]:
+        held = [Held(is_in_doubt=is_in_doubt) for _ in writes]
         self._held += zip(writes, held, strict=True)
         return held
 
@@ -395,9 +407,10 @@ class Writer(Actor):
     async def _try_again(self) -> None:
         """Write what is held, the first first; whoever is written is told."""
         try:
-            while self._held:
+            while self._forget_withdrawn():
                 some = self._held[:MAX_BATCH]
-                answers = await self._store_all([write for write, _ in some])
+                with _in_doubt([held for _, held in some]):
+                    answers = await self._store_all([write for write, _ in some])
                 del self._held[: len(some)]
                 for (_, held), answer in zip(some, answers, strict=True):
                     held.settle(answer)
@@ -407,6 +420,26 @@ class Writer(Actor):
             self._go_on_soon()
         except StoreDegraded as trouble:
             self._health.degrade(trouble)
+
+    def _forget_withdrawn(self) -> bool:
+        """Whether anything is left that is held."""
+        self._held = [(write, held) for write, held in self._held if not held.is_withdrawn]
+        return bool(self._held)
+
+
+@contextlib.contextmanager
+def _in_doubt(held: Sequence[Held]) -> Iterator[None]:
+    """They are being tried; if that fails, it may or may not be known that they are not written."""
+    before = [one.is_in_doubt for one in held]
+    for one in held:
+        one.is_in_doubt = True
+    try:
+        yield
+    except StoreDegraded as trouble:
+        if trouble.is_certain:
+            for one, was_in_doubt in zip(held, before, strict=True):
+                one.is_in_doubt = was_in_doubt
+        raise
 
 
 async def keep_trying(writer: Ref, health: Health) -> None:

@@ -597,3 +597,20 @@ def test_nothing_is_lost_or_doubled_by_a_store_that_comes_and_goes() -> None:
 @pytest.mark.soak
 def test_nothing_is_lost_or_doubled_by_a_store_that_comes_and_goes_in_a_long_run() -> None:
     assert explore(flap, seeds=range(20_000), max_failures=3, max_steps=20_000) == []
+
+
+def test_what_is_taken_back_is_settled_for_all_who_wait_for_it() -> None:
+    held, heard = Held(is_in_doubt=False), list[object]()
+    held.then(heard.append)
+
+    assert held.withdraw()
+
+    assert [type(answer) for answer in heard] == [StoreDegraded]
+
+
+def test_what_may_be_written_is_not_taken_back() -> None:
+    held, heard = Held(is_in_doubt=True), list[object]()
+    held.then(heard.append)
+
+    assert not held.withdraw()
+    assert heard == []

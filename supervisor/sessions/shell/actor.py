@@ -19,8 +19,10 @@ import trio
 from actors import Actor, ActorStopped, Ask, Later, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
+from supervisor.core.brakes import is_brake
 from supervisor.core.errors import Fenced, StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.records import Record
 from supervisor.core.said import said_in
 from supervisor.core.session import Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
@@ -28,7 +30,7 @@ from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
 from supervisor.drivers.port import Driver
 from supervisor.sessions.bell import LOOK
-from supervisor.sessions.refusals import not_found
+from supervisor.sessions.refusals import not_found, not_now
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit, Held
 
@@ -214,8 +216,12 @@ class SessionActor(Actor):
         also: Write | None = None,
         removes: SessionId | None = None,
         more: Mapping[str, Any] = NOTHING_MORE,
+        is_asked: bool = False,
     ) -> _Reply:
-        """`more` is what only the session's own log knows of the event."""
+        """`more` is what only the session's own log knows of the event.
+
+        `is_asked`: somebody waits for the answer, and can be told that it was not to be.
+        """
         desk = self._house.desk
         # From here to the commit nothing waits: what is free now is taken before anyone else looks.
         situation = desk.situation(self.session, event)
@@ -230,8 +236,16 @@ class SessionActor(Actor):
         if step.facts or also is not None:
             desk.foresee(step.session)
             kept = self._keep(step, idempotency)
-            last, held = await self._commit(step, kept, also, removes)
+            records = self.log.add_facts(step.facts)
+            last = self.log.last_seq
+            held = await self._commit(
+                Write(self.seat.id, self.epoch, records, step.session, kept, also, removes)
+            )
             if held is not None:
+                may_refuse = is_asked and not is_brake(event) and self.log.last_seq == last
+                if may_refuse and held.withdraw():
+                    self._take_back(records, len(step.facts))
+                    return Refused(not_now(self._house.health))
                 return self._go_ahead(event, step, held, last, kept)
             self.session = step.session
             self.seat.adopt(step.session)
@@ -249,25 +263,23 @@ class SessionActor(Actor):
             return None
         return kept_receipt(self.seat.id, idempotency, step.reply.value)
 
-    async def _commit(
-        self,
-        step: Step,
-        kept: Kept | None,
-        also: Write | None,
-        removes: SessionId | None,
-    ) -> tuple[int, Held | None]:
-        """Make the step durable; gives the number of its last record, and if it is held, that."""
-        records = self.log.add_facts(step.facts)
-        last = self.log.last_seq
-        write = Write(self.seat.id, self.epoch, records, step.session, kept, also, removes)
+    async def _commit(self, write: Write) -> Held | None:
+        """Make the step durable; if it is held, gives that."""
         self._is_in_doubt = True
         written = await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
         self._is_in_doubt = False
         if isinstance(written, Held):
-            return last, written
+            return written
         if written is not None:
             self._give_up(written)
-        return last, None
+        return None
+
+    def _take_back(self, records: Sequence[Record], decided: int) -> None:
+        """As if it had never been decided: nothing of it is written, and nothing came after it."""
+        self.log.take_back(records, decided)
+        if self.log.has_unsent:
+            self.write_soon()
+        self._house.desk.settle(self.session)
 
     def _go_ahead(
         self, event: ev.Event, step: Step, held: Held, last: int, kept: Kept | None
@@ -337,6 +349,7 @@ class SessionActor(Actor):
             idempotency=request.idempotency,
             also=request.also,
             removes=request.removes,
+            is_asked=True,
         )
 
     async def _known_answer(self, request: Request) -> _Reply:

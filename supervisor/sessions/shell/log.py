@@ -10,7 +10,7 @@ Rule 4: what an agent puts out after it has reported something is numbered after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,13 +23,11 @@ from supervisor.core.ids import TurnId
 from supervisor.core.records import Record, numbered
 
 from .feed import Delta
+from .sizes import PART_BYTES, bytes_of, pieces_of, size_of
 
 if TYPE_CHECKING:
     from .seat import Seat
 
-# A record of text has at most so many bytes, and a character at most so many of them.
-PART_BYTES: Final = 4096
-_WIDEST_BYTES: Final = 4
 PART_SECONDS: Final = 0.25
 # Output that the store has not taken yet; above it, the agent waits.
 MAX_BACKLOG_BYTES: Final = 65536
@@ -153,6 +151,16 @@ class Log:
         self._unsent += records
         return self.take_unsent()
 
+    def take_back(self, records: Sequence[Record], count: int) -> None:
+        """The last so many of these were never decided, and what they were sent with is unsent.
+
+        Only while `last_seq` is that of the last of them: no number is given twice.
+        """
+        kept = len(records) - count
+        del self._unpublished[len(self._unpublished) - count :]
+        self.last_seq -= count
+        self._unsent = [*records[:kept], *self._unsent]
+
     def _note_breaks(self, records: Iterable[Record]) -> None:
         """What was decided comes between what the turn puts out, or is its end."""
         for record in records:
@@ -261,7 +269,7 @@ class Log:
 
     def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         """Another record of the turn's output."""
-        if self._grow(turn, _size_of(body) + _RECORD_BYTES) is None:
+        if self._grow(turn, size_of(body) + _RECORD_BYTES) is None:
             return
         if self._held:
             self._held.append(lambda: self._add(turn, kind, body, at))
@@ -292,7 +300,7 @@ class Log:
 
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         """Count something that becomes a record by another way."""
-        self._grow(turn, _size_of(body))
+        self._grow(turn, size_of(body))
 
     def close_part(self) -> None:
         """Make a record of the text so far."""
@@ -376,23 +384,3 @@ class Log:
         self._unpublished.append(record)
         if self._output is not None and kind in _BREAKS:
             self._output.last_kind = None
-
-
-def bytes_of(text: str) -> int:
-    """How many bytes it takes."""
-    return len(text) if text.isascii() else len(text.encode())
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """The text in pieces that fit into a record each, whole characters only."""
-    width = PART_BYTES if text.isascii() else PART_BYTES // _WIDEST_BYTES
-    for start in range(0, len(text), width):
-        yield text[start : start + width]
-
-
-def _size_of(body: object) -> int:
-    if isinstance(body, Mapping):
-        return sum(_size_of(key) + _size_of(value) for key, value in body.items())
-    if isinstance(body, (list, tuple)):
-        return sum(map(_size_of, body))
-    return len(body) if isinstance(body, str) else 8

@@ -43,6 +43,18 @@ _TROUBLES: Final = {
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
     sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup, supervisor.restore() does it"),
 }
+# Of these, those after which nothing of a transaction is in the file. After a failed write or fsync
+# it may be, and come back when the power goes.
+_CERTAIN: Final = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    }
+)
 
 
 def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
@@ -53,7 +65,10 @@ def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
         return None
     # Whatever else SQLite cannot do (a table that is gone) is somebody's hand in the file.
     problem, hint = known or (str(error), "look at the file, or restore a backup")
-    return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
+    is_certain = isinstance(code, int) and code & 0xFF in _CERTAIN
+    return StoreDegraded(
+        f"the store {path.name} cannot be used: {problem}", hint=hint, is_certain=is_certain
+    )
 
 
 def whole_path(path: str | os.PathLike[str]) -> Path:

@@ -28,6 +28,10 @@ class FrailStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.is_ill = False
+        # Whether it says that nothing of what it was asked is written.
+        self.is_certain = False
+        # How long a commit takes before it fails.
+        self.fails_after_seconds = 0.0
         self._refusals = 0
         # When somebody would have written, in virtual time, well or ill.
         self.tries: list[float] = []
@@ -52,9 +56,11 @@ class FrailStore(MemoryStore):
             # Virtual time goes on for ever while somebody tries again: a test must not.
             self._refusals += 1
             assert self._refusals < MOST_REFUSALS, "somebody waits for the store for ever"
-            raise StoreDegraded(PROBLEM, hint=HINT)
+            raise StoreDegraded(PROBLEM, hint=HINT, is_certain=self.is_certain)
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
+        if self.is_ill and self.fails_after_seconds:
+            await trio.sleep(self.fails_after_seconds)
         self._refuse_if_ill()
         answers = await super().commit(writes)
         if self.commits_left is not None:

@@ -21,6 +21,7 @@ from supervisor.sessions import house
 from supervisor.sessions.shell import ahead
 from supervisor.sessions.shell.actor import SessionActor
 from supervisor.sessions.shell.ahead import Ahead
+from supervisor.sessions.shell.log import Log
 from supervisor.store.health import Health
 from supervisor.store.writer import Held, Writer
 from tests.simulation.finding import Mutant
@@ -46,6 +47,22 @@ def answered_early(patch: Patch) -> None:
 
 def key_forgotten(patch: Patch) -> None:
     patch.setattr(Ahead, "answer_again", lambda self, key, fingerprint: None)
+    # As when output has a number behind it: what can be taken back does no harm by this.
+    patch.setattr(Held, "withdraw", lambda self: False)
+
+
+def refused_and_written(patch: Patch) -> None:
+    patch.setattr(Writer, "_forget_withdrawn", lambda self: bool(self._held))  # the fault
+
+
+def numbers_not_given_back(patch: Patch) -> None:
+    real = Log.take_back
+
+    def take_back(self: Log, records: Any, count: int) -> None:
+        real(self, records, count)
+        self.last_seq += count  # the fault: the next ones leave a gap
+
+    patch.setattr(Log, "take_back", take_back)
 
 
 def never_taken_back(patch: Patch) -> None:
@@ -111,6 +128,20 @@ MUTANTS: tuple[Mutant, ...] = (
         talk_and_brake,
         "had two effects",
         key_forgotten,
+    ),
+    Mutant(
+        "what was refused is written all the same",
+        "a refused input was never queued",
+        talk_and_brake,
+        "crashed with",
+        refused_and_written,
+    ),
+    Mutant(
+        "numbers of what was taken back are not given again",
+        "numbers have no gap",
+        talk_and_brake,
+        "crashed with",
+        numbers_not_given_back,
     ),
     Mutant(
         "what was taken back is done all the same",

@@ -58,7 +58,8 @@ class FlappingStore(JudgedStore):
             self.illness = random.choice((1, 1, 2, 4))
         if self.illness:
             self.illness -= 1
-            raise StoreDegraded("the disk is full", hint="free some space")
+            is_certain = random.random() < 0.5
+            raise StoreDegraded("the disk is full", hint="free some space", is_certain=is_certain)
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         self._refuse_if_ill()

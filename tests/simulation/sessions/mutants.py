@@ -24,14 +24,14 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.facts import Fact
 from supervisor.core.rules import agents, flow, inputs, interrupts
 from supervisor.core.session import Phase, Session, Waiting
-from supervisor.core.step import Draft, Reply, Step
+from supervisor.core.step import Draft, Reply
 from supervisor.drivers.python import PythonDriver
 from supervisor.sessions.shell.actor import Request, SessionActor
 from supervisor.sessions.shell.feed import Item, Watcher
 from supervisor.sessions.shell.log import Log
 from supervisor.sessions.shell.seat import Seat
 from supervisor.store.memory import MemoryStore
-from supervisor.store.port import Kept, Write
+from supervisor.store.port import Write
 from supervisor.store.writer import Commit, Held
 from tests.simulation.finding import Mutant
 
@@ -79,30 +79,22 @@ def a_number_twice(patch: Patch) -> None:
 def published_early(patch: Patch) -> None:
     real = SessionActor._commit
 
-    async def commit(
-        self: SessionActor, step: Step, kept: Kept | None, *further: Any
-    ) -> tuple[int, Held | None]:
-        for fact in step.facts:
-            self.log._number(fact.turn, fact.kind, fact.at, fact.body)
+    async def commit(self: SessionActor, write: Write) -> Held | None:
         self.log.committed(self.log.last_seq)  # the fault: before it is durable
-        return await real(self, attrs.evolve(step, facts=()), kept, *further)
+        return await real(self, write)
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def answered_early(patch: Patch) -> None:
-    async def commit(
-        self: SessionActor, step: Step, kept: Kept | None, *further: Any
-    ) -> tuple[int, Held | None]:
-        records = self.log.add_facts(step.facts)
-        last = self.log.last_seq
-        write = Write(self.seat.id, self.epoch, records, step.session, None, *further)
+    async def commit(self: SessionActor, write: Write) -> Held | None:
+        write = attrs.evolve(write, kept=None)
 
         async def write_later() -> None:
             await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
 
         self._house.workshop.start_soon(write_later)  # the fault: nobody waits for it
-        return last, None
+        return None
 
     patch.setattr(SessionActor, "_commit", commit)
 
