@@ -221,7 +221,7 @@ class RemoteSupervisor:
         """Decide; raises `PermissionNotFound`, `PermissionConflict` or `InvalidDecision`."""
         if not is_id(request_id):
             raise PermissionNotFound(
-                f"no request is called {shown(request_id)}", hint="permissions() lists them"
+                f"no request is called {shown(request_id)}", hint="list the requests that wait"
             )
         if decision not in get_args(Decision):
             raise InvalidDecision(

@@ -311,7 +311,7 @@ class Register:
     def _taken(self, key: SessionKey) -> KeyTaken:
         return KeyTaken(
             f"session {self._keys[str(key)]} bears the key {key}",
-            hint="use get_or_create() to get that one, or new() to begin another",
+            hint="use that one, or begin another that takes the key from it",
         )
 
     def _free(self, key: SessionKey | None, session_id: SessionId) -> None:

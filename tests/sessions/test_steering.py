@@ -218,7 +218,7 @@ async def test_steering_an_idle_session_is_an_error(session: Session) -> None:
     with pytest.raises(NotRunning) as refusal:
         await session.steer("shorter")
 
-    assert "send()" in refusal.value.hint
+    assert "send it" in refusal.value.hint
     assert await records(session) == before
 
 

@@ -238,7 +238,7 @@ def refuse_steering(draft: Draft, _: SteeringSubmitted | InputPromoted) -> None:
     draft.refuse(
         NotRunning(
             f"session {draft.session.id} is {draft.session.phase}: there is nothing to steer",
-            hint="send() it instead: it then waits for its own turn",
+            hint="send it instead: it then begins a turn, or waits for its own",
         )
     )
 

@@ -50,7 +50,7 @@ def join(draft: Draft, event: InterruptRequested) -> None:
         draft.refuse(
             SessionNotActive(
                 f"session {draft.session.id} is stopping",
-                hint="wait until it is stopped, then send() the text, which resumes it",
+                hint="wait until it is stopped, then send the text, which resumes it",
             )
         )
     else:

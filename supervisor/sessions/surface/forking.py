@@ -33,5 +33,5 @@ def _up_to_turn(records: list[Record], at_turn: str) -> list[Record]:
             return records[: place + 1]
     raise InputRefused(
         f"no turn {at_turn} has ended in this session",
-        hint="history() lists the turns; leave at_turn out to fork at the end",
+        hint="its history has the turns; name none to fork at the end",
     )

@@ -49,7 +49,7 @@ async def interrupt(
     if isinstance(scope, ToolCall) and (replace_with is not None or queued == "cancel"):
         raise ConfigError(
             "a tool call is interrupted alone: nothing replaces it, and the queue stays",
-            hint="interrupt the turn, or send() the text",
+            hint="interrupt the turn, or send the text",
         )
     began = trio.current_time()
     replacement = None if replace_with is None else InputId(house.ids.new("in"))
