@@ -31,7 +31,7 @@ from supervisor.sessions.surface.why import Why
 from supervisor.store.exporting import Format
 from supervisor.store.repair import RepairReport
 
-from .errors import AnswerLost, DaemonBusy
+from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .given import named, prepared, sendable
 from .line import QUICK_SECONDS, SLOW_SECONDS, Line, is_id
 from .watching import RETURN_SECONDS, RemoteWatcher, following
@@ -120,8 +120,9 @@ class RemoteSession:
                     {"wait": _WAIT_SECONDS},
                     timeout_seconds=_WAIT_SECONDS + QUICK_SECONDS,
                 )
-            except (AnswerLost, DaemonBusy):
+            except (AnswerLost, DaemonBusy, NoDaemon):
                 # A question that changes nothing; a daemon that is restarted is back in a moment.
+                self._line.refuse_if_closed()
                 now = trio.current_time()
                 away_since = now if away_since is None else away_since
                 if now - away_since > RETURN_SECONDS:

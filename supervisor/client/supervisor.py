@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, NoReturn, Unpack, get_args
+from typing import Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
 
 from supervisor.api.wire.answers import BackupReport
 from supervisor.core.errors import (
@@ -34,6 +35,10 @@ from .given import prepared
 from .line import SLOW_SECONDS, Line, is_id
 from .session import RemoteSession
 from .watching import RemoteEverything, following
+
+T = TypeVar("T")
+# More than this the daemon does not give in one answer.
+MAX_PAGE: Final = 1_000
 
 
 class RemoteSupervisor:
@@ -140,7 +145,7 @@ class RemoteSupervisor:
     ) -> Page[Info]:
         """Sessions in the order of their making, those that fit all that is given."""
         given = {name: value for name, value in locals().items() if name != "self"}
-        return await self._line.ask(Page[Info], "GET", "v1/sessions", given)
+        return await self._page(Page[Info], "v1/sessions", given)
 
     async def search(
         self,
@@ -152,7 +157,7 @@ class RemoteSupervisor:
     ) -> Page[SearchHit]:
         """What people and agents have said that has all these words, the last said first."""
         given = {"q": text, "session": session, "limit": limit, "cursor": cursor}
-        return await self._line.ask(Page[SearchHit], "GET", "v1/search", given)
+        return await self._page(Page[SearchHit], "v1/search", given)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
         """Every root that lives, or has somebody below it who does, with its children as nodes."""
@@ -245,6 +250,22 @@ class RemoteSupervisor:
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""
         await self._line.fetch("POST", "v1/drain", timeout_seconds=SLOW_SECONDS)
+
+    async def _page(self, kind: type[Page[T]], path: str, given: Mapping[str, Any]) -> Page[T]:
+        """As many as were asked for, in as many questions as that takes."""
+        wanted = given["limit"]
+        if type(wanted) is not int or wanted <= MAX_PAGE:
+            return await self._line.ask(kind, "GET", path, given)
+        found: builtins.list[T] = []
+        following = given["cursor"]
+        while True:
+            limit = min(wanted - len(found), MAX_PAGE)
+            asked = {**given, "limit": limit, "cursor": following}
+            page = await self._line.ask(kind, "GET", path, asked)
+            found += page.items
+            following = page.next
+            if following is None or len(found) == wanted:
+                return Page(tuple(found), following)
 
     async def _made(self, path: str, given: Mapping[str, Any]) -> RemoteSession:
         """The session that an answer tells of."""

@@ -37,7 +37,10 @@ class Home:
 
     def write(self, text: str) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(text)
+        # In one step, for a daemon may read it at any time.
+        new = self.file.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self.file)
 
     def load(self) -> Configuration:
         return load(cwd=None, environ=self.environ)

@@ -17,6 +17,7 @@ import trio
 import supervisor
 from supervisor.client import connect
 from supervisor.daemon import Exit, find_daemon
+from supervisor.store.sqlite import schema
 from tests.daemon.homes import Home
 from tests.daemon.processes import AGENTS, Daemon, below, daemon, starting, wait_dead, wait_for
 from tests.store.fixtures import make
@@ -197,13 +198,53 @@ def test_a_database_of_the_first_version_is_served(home: Home) -> None:
     with contextlib.closing(sqlite3.connect(state / "state.db")) as old:
         stored = {row[0] for row in old.execute("SELECT id FROM sessions")}
 
-    async def ids() -> set[str]:
+    async def look() -> set[str]:
         async with connect(home.socket) as sup:
-            return {item.id for item in (await sup.list()).items}
+            found: set[str] = {item.id for item in (await sup.list()).items}
+            assert await sup.session(make.SESSIONS[0]).history()
+            assert (await sup.search("Москва")).items
+            assert (await (await sup.create("echo")).prompt("hello")).text == "hello"
+            return found
 
     with daemon(home) as made:
-        assert trio.run(ids) == stored
+        assert trio.run(look) == stored
         made.leave()
+    # It was brought up to date, and what it was before is beside it.
+    assert version(state / "state.db") == schema.VERSION > version(state / "state.db.v1") == 1
+
+
+def version(path: Path) -> int:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return schema.version_of(connection)
+
+
+def test_a_drain_lets_a_turn_end_refuses_new_work_and_says_that_nothing_was_forced(
+    home: Home,
+) -> None:
+    home.write("[settings]\nexit_seconds = 60.0")
+
+    async def drain(made: Daemon) -> None:
+        async def wait_for_its_end() -> None:
+            assert (await session.result(asked.input_id)).text == "bash: allowed\ndone"
+
+        with trio.fail_after(TEST_SECONDS):
+            async with connect(home.socket) as sup, trio.open_nursery() as nursery:
+                session = await sup.create("scripted")
+                # The permission keeps the turn until the daemon is at its leaving.
+                asked = await session.send("ask bash\nsay done")
+                while not (requests := await sup.permissions()):
+                    await trio.lowlevel.checkpoint()
+                made.signal(signal.SIGTERM)
+                await trio.to_thread.run_sync(made.hear, "STOPPING=1")
+                with pytest.raises(supervisor.SupervisorError) as refused:
+                    await sup.create("echo")
+                assert refused.value.code in ("session_not_active", "draining")
+                nursery.start_soon(wait_for_its_end)
+                await sup.answer(requests[0].id, "allow_once")
+
+    with daemon(home) as made:
+        trio.run(drain, made)
+        assert made.wait() == Exit.CLEAN
 
 
 # Secrets -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import tempfile
 from collections import Counter
@@ -119,6 +120,46 @@ def test_what_was_acknowledged_survives_a_kill_under_load(home: Home) -> None:
     with daemon(home) as second:
         trio.run(judge, home, ids, promises)
         second.leave()
+
+
+async def reload_under_load(home: Home, made: Daemon) -> None:
+    """Send from several tasks, and have the configuration read again and again, both ways."""
+    done = 0
+
+    async def keep_prompting(sup: RemoteSupervisor) -> None:
+        nonlocal done
+        session = await sup.create("echo")
+        for number in range(20):
+            assert (await session.prompt(f"text {number}")).text == f"text {number}"
+            done += 1
+
+    with trio.fail_after(TEST_SECONDS):
+        async with connect(home.socket) as sup:
+            old = await sup.create("echo")
+            async with trio.open_nursery() as nursery:
+                for _ in range(SESSIONS):
+                    nursery.start_soon(keep_prompting, sup)
+                cap = 100
+                while done < SESSIONS * 20:
+                    cap += 1
+                    made.signal(signal.SIGHUP)
+                    home.write(f"[settings]\nexit_seconds = 0.2\nqueue_cap = {cap}")
+                    said = await sup.reload()
+                    # A signal may have been before us; one of the two has taken it over.
+                    assert said.settings in ((), ("queue_cap",))
+                    home.write("[settings]\nqueue_cap = -1")
+                    with pytest.raises(supervisor.ConfigError):
+                        await sup.reload()
+            assert (await old.prompt("still here")).text == "still here"
+
+
+def test_a_reload_under_load_disturbs_nobody(home: Home) -> None:
+    with daemon(home) as made:
+        trio.run(reload_under_load, home, made)
+
+        home.write("[settings]\nexit_seconds = 0.2")
+        assert made.leave() == 0
+        assert "Traceback" not in made.log()
 
 
 async def numbers_until(feed: RemoteWatcher, kind: str) -> list[int]:
