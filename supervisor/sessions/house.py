@@ -152,6 +152,7 @@ class House:
             self.workshop.start_soon(keep_trying, self.writer, self.health)
         else:
             logger.warning("the store is well again")
+            self.workshop.start_soon(self.lines.order_postponed_stops)
         self.hooks.notify(
             "health_changed",
             session_id=None,

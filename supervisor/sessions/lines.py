@@ -57,6 +57,10 @@ class Lines:
         self._tree = house.tree
         # For what waits in sessions at rest and has a time to live.
         self._expiries: dict[SessionId, Timer] = {}
+        # Stops of sessions at rest that the store could not write: they are the first that their
+        # sessions hear of when it can.
+        self._postponed: dict[SessionId, ev.StopRequested] = {}
+        self._delivering = trio.Lock()
 
     # Asking -------------------------------------------------------------------------------
 
@@ -71,6 +75,50 @@ class Lines:
         await self.order_stop(session_id, cause, after_turn=after_turn)
         if INSIDE.get() != session_id or not after_turn:
             await self._tree.wait_until(session_id, _has_stopped)
+
+    async def brake(self, session_id: SessionId, *, after_turn: bool) -> None:
+        """Stop it for whoever asks, and wait until it has stopped.
+
+        One at rest cannot be claimed while the store is degraded, and nothing can wake it: so it
+        is as good as stopped, and is when the store is well.
+        """
+        try:
+            await self.stop(session_id, "user", after_turn=after_turn)
+        except StoreDegraded:
+            row = (await self._tree.stored(session_id)).row
+            if self._house.health.is_given_up or not (row.is_at_rest and self._sleeps(session_id)):
+                raise
+            logger.warning("session %s rests, and stops when the store is well", session_id)
+            stop = ev.StopRequested(cause="user", **self._house.stamp())
+            self._postponed.setdefault(session_id, stop)
+
+    async def order_postponed_stops(self) -> None:
+        """Have those stop of whom that is wanted: the store is well again."""
+        for session_id in list(self._postponed):
+            # If it falls ill once more, so it does once more.
+            with contextlib.suppress(Exception):
+                await self._order_postponed(session_id)
+
+    async def _order_postponed(self, session_id: SessionId) -> None:
+        async with self._delivering:
+            stop = self._postponed.get(session_id)
+            if stop is None:
+                return
+            with contextlib.suppress(SessionNotFound):  # deleted meanwhile
+                await self.ask(session_id, stop, urgent=True)
+            del self._postponed[session_id]
+
+    async def _refuse_or_stop_first(self, session_id: SessionId, event: ev.Event) -> None:
+        """Raise `StoreDegraded` for what is no brake; and what was postponed comes before it."""
+        if not is_brake(event):
+            self._house.health.refuse_if_degraded()
+        if self._postponed.get(session_id, event) is event:
+            return
+        try:
+            await self._order_postponed(session_id)
+        except StoreDegraded:
+            if not is_brake(event):
+                raise
 
     async def order_stop(
         self,
@@ -106,8 +154,7 @@ class Lines:
         Cancelled after it was sent, it may still be done. A second incarnation is told that
         it may have been done before, and finds out.
         """
-        if not is_brake(event):
-            self._house.health.refuse_if_degraded()
+        await self._refuse_or_stop_first(session_id, event)
         dead: Ref | None = None
         problem: Exception | None = None
         again = False  # whether it may have been done by one who could not say so

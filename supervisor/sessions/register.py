@@ -31,9 +31,10 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Phase, Session
+from supervisor.store.held import Held
 from supervisor.store.pieces import is_large
 from supervisor.store.port import Kept, Resting, Write
-from supervisor.store.writer import Bring, Cleared, Commit, Delete, Held, Tidy
+from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
 
 from .refusals import did_not_answer, not_found, not_now
 from .room import wait_for_room

@@ -17,8 +17,9 @@ import trio
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
+from supervisor.store.held import Held
 from supervisor.store.port import Write
-from supervisor.store.writer import CommitAll, Held
+from supervisor.store.writer import CommitAll
 
 from .shell.log import PART_SECONDS
 from .shell.reports import NotWritten
@@ -60,6 +61,9 @@ class Scribe:
         """Write what there is, for ever; runs until cancelled."""
         while True:
             await self._wait()
+            # Whoever is roused and cancelled at once must not take what it cannot send any more:
+            # from here to the writer's mailbox nothing waits.
+            await trio.lowlevel.checkpoint_if_cancelled()
             await self._write(self._collect())
 
     async def _wait(self) -> None:

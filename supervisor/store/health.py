@@ -8,6 +8,8 @@ import attrs
 
 from supervisor.core.errors import StoreDegraded
 
+from .held import Backlog
+
 
 @attrs.frozen
 class StoreState:
@@ -26,6 +28,8 @@ class Health:
         self._trouble: StoreDegraded | None = None
         # Set once what the last supervisor left could not be put in order: then nothing starts.
         self.is_given_up = False
+        # What the store would not take, which the writer sees to.
+        self.backlog = Backlog()
         # Whether somebody has a degraded store tried again.
         self.is_looked_after = False
         # Told of every change, in the same step.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
@@ -21,11 +21,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 import attrs
 import trio
 
-from actors import Actor, Ask, Later, MailboxFull, Ref
+from actors import Actor, Ask, Crashed, Exit, Later, MailboxFull, Ref
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
 
 from .health import Health
+from .held import Held, in_doubt
 from .pieces import Arrival, Pieces
 from .port import Process, Store, Stored, Write
 
@@ -36,52 +37,6 @@ MAX_BATCH: Final = 1_000
 # While the store is degraded: how soon it is tried again at first, and how late at last.
 FIRST_RETRY_SECONDS: Final = 0.1
 LAST_RETRY_SECONDS: Final = 2.0
-
-
-class Held:
-    """A write that is not written yet, because the store is degraded; it will be."""
-
-    __slots__ = ("_then", "answer", "is_in_doubt", "is_settled", "is_withdrawn")
-
-    def __init__(self, *, is_in_doubt: bool = True) -> None:
-        # Whether it may be in the file: it is being tried just now, or nobody knows how that ended.
-        self.is_in_doubt = is_in_doubt
-        self.is_withdrawn = False
-        self.is_settled = False
-        self.answer: SupervisorError | None = None
-        self._then: list[Callable[[SupervisorError | None], None]] = []
-
-    def then(self, callback: Callable[[SupervisorError | None], None]) -> None:
-        """Have it called with the answer, in the step in which that is known."""
-        if self.is_settled:
-            callback(self.answer)
-        else:
-            self._then.append(callback)
-
-    async def wait(self) -> SupervisorError | None:
-        """Wait for the answer, as long as the store takes."""
-        happened = trio.Event()
-        self.then(lambda _: happened.set())
-        await happened.wait()
-        return self.answer
-
-    def withdraw(self) -> bool:
-        """Have it never written; gives whether that is certain."""
-        if not self.is_settled and not self.is_in_doubt:
-            self.is_withdrawn = True
-            self.settle(StoreDegraded("it was taken back", hint="ask for it again"))
-        return self.is_withdrawn
-
-    def settle(self, answer: SupervisorError | None) -> None:
-        """It is written, or refused."""
-        self.is_settled, self.answer = True, answer
-        then, self._then = self._then, []
-        for callback in then:
-            try:
-                callback(answer)
-            except Exception:
-                # One session's, and it must not be the end of all the others.
-                logger.exception("somebody who waited for a write failed")
 
 
 # None when it is written; why it was refused; or that it waits for the store to be well.
@@ -188,8 +143,9 @@ class Writer(Actor):
         # Whether a _FLUSH is in the mailbox, behind everything that is in the batch. One that comes
         # when the batch has gone already finds nothing, or the beginning of the next.
         self._flush_is_due = False
-        # Invariant: what the store would not take, in order; empty exactly while it is well.
-        self._held: list[tuple[Write, Held]] = []
+        # What was held by the one before us, if that has crashed, is ours now.
+        self._backlog = self._health.backlog
+        self._held = self._backlog.writes
         self._pieces = Pieces(store)
         # Whether a _NEXT_PIECE is in the mailbox.
         self._piece_is_due = False
@@ -273,22 +229,18 @@ class Writer(Actor):
         elif not self._flush_is_due:
             self._flush_soon()
 
-    async def on_stop(self, _: object) -> None:
-        """Whatever was taken in is written, however we end."""
+    async def on_stop(self, reason: Exit) -> None:
+        """Whatever was taken in is written, however we end.
+
+        After a crash what is held is left to the next incarnation: brakes that were answered are
+        not forgotten.
+        """
         try:
             await self._flush()
             await self._try_again()
         finally:
-            self._give_up_what_is_held()
-
-    def _give_up_what_is_held(self) -> None:
-        self._forget_withdrawn()
-        held, self._held = self._held, []
-        if held:
-            sessions = {write.session_id for write, _ in held}
-            logger.error("%d writes of %d sessions were never written", len(held), len(sessions))
-        for _, one in held:
-            one.settle(StoreDegraded("it was never written", hint="look the session up again"))
+            if not (isinstance(reason, Crashed) and self._backlog.survives_another()):
+                self._backlog.give_up()
 
     def _flush_soon(self) -> None:
         try:
@@ -407,10 +359,11 @@ class Writer(Actor):
     async def _try_again(self) -> None:
         """Write what is held, the first first; whoever is written is told."""
         try:
-            while self._forget_withdrawn():
+            while self._backlog.forget_withdrawn():
                 some = self._held[:MAX_BATCH]
-                with _in_doubt([held for _, held in some]):
+                with in_doubt([held for _, held in some]):
                     answers = await self._store_all([write for write, _ in some])
+                self._backlog.crashes = 0
                 del self._held[: len(some)]
                 for (_, held), answer in zip(some, answers, strict=True):
                     held.settle(answer)
@@ -420,26 +373,6 @@ class Writer(Actor):
             self._go_on_soon()
         except StoreDegraded as trouble:
             self._health.degrade(trouble)
-
-    def _forget_withdrawn(self) -> bool:
-        """Whether anything is left that is held."""
-        self._held = [(write, held) for write, held in self._held if not held.is_withdrawn]
-        return bool(self._held)
-
-
-@contextlib.contextmanager
-def _in_doubt(held: Sequence[Held]) -> Iterator[None]:
-    """They are being tried; if that fails, it may or may not be known that they are not written."""
-    before = [one.is_in_doubt for one in held]
-    for one in held:
-        one.is_in_doubt = True
-    try:
-        yield
-    except StoreDegraded as trouble:
-        if trouble.is_certain:
-            for one, was_in_doubt in zip(held, before, strict=True):
-                one.is_in_doubt = was_in_doubt
-        raise
 
 
 async def keep_trying(writer: Ref, health: Health) -> None:

@@ -31,8 +31,9 @@ from supervisor.core.tree.situation import ALONE
 from supervisor.drivers.port import Driver
 from supervisor.sessions.bell import LOOK
 from supervisor.sessions.refusals import not_found, not_now
+from supervisor.store.held import Held
 from supervisor.store.port import Kept, Write
-from supervisor.store.writer import Claim, Commit, Held
+from supervisor.store.writer import Claim, Commit
 
 from .ahead import Ahead, Doing
 from .alarms import Alarms

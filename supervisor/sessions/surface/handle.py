@@ -296,9 +296,13 @@ class Session:
         return self._house.desk.info(stored.row, last_seq=stored.last_seq)
 
     async def stop(self, when: Literal["now", "after_turn"] = "now") -> None:
-        """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
+        """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop.
+
+        Also while the store is degraded: then one at rest is answered at once, and stops when the
+        store is well.
+        """
         known_word("when", when, Literal["now", "after_turn"])
-        await self._house.lines.stop(self.id, "user", after_turn=when == "after_turn")
+        await self._house.lines.brake(self.id, after_turn=when == "after_turn")
 
     async def wait_stopped(self) -> Info:
         """Wait until it has stopped."""

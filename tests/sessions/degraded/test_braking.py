@@ -22,6 +22,7 @@ from supervisor import (
     ToolCall,
     TurnScope,
 )
+from supervisor.store.writer import Retry
 from tests.sessions.cast import Deed, Interrupted, Player, Scene, outcomes, records
 from tests.sessions.degraded.frail import FrailStore, check_kept, make_known
 
@@ -376,20 +377,65 @@ async def test_a_parent_stops_though_its_child_is_at_rest(
     await check_kept(store, session, child)
 
 
-async def test_a_session_at_rest_is_refused_a_stop_in_words(
+@pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
+async def test_a_session_at_rest_is_stopped_when_the_store_is_back(
+    store: FrailStore, session: Session, how: Illness
+) -> None:
+    await go_to_rest(session)
+    await how(store, session)
+
+    with trio.fail_after(0.5):
+        await session.stop()
+        await session.stop()
+    assert (await session.interrupt()).matched == 0
+    assert (await session.info()).phase == "suspended"
+
+    await store.get_well()
+    with trio.fail_after(1):
+        assert (await session.wait_stopped()).stop_reason == "user_cancelled"
+    assert len(await records(session, "session_stopped")) == 1
+    await check_kept(store, session)
+
+
+async def test_what_is_sent_after_such_a_stop_comes_after_it(
+    store: FrailStore, sup: Supervisor, session: Session, player: Player
+) -> None:
+    await go_to_rest(session)
+    await make_known(store, sup)
+    await session.stop()
+    with pytest.raises(StoreDegraded):
+        await session.send("too early")
+
+    store.is_ill = False
+    await sup._house.writer.ask(Retry(), timeout_seconds=1.0)
+    await session.send("again")
+
+    scene = await player.next_scene()
+    assert scene.turn.text == "again"
+    kinds = [one.kind for one in await records(session)]
+    assert kinds.index("session_stopped") < kinds.index("session_resumed")
+    scene.finish()
+    await settle()
+    assert (await session.info()).phase == "idle"
+
+
+async def test_a_session_that_is_gone_meanwhile_needs_no_stop(
     store: FrailStore, sup: Supervisor, session: Session
 ) -> None:
+    await go_to_rest(session)
+    await make_known(store, sup)
+    await session.stop()
+
+    await store.get_well()
+    await sup.delete(session.id)
+
+    assert not await sup.exists(session.id)
+
+
+async def go_to_rest(session: Session) -> None:
     await session.set(title="at rest")
     await trio.sleep(2_000)
     assert (await session.info()).phase == "suspended"
-    await make_known(store, sup)
-
-    with pytest.raises(StoreDegraded):
-        await session.stop()
-    assert (await session.interrupt()).matched == 0
-
-    await store.get_well()
-    await session.stop()
 
 
 async def test_a_budget_that_is_spent_stops_the_turn_at_once(

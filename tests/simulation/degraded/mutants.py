@@ -23,7 +23,8 @@ from supervisor.sessions.shell.actor import SessionActor
 from supervisor.sessions.shell.ahead import Ahead
 from supervisor.sessions.shell.log import Log
 from supervisor.store.health import Health
-from supervisor.store.writer import Held, Writer
+from supervisor.store.held import Held
+from supervisor.store.writer import Writer
 from tests.simulation.finding import Mutant
 
 from .attacks import talk_and_brake

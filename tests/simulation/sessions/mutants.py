@@ -30,9 +30,10 @@ from supervisor.sessions.shell.actor import Request, SessionActor
 from supervisor.sessions.shell.feed import Item, Watcher
 from supervisor.sessions.shell.log import Log
 from supervisor.sessions.shell.seat import Seat
+from supervisor.store.held import Held
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
-from supervisor.store.writer import Commit, Held
+from supervisor.store.writer import Commit
 from tests.simulation.finding import Mutant
 
 from .attacks import (
