@@ -92,12 +92,22 @@ class Lines:
             stop = ev.StopRequested(cause="user", **self._house.stamp())
             self._postponed.setdefault(session_id, stop)
 
+    @property
+    def has_postponed(self) -> bool:
+        """Whether there are sessions at rest that stop when the store is well."""
+        return bool(self._postponed)
+
     async def order_postponed_stops(self) -> None:
         """Have those stop of whom that is wanted: the store is well again."""
-        for session_id in list(self._postponed):
-            # If it falls ill once more, so it does once more.
-            with contextlib.suppress(Exception):
-                await self._order_postponed(session_id)
+        while self._postponed and not self._tree.is_closed:
+            for session_id in list(self._postponed):
+                try:
+                    await self._order_postponed(session_id)
+                except StoreDegraded:
+                    return  # and when it is well the next time, so are we
+                except Exception as error:  # noqa: BLE001 - an actor's trouble, which passes
+                    logger.warning("session %s could not be stopped yet: %s", session_id, error)
+                    await trio.sleep(_DEGRADED_PAUSE_SECONDS)
 
     async def _order_postponed(self, session_id: SessionId) -> None:
         async with self._delivering:

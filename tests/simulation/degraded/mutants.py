@@ -23,7 +23,7 @@ from supervisor.sessions.shell.actor import SessionActor
 from supervisor.sessions.shell.ahead import Ahead
 from supervisor.sessions.shell.log import Log
 from supervisor.store.health import Health
-from supervisor.store.held import Held
+from supervisor.store.held import Backlog, Held
 from supervisor.store.writer import Writer
 from tests.simulation.finding import Mutant
 
@@ -53,7 +53,7 @@ def key_forgotten(patch: Patch) -> None:
 
 
 def refused_and_written(patch: Patch) -> None:
-    patch.setattr(Writer, "_forget_withdrawn", lambda self: bool(self._held))  # the fault
+    patch.setattr(Backlog, "forget_withdrawn", lambda self: bool(self.writes))  # the fault
 
 
 def numbers_not_given_back(patch: Patch) -> None:

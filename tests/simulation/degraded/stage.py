@@ -108,8 +108,9 @@ class FlappingStage(Stage):
         return self.store
 
     async def all_is_written(self) -> None:
-        """Wait until nothing is held."""
-        while self.sup._house.health.is_degraded:  # noqa: ASYNC110 - asked rarely
+        """Wait until nothing is held, and nobody is still to stop who was at rest."""
+        house = self.sup._house
+        while house.health.is_degraded or house.lines.has_postponed:  # noqa: ASYNC110 - asked rarely
             await trio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def calm_down(self) -> None:
