@@ -68,6 +68,7 @@ IN_BODIES: Final[Mapping[str, Rule]] = {
     "key": Rule(as_key),
     "tags": Rule(checks.checked_tags),
     "custom": Rule(checks.checked_custom),
+    "permissions": Rule(checks.checked_permissions),
     "attachments": Rule(checks.checked_attachments),
     "workspace": Rule(checked_workspace),
     "ttl_seconds": Rule(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 from supervisor.core.errors import ConfigError, InputRefused, shown
+from supervisor.core.permissions import RIGHTS, Permissions
 from supervisor.drivers.plain import plain
 
 from .shapes import Role
@@ -15,6 +16,7 @@ T = TypeVar("T")
 
 MAX_NAME_BYTES = 1024
 MAX_CUSTOM_BYTES = 16384
+MAX_PERMISSIONS_BYTES = 65536
 MAX_SECONDS = 1e10  # some three hundred years
 
 
@@ -112,6 +114,22 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
             hint="they are written with every step of the session; use fewer",
         )
     return checked
+
+
+def checked_permissions(permissions: Permissions) -> Permissions:
+    """Permissions, or `ConfigError` if there are more names in them than a row should have."""
+    if not isinstance(permissions, Permissions):
+        raise ConfigError(
+            f"permissions is {shown(permissions)}", hint="give supervisor.Permissions(...)"
+        )
+    names = [name for right in RIGHTS for name in getattr(permissions, right) or ()]
+    size = sum(_size("permissions", name) for name in names)
+    if size > MAX_PERMISSIONS_BYTES:
+        raise ConfigError(
+            f"the names in permissions have {size} bytes of {MAX_PERMISSIONS_BYTES} allowed",
+            hint="they are written with every step of the session; name less, or None for all",
+        )
+    return permissions
 
 
 def checked_custom(custom: Mapping[str, str]) -> dict[str, str]:

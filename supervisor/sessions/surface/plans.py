@@ -18,6 +18,7 @@ from supervisor.sessions.spawning import Order
 
 from .checks import (
     checked_custom,
+    checked_permissions,
     checked_prompt,
     checked_tags,
     known_word,
@@ -60,7 +61,7 @@ def make_plan(
         custom=checked_custom(custom or {}),
         workspace=None if workspace is None else checked_workspace(workspace),
         limits=_of_kind("limits", limits, Limits),
-        permissions=_of_kind("permissions", permissions, Permissions) or Permissions(),
+        permissions=Permissions() if permissions is None else checked_permissions(permissions),
         terms=_terms(house, terms),
     )
 

@@ -210,6 +210,34 @@ async def test_a_query_that_cannot_be_meant_is_refused_with_its_name(
     assert answer.json()["paths"][0]["path"] == path
 
 
+@pytest.mark.parametrize(
+    ("names", "status"), [(["x" * 1000] * 200, 201), ([f"{n:01000}" for n in range(66)], 422)]
+)
+async def test_permissions_have_a_size(
+    client: httpx.AsyncClient, names: list[str], status: int
+) -> None:
+    given = {"agent": "echo", "permissions": {"tools": names[:33], "skills": names}}
+    answer = await client.post("/v1/sessions", json=given)
+
+    assert answer.status_code == status
+    if status == 422:
+        assert answer.json()["paths"][0]["path"] == "$.permissions"
+        assert "of 65536 allowed" in answer.json()["detail"]
+
+
+async def test_a_child_cannot_be_given_more_names_either(
+    client: httpx.AsyncClient, session: Session
+) -> None:
+    given = {
+        "agent": "echo",
+        "text": "go",
+        "permissions": {"tools": [str(n) for n in range(20_000)]},
+    }
+    answer = await client.post(f"/v1/sessions/{session.id}/spawn", json=given)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "config_error")
+
+
 async def test_a_command_takes_no_query(client: httpx.AsyncClient) -> None:
     answer = await client.post("/v1/sessions?agent=echo", json={"agent": "echo"})
 
