@@ -25,7 +25,7 @@ from supervisor.core.said import said_in
 from supervisor.core.session import Phase, Session
 from supervisor.core.table import decide
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.process.sweep import kill_left_behind
+from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.store.port import Write
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess

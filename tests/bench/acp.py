@@ -26,8 +26,8 @@ from typing import Any
 import trio
 from attrs import frozen
 
-from supervisor.drivers.acp.connection import Connection
-from supervisor.drivers.acp.serving import Handlers
+from supervisor.drivers.acp.rpc.connection import Connection
+from supervisor.drivers.acp.rpc.serving import Handlers
 from supervisor.drivers.process.pipes import Inlet, Outlet
 from tests.bench._row import Row, Sample, at_least, unless_installed
 

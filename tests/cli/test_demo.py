@@ -13,7 +13,7 @@ from rich.console import Console
 from supervisor.cli.demo.live import LiveStage
 from supervisor.cli.demo.stage import PlainStage
 from supervisor.cli.terminal.screen import Screen
-from supervisor.drivers.process.marker import VARIABLE
+from supervisor.drivers.process.leftovers.marker import VARIABLE
 from tests.cli.calling import in_a_process, on_a_terminal
 from tests.cli.test_screen import Tty
 

@@ -17,8 +17,8 @@ from supervisor.cli.household.health.finding import Finding
 from supervisor.cli.household.version import installed
 from supervisor.configuration import AgentTable
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.process.marker import Marker, current_namespace
-from supervisor.drivers.process.sweep import Seen
+from supervisor.drivers.process.leftovers.marker import Marker, current_namespace
+from supervisor.drivers.process.leftovers.sweep import Seen
 from tests.cli.calling import ROOT, Caller
 
 

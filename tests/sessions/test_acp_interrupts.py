@@ -8,7 +8,7 @@ import trio
 from actors.testing import settle
 from supervisor import Ladder, Phase
 from supervisor.core.session import LadderStep
-from supervisor.drivers.acp import driver as acp_driver
+from supervisor.drivers.acp.life import driver as acp_driver
 from tests.drivers.in_memory import InMemoryProcesses
 from tests.sessions.acp_house import flags_of, open_session, prompts, ways
 from tests.sessions.cast import outcomes, records

@@ -1,6 +1,7 @@
 """Agents that speak the Agent Client Protocol over their standard input and output.
 
-`lines` cuts what an agent writes into lines, `messages` reads and writes one of them, `peer` keeps
-track of who owes whom an answer: three that know nothing of trio or processes. `outbox` and
-`connection` put them to work. What the messages mean is said by the rest of this folder.
+`agent` is what a user writes down, and `life.driver` what takes orders for one at work. `rpc` is
+the tongue, `life` the beginning and the end, `turns` the conversation in between; `news` is what
+the agent says of its work, `services` what it has us do, and `host` holds those two together.
+`reading` looks at whatever an agent sends.
 """

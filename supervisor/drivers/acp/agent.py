@@ -13,6 +13,7 @@ from supervisor.core.errors import ConfigError, shown
 from supervisor.core.limits import number
 from supervisor.drivers.port import Office, Workshop
 from supervisor.drivers.process.environment import environment_for
+from supervisor.drivers.process.given import checked_env, words_of
 from supervisor.drivers.process.port import Launch
 
 HANDSHAKE_SECONDS: Final = 60.0
@@ -36,7 +37,7 @@ class AcpAgent:
 
     def make_driver(self, office: Office, workshop: Workshop) -> Any:  # noqa: ANN401 - an AcpDriver
         """A driver for one session."""
-        from .driver import AcpDriver  # noqa: PLC0415 - it knows us too
+        from supervisor.drivers.acp.life.driver import AcpDriver  # noqa: PLC0415 - it knows us too
 
         return AcpDriver(self, office, workshop)
 
@@ -83,41 +84,6 @@ def scripted_process(name: str = "scripted-process", flags: Iterable[str] = ()) 
     """
     # -P: a folder called supervisor in the workspace is not ours.
     return acp(name, [sys.executable, "-P", "-m", "supervisor.drivers.scripted", *flags])
-
-
-def words_of(name: str, command: object) -> tuple[str, ...]:
-    """The words of a command; raises `ConfigError` if they are none."""
-    if isinstance(command, str) or not isinstance(command, Iterable):
-        raise ConfigError(
-            f"the command of agent {shown(name)} is {shown(command)}",
-            hint='give a list of words: ["gemini", "--acp"]',
-        )
-    words = tuple(command)
-    if not words or not all(isinstance(w, str) and "\0" not in w for w in words) or not words[0]:
-        raise ConfigError(
-            f"the command of agent {shown(name)} is {shown(list(words))}",
-            hint="give the program and its arguments, each as text",
-        )
-    return words
-
-
-def checked_env(name: str, env: object) -> dict[str, str]:
-    """Variables for an agent; raises `ConfigError` if they are none."""
-    if env is None:
-        return {}
-    if not isinstance(env, Mapping) or not all(map(_is_variable, env.items())):
-        raise ConfigError(
-            f"the env of agent {shown(name)} is no mapping of names to texts",
-            hint='give {"NAME": "value"}',
-        )
-    return dict(env)
-
-
-def _is_variable(item: tuple[object, object]) -> bool:
-    key, value = item
-    if not isinstance(key, str) or not isinstance(value, str):
-        return False
-    return bool(key) and "=" not in key and "\0" not in key + value
 
 
 def _servers(name: str, servers: object) -> tuple[Mapping[str, Any], ...]:

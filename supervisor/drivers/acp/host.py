@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,38 +13,33 @@ from supervisor.core.creation import Message
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import TurnId
-from supervisor.core.printable import printable
-from supervisor.core.redaction import redacted
-from supervisor.core.session import Failure
+from supervisor.drivers.acp.life.failing import shown
+from supervisor.drivers.acp.life.offers import AgentOffers, client_capabilities
+from supervisor.drivers.acp.news.ending import Did
+from supervisor.drivers.acp.news.surfaced import Surfaced
+from supervisor.drivers.acp.news.updates import Updates
+from supervisor.drivers.acp.rpc.serving import Handlers, RequestHandler
+from supervisor.drivers.acp.services.files import Files
+from supervisor.drivers.acp.services.grants import Grants
+from supervisor.drivers.acp.services.ground import Pin
+from supervisor.drivers.acp.services.permissions import PermissionDesk
+from supervisor.drivers.acp.services.questions import Questions
+from supervisor.drivers.acp.services.terminals.recorded import RecordedProcesses
+from supervisor.drivers.acp.services.terminals.terminals import Terminals
+from supervisor.drivers.acp.turns.context import context_blocks
+from supervisor.drivers.acp.turns.prompts import prompt_blocks
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import Office, Workshop
 from supervisor.drivers.process.environment import environment_for
-from supervisor.drivers.process.port import Exit, Process
+from supervisor.drivers.process.port import Process
 
 from .agent import AcpAgent
-from .context import context_blocks
-from .messages import RpcError
-from .news.ending import Did
-from .news.surfaced import Surfaced
-from .news.updates import Updates
-from .offers import AgentOffers, client_capabilities
-from .prompts import prompt_blocks
-from .questions import Questions
-from .recorded import RecordedProcesses
-from .services.files import Files
-from .services.grants import Grants
-from .services.ground import Pin
-from .services.permissions import PermissionDesk
-from .services.terminals import Terminals
-from .serving import Handlers, RequestHandler
 
 if TYPE_CHECKING:
-    from .talk import Talk
+    from supervisor.drivers.acp.turns.talk import Talk
 
 # Threads for looks at the disk; one agent that waits for a slow one keeps no other waiting.
 _THREADS: Final = 4
-_MAX_ERROR_LETTERS: Final = 2000
-_LAST_LINES: Final = 10
 
 
 class Host:
@@ -60,7 +55,6 @@ class Host:
     ) -> None:
         self._office = office
         self._process = process
-        self._auth = agent.auth
         launch = agent.launch(office.workspace)
         self.cwd = launch.cwd or "/"
         limiter = trio.CapacityLimiter(_THREADS)
@@ -104,13 +98,11 @@ class Host:
         self.offers = AgentOffers()
         # Set when the conversation has begun.
         self.talk: Talk | None = None
-        self.authenticate: Callable[[], Awaitable[bool]] = _nobody
-        # Why the last try to say who we are has failed.
-        self.login_problem: str | None = None
         self._shown: Mapping[str, object] = {}
         # What people should know, as soon as there is a turn to say it in.
         self._warnings: list[str] = []
-        self._went_too_far: str | None = None
+        # Why it had to be ended, if it had to.
+        self.went_too_far: str | None = None
 
     # Turns --------------------------------------------------------------------------------
 
@@ -128,7 +120,7 @@ class Host:
 
     def warn(self, text: str) -> None:
         """Say it in the next turn that begins."""
-        self._warnings.append(redacted(printable(text))[:_MAX_ERROR_LETTERS])
+        self._warnings.append(shown(text))
 
     def cancel_turn(self, turn: TurnId) -> None:
         """The turn is to end: so is what it runs here."""
@@ -220,69 +212,10 @@ class Host:
         elif isinstance(params, dict):
             await self.updates.take(params.get("update"))
 
-    # Ends ---------------------------------------------------------------------------------
-
     def end_agent(self, why: str) -> None:
         """It has gone too far, and that is why it is gone."""
-        self._went_too_far = why
+        self.went_too_far = why
         self._process.kill()
-
-    def describe(self, error: RpcError) -> str:
-        """What the agent says went wrong, as far as it can be shown."""
-        detail = error.data if isinstance(error.data, str) else _detail_in(error.data)
-        said = f"{error.message}: {detail}" if detail and detail != error.message else error.message
-        return redacted(printable(f"{said} (code {error.code})"))[:_MAX_ERROR_LETTERS]
-
-    def how_to_authenticate(self) -> str:
-        """What to do about an agent that wants to know who we are."""
-        offered = ", ".join(one.id for one in self.offers.auth_methods) or "none that it names"
-        wanted = "it wants to be authenticated"
-        if self._auth is not None:
-            said = f": {self.login_problem}" if self.login_problem else ""
-            wanted = f"it was not authenticated by {self._auth!r}{said}"
-        return (
-            f"{wanted}; its methods are: {offered}. Log in with the agent's own command, or give "
-            "the method's id as auth=..."
-        )
-
-    async def last_failure(self, kind: str, why: str | None) -> Failure | None:
-        """Why the process has left, or has to: None if it has done so cleanly, by itself."""
-        exit_: Exit | None = None
-        with trio.move_on_after(self._office.ladder.kill_seconds):
-            exit_ = await self._process.wait()
-        if exit_ is None:
-            self._process.kill()
-            with trio.move_on_after(self._office.ladder.kill_seconds):
-                await self._process.wait()
-            return Failure(kind, self._with_stderr(why or "it does not answer"))
-        if self._went_too_far is not None:
-            return Failure("protocol", self._with_stderr(self._went_too_far))
-        if exit_.is_clean and self.talk is not None:
-            return None
-        if self.talk is not None or kind == "transport":
-            kind, why = "process_exit", _shown_exit(exit_)
-        return Failure(kind, self._with_stderr(why or _shown_exit(exit_)))
-
-    def _with_stderr(self, what: str) -> str:
-        lines = self._process.stderr_tail().strip().splitlines()[-_LAST_LINES:]
-        said = "; it said: " + " | ".join(lines) if lines else ""
-        return redacted(printable(what + said))[:_MAX_ERROR_LETTERS]
-
-
-def _shown_exit(exit_: Exit) -> str:
-    if not exit_.guarded:
-        return "its guardian was killed, and it was ended for that"
-    if exit_.signal is not None:
-        return f"it was killed by signal {exit_.signal}"
-    return f"it exited with code {exit_.code}"
-
-
-def _detail_in(data: object) -> str | None:
-    if isinstance(data, Mapping):
-        for name in ("details", "detail", "message", "error"):
-            if isinstance(data.get(name), str):
-                return str(data[name])
-    return None
 
 
 def _choices(surfaced: Surfaced) -> dict[str, object]:
@@ -294,10 +227,6 @@ def _choices(surfaced: Surfaced) -> dict[str, object]:
         "commands": list(surfaced.commands),
     }
     return {name: choice for name, choice in choices.items() if choice}
-
-
-async def _nobody() -> bool:
-    return False
 
 
 async def _nobody_minds(_: ProcessIdentity) -> None:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import attrs
 
 from supervisor.core.errors import ConfigError, shown
-from supervisor.drivers.acp.agent import checked_env, words_of
 from supervisor.drivers.port import Office, Workshop
 from supervisor.drivers.process.environment import environment_for
+from supervisor.drivers.process.given import checked_env, words_of
 from supervisor.drivers.process.port import Launch
 
 from .output import JsonLinesOutput, Output, TextOutput

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 import orjson
 
-from supervisor.drivers.acp.lines import Line, Lines, TooLong
 from supervisor.drivers.plain import plain_text
+from supervisor.drivers.process.lines import Line, Lines, TooLong
 from supervisor.drivers.process.text import readable
 
 from .places import Place

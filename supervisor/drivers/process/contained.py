@@ -25,11 +25,11 @@ from trio.lowlevel import enable_ki_protection
 from supervisor.drivers.identity import ProcessIdentity, identify
 
 from .launching import encode_launch, launch_failure
+from .leftovers.marker import Marker, new_marker
+from .leftovers.sweep import kill_marked
 from .lifeline import Lifeline, Streams, start_guardian
-from .marker import Marker, new_marker
 from .pipes import Tail
 from .port import BeforeItRuns, Exit, Launch, LaunchFailed
-from .sweep import kill_marked
 from .text import readable
 
 logger = logging.getLogger("supervisor")

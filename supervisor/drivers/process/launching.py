@@ -8,7 +8,7 @@ from typing import Final
 
 from supervisor.core.errors import shown
 
-from .marker import VARIABLE, Marker
+from .leftovers.marker import VARIABLE, Marker
 from .port import Launch, LaunchFailed
 
 

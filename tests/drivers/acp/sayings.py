@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from supervisor.drivers.acp.messages import (
+from supervisor.drivers.acp.rpc.messages import (
     Answer,
     Junk,
     Message,

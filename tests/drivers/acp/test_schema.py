@@ -8,7 +8,7 @@ import orjson
 import pytest
 from acp import meta
 
-from supervisor.drivers.acp.messages import (
+from supervisor.drivers.acp.rpc.messages import (
     INVALID_PARAMS,
     Answer,
     Message,
@@ -18,7 +18,7 @@ from supervisor.drivers.acp.messages import (
     RpcError,
     encode,
 )
-from supervisor.drivers.acp.peer import CANCEL, Peer
+from supervisor.drivers.acp.rpc.peer import CANCEL, Peer
 from tests.drivers.acp.schema import SENT_BY, Conversation, Json, Side, assert_valid
 
 # Not stable, and of no use to a supervisor.

@@ -17,12 +17,12 @@ import pytest
 import trio
 
 from supervisor.drivers.identity import ProcessIdentity, is_alive
-from supervisor.drivers.process import sweep
 from supervisor.drivers.process.contained import ContainedProcesses, Signalled
+from supervisor.drivers.process.leftovers import sweep
+from supervisor.drivers.process.leftovers.owner import has_owner
+from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.process.lifeline import _PROGRAM
-from supervisor.drivers.process.owner import has_owner
 from supervisor.drivers.process.port import Exit, LaunchFailed
-from supervisor.drivers.process.sweep import kill_left_behind
 from tests.drivers.process.programs import (
     ALL_KINDS,
     FORK_ALL_KINDS,

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.drivers.process.contained import ContainedProcesses
 from supervisor.drivers.process.environment import environment_for
-from supervisor.drivers.process.marker import VARIABLE
+from supervisor.drivers.process.leftovers.marker import VARIABLE
 from supervisor.drivers.process.port import Launch
 from tests.drivers.process.programs import output_of
 

@@ -14,7 +14,7 @@ import trio
 
 from supervisor.drivers.guardian.guard import kill_further_down
 from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
-from supervisor.drivers.process.marker import (
+from supervisor.drivers.process.leftovers.marker import (
     VARIABLE,
     Marker,
     current_namespace,
@@ -22,7 +22,7 @@ from supervisor.drivers.process.marker import (
     new_marker,
     parse_marker,
 )
-from supervisor.drivers.process.sweep import (
+from supervisor.drivers.process.leftovers.sweep import (
     Seen,
     kill_left_behind,
     look_around,

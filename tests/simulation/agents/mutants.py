@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from supervisor.drivers.acp.connection import Connection
-from supervisor.drivers.acp.driver import AcpDriver
-from supervisor.drivers.acp.guidance import Guidance
-from supervisor.drivers.acp.talk import Talk
+from supervisor.drivers.acp.life.driver import AcpDriver
+from supervisor.drivers.acp.rpc.connection import Connection
+from supervisor.drivers.acp.turns.guidance import Guidance
+from supervisor.drivers.acp.turns.talk import Talk
 from supervisor.drivers.port import Workshop
 from tests.simulation.finding import Mutant
 

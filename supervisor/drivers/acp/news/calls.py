@@ -20,10 +20,10 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.ids import CallId, TurnId
 from supervisor.drivers.acp.reading import as_list, as_mapping, as_name, as_text
-from supervisor.drivers.acp.tools import ToolFacts, facts_of, short
 from supervisor.drivers.port import Office
 
 from .content import bounded, cut, shown_content, terminals_in
+from .tools import ToolFacts, facts_of, short
 
 CallOutcome: TypeAlias = Literal["completed", "failed", "interrupted"]
 

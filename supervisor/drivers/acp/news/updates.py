@@ -20,13 +20,13 @@ from supervisor.core.errors import BudgetSpent
 from supervisor.core.ids import CallId, TurnId
 from supervisor.core.session import Usage
 from supervisor.drivers.acp.reading import as_mapping, as_name
-from supervisor.drivers.acp.tools import ToolFacts
 from supervisor.drivers.port import Office, TextKind
 
 from .calls import Calls, Reach
 from .content import bounded, text_of
 from .ending import Did
 from .surfaced import KINDS, Surfaced
+from .tools import ToolFacts
 from .usage import Meter
 
 MAX_ODDITIES: Final = 32

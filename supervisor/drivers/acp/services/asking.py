@@ -13,8 +13,8 @@ import attrs
 
 from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
 from supervisor.core.session import Decision
-from supervisor.drivers.acp.messages import INVALID_PARAMS, RpcError
-from supervisor.drivers.acp.tools import ToolFacts
+from supervisor.drivers.acp.news.tools import ToolFacts
+from supervisor.drivers.acp.rpc.messages import INVALID_PARAMS, RpcError
 from supervisor.drivers.port import Office
 
 Answer: TypeAlias = Decision | Literal["cancelled"]

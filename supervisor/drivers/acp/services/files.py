@@ -13,14 +13,14 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from supervisor.drivers.acp.messages import (
+from supervisor.drivers.acp.news.tools import FILE, ToolFacts, short
+from supervisor.drivers.acp.reading import as_mapping, as_whole
+from supervisor.drivers.acp.rpc.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
     RpcError,
 )
-from supervisor.drivers.acp.reading import as_mapping, as_whole
-from supervisor.drivers.acp.tools import FILE, ToolFacts, short
 from supervisor.drivers.port import Office
 
 from .asking import Ask, refuse_unless_allowed

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from supervisor.core.session import Decision
-from supervisor.drivers.acp.tools import ToolFacts
+from supervisor.drivers.acp.news.tools import ToolFacts
 
 # Changing a file is what these say that they do.
 _WRITING: Final = frozenset({"edit", "delete", "move"})

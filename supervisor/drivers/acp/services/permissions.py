@@ -16,9 +16,9 @@ import attrs
 import trio
 
 from supervisor.core.session import Decision
-from supervisor.drivers.acp.messages import INVALID_PARAMS, RpcError
+from supervisor.drivers.acp.news.tools import ToolFacts, facts_of
 from supervisor.drivers.acp.reading import as_list, as_mapping
-from supervisor.drivers.acp.tools import ToolFacts, facts_of
+from supervisor.drivers.acp.rpc.messages import INVALID_PARAMS, RpcError
 from supervisor.drivers.port import Office
 
 from .asking import ALLOWED, Answer, Ask, Question

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import pytest
 import trio
 
-from supervisor.drivers.acp.messages import RpcError
+from supervisor.drivers.acp.rpc.messages import RpcError
 from supervisor.drivers.acp.services.asking import Answer, Question
 
 

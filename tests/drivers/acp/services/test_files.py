@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from actors.testing import VirtualClock
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.acp.messages import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from supervisor.drivers.acp.news.tools import ToolFacts
+from supervisor.drivers.acp.rpc.messages import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from supervisor.drivers.acp.services import files as module
 from supervisor.drivers.acp.services.files import Files
 from supervisor.drivers.acp.services.grants import Grants
 from supervisor.drivers.acp.services.ground import Ground, Pin
 from supervisor.drivers.acp.services.opening import NotOrdinary, write
-from supervisor.drivers.acp.tools import ToolFacts
 from tests.drivers.acp.services.people import Person, refusal
 from tests.drivers.office import StandInOffice
 

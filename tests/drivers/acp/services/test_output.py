@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.drivers.acp.services.output import Output
+from supervisor.drivers.acp.services.terminals.output import Output
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
 

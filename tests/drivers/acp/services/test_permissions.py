@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision
-from supervisor.drivers.acp.messages import INVALID_PARAMS, RpcError
+from supervisor.drivers.acp.news.tools import ToolFacts, facts_of
+from supervisor.drivers.acp.rpc.messages import INVALID_PARAMS, RpcError
 from supervisor.drivers.acp.services.asking import Answer, Question
 from supervisor.drivers.acp.services.grants import Grants
 from supervisor.drivers.acp.services.permissions import PermissionDesk, parse_request
-from supervisor.drivers.acp.tools import ToolFacts, facts_of
 from tests.drivers.acp.services.people import Person, refusal
 from tests.drivers.office import StandInOffice
 

@@ -13,18 +13,22 @@ from trio.testing import wait_all_tasks_blocked
 
 from supervisor.core.ids import TurnId
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.acp.messages import (
+from supervisor.drivers.acp.news.tools import facts_of
+from supervisor.drivers.acp.rpc.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
     RpcError,
 )
 from supervisor.drivers.acp.services.asking import Ask
-from supervisor.drivers.acp.services.command import parse_command
 from supervisor.drivers.acp.services.grants import Grants
-from supervisor.drivers.acp.services.terminal import DRAIN_SECONDS, KILL_SECONDS
-from supervisor.drivers.acp.services.terminals import LAUNCH_SECONDS, MAX_TERMINALS, Terminals
-from supervisor.drivers.acp.tools import facts_of
+from supervisor.drivers.acp.services.terminals.command import parse_command
+from supervisor.drivers.acp.services.terminals.terminal import DRAIN_SECONDS, KILL_SECONDS
+from supervisor.drivers.acp.services.terminals.terminals import (
+    LAUNCH_SECONDS,
+    MAX_TERMINALS,
+    Terminals,
+)
 from supervisor.drivers.process.port import Exit
 from tests.drivers.acp.services.people import Person, refusal
 from tests.drivers.office import StandInOffice

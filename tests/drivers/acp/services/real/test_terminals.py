@@ -10,7 +10,7 @@ import trio
 from supervisor.core.ids import TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.drivers.acp.services.grants import Grants
-from supervisor.drivers.acp.services.terminals import Terminals
+from supervisor.drivers.acp.services.terminals.terminals import Terminals
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.process.contained import ContainedProcesses
 from supervisor.drivers.process.port import BeforeItRuns
