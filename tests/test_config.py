@@ -63,6 +63,11 @@ def test_the_queue_cap_has_two_ends(cap: int) -> None:
         Settings(queue_cap=cap)
 
 
+def test_restarts_are_counted_over_some_time() -> None:
+    with pytest.raises(ConfigError, match="above 0"):
+        Restart(within_seconds=0.0)
+
+
 def test_none_means_no_limit_where_a_limit_may_be_missing() -> None:
     settings = Settings(turn_deadline_seconds=None, limits=Limits(tokens=None, cost=None))
 

@@ -37,8 +37,13 @@ def whole(*, least: int, most: int | None = None, optional: bool = False) -> Che
     return check
 
 
-def number(*, least: float, optional: bool = False, finite: bool = True) -> Check:
-    """A validator: a number, no NaN, of at least `least`, or None where that means no limit."""
+def number(
+    *, least: float, optional: bool = False, finite: bool = True, above: bool = False
+) -> Check:
+    """A validator: a number, no NaN, of at least `least`, or None where that means no limit.
+
+    With `above` it is more than `least`, and not `least` itself.
+    """
 
     def check(owner: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None and optional:
@@ -47,8 +52,10 @@ def number(*, least: float, optional: bool = False, finite: bool = True) -> Chec
         # An int beyond all floats cannot be added to a clock, and isinf() would not even answer.
         if is_number and abs(value) > sys.float_info.max:  # type: ignore[arg-type]
             is_number = isinstance(value, float)
-        if not is_number or not value >= least or (finite and math.isinf(value)):  # type: ignore[operator, arg-type]
-            bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
+        fits = is_number and (value > least if above else value >= least)  # type: ignore[operator]
+        if not fits or (finite and math.isinf(value)):  # type: ignore[arg-type]
+            words = "above" if above else "of at least"
+            bound = f"a {'finite ' if finite else ''}number {words} {least:g}"
             raise _refusal(owner, field, value, bound, optional=optional)
 
     return check
@@ -95,7 +102,8 @@ class Restart:
 
     policy: RestartKind = attrs.field(default="on_crash", validator=one_of(RestartKind))
     max_restarts: int = attrs.field(default=3, validator=whole(least=0))
-    within_seconds: float = attrs.field(default=60.0, validator=number(least=0.0))
+    # Not 0: in no time at all nothing happens too often, and it would be restarted for ever.
+    within_seconds: float = attrs.field(default=60.0, validator=number(least=0.0, above=True))
     backoff_seconds: float = attrs.field(default=0.5, validator=number(least=0.0))
 
 

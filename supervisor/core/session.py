@@ -265,7 +265,7 @@ class Turn:
     step: LadderStep | None = None
     usage: Usage = NO_USAGE
     silence: Silence | None = None
-    verdict: Literal["timed_out", "restart", "clear"] | None = None
+    verdict: Literal["timed_out", "stalled", "restart", "clear"] | None = None
 
 
 @attrs.frozen

@@ -229,7 +229,8 @@ class Lines:
     async def _answer_from_row(self, session_id: SessionId, event: ev.Event) -> Reply | None:
         """What changes nothing need not wake it: the row decides that as well as the actor."""
         row = (await self._tree.stored(session_id)).row
-        step = decide(row, event)
+        situation = self._house.desk.situation(row, event)
+        step = decide(row, attrs.evolve(event, situation=situation))
         is_idle = row.is_at_rest and not step.facts and not step.effects
         return step.reply if self._sleeps(session_id) and is_idle else None
 

@@ -213,6 +213,8 @@ def _why_cut_short(draft: Draft, turn: Turn, outcome: Outcome) -> str | None:
         return None
     if turn.verdict == "restart":
         return "it made no progress, and its agent is restarted"
+    if turn.verdict == "stalled":
+        return "it made no progress, and was interrupted for that"
     stopping = session.stopping
     if stopping is None:
         return None

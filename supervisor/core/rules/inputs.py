@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from supervisor.core.effects import StartAgent
-from supervisor.core.errors import BudgetSpent, InputRefused, NotRunning, SessionNotActive
+from supervisor.core.errors import (
+    BudgetSpent,
+    InputRefused,
+    NotRunning,
+    SessionNotActive,
+    SupervisorError,
+)
 from supervisor.core.events import (
     InputEdited,
     InputMoved,
@@ -123,13 +130,7 @@ def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
         )
         return
     if session.stop_reason in NOT_RESUMED_BY_INPUT:
-        kind = BudgetSpent if session.stop_reason in SPENT_REASONS else SessionNotActive
-        draft.refuse(
-            kind(
-                f"session {session.id} was stopped: {session.stop_detail or session.stop_reason}",
-                hint="a message does not undo that: raise the limit, then resume it",
-            )
-        )
+        draft.refuse(_not_undone(draft))
         return
     if refused(draft, draft.situation.refusal) or _not_taken(draft, event):
         return
@@ -140,6 +141,29 @@ def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
     _accept(draft, event)
     draft.do(StartAgent())
     give_receipt(draft, event.input)
+
+
+def _not_undone(draft: Draft) -> SupervisorError:
+    """A message does not undo why it was stopped; says what would."""
+    session, shortage = draft.session, draft.situation.shortage
+    problem = f"session {session.id} was stopped: {session.stop_detail or session.stop_reason}"
+    if session.stop_reason not in SPENT_REASONS:
+        return SessionNotActive(problem, hint=_WHAT_UNDOES[session.stop_reason])
+    if shortage is None:
+        return BudgetSpent(problem, hint="there is something left again: resume it first")
+    return BudgetSpent(
+        problem,
+        hint=f"raise limits.{shortage.limit} of session {shortage.owner}, then resume it",
+        limit=shortage.limit,
+        used=shortage.used,
+        allowed=shortage.allowed,
+    )
+
+
+_WHAT_UNDOES: Final[Mapping[str | None, str]] = {
+    "ttl_expired": "nothing gives it more time: spawn another, or fork it",
+    "fenced": "another supervisor has claimed it: look there, or resume it here",
+}
 
 
 def _accept(draft: Draft, event: InputSubmitted, *, replacement: bool = False) -> None:

@@ -31,6 +31,7 @@ def notice_silence(draft: Draft, event: SilenceNoticed) -> None:
         case "notify":
             pass
         case "interrupt":
+            draft.note("session_changed", verdict="stalled")
             begin_interrupt(draft, reason="stalled")
         case "restart":
             draft.note("session_changed", verdict="restart")

@@ -126,7 +126,7 @@ def _refuse_unless_live(parent: Member | None) -> None:
     if parent is None or parent.standing == "over" or parent.is_stopping or parent.is_ending:
         raise _refusal(
             "its parent is stopped, or about to be",
-            "resume the parent first, or use lifetime='detached'",
+            "resume the parent first, or spawn from another session",
             "parent",
         )
 

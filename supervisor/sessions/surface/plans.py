@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from supervisor.core.creation import Plan
-from supervisor.core.errors import ConfigError, shown
+from supervisor.core.errors import ConfigError, SpawnRefused, shown
 from supervisor.core.ids import SessionKey, TurnId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
@@ -91,10 +91,20 @@ def make_order(
         role=None if role is None else some_text("role", role),
         lifetime=known_word("lifetime", lifetime, Lifetime),
         on_end=known_word("on_end", on_end, OnEnd),
-        ttl_seconds=None if ttl_seconds is None else positive_seconds(ttl_seconds),
+        ttl_seconds=None if ttl_seconds is None else _time_to_live(ttl_seconds),
         chosen=frozenset(name for name in _TERMS if options.get(name) is not None),
         turn=turn,
     )
+
+
+def _time_to_live(seconds: float) -> float:
+    if type(seconds) in (int, float) and seconds <= 0:
+        raise SpawnRefused(
+            f"its time would be over before it begins: ttl_seconds is {shown(seconds)}",
+            hint="give ttl_seconds above 0, or none",
+            limit="expiry",
+        )
+    return positive_seconds(seconds)
 
 
 _TERMS: Final = frozenset(field.name for field in attrs.fields(Terms))

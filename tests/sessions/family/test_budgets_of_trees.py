@@ -169,8 +169,18 @@ async def test_a_spent_session_takes_no_input(spent: Session) -> None:
     with pytest.raises(BudgetSpent) as refused:
         await spent.send("more")
 
-    assert "raise" in refused.value.hint
+    assert f"raise limits.tokens of session {spent.id}, then resume it" in refused.value.hint
+    assert (refused.value.limit, refused.value.used) == ("tokens", refused.value.allowed)
     assert await waiting_texts(spent) == []
+
+
+async def test_a_spent_session_that_was_given_more_is_to_be_resumed(spent: Session) -> None:
+    await spent.set(limits={"tokens": 10_000})
+    with pytest.raises(BudgetSpent) as refused:
+        await spent.send("more")
+
+    assert "resume it" in refused.value.hint
+    assert "raise" not in refused.value.hint
 
 
 async def test_a_spent_session_is_not_resumed(spent: Session) -> None:

@@ -18,6 +18,7 @@ from supervisor import (
     Restart,
     Session,
     SessionKey,
+    SpawnRefused,
     Supervisor,
 )
 from supervisor.drivers.python import AgentDied
@@ -173,8 +174,16 @@ async def test_options_that_cannot_be_meant_are_refused(
     await refuse_false_books(sup)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), "1", True])
-async def test_a_time_to_live_is_a_number_above_0(session: Session, seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [0, -1, -0.5])
+async def test_a_time_that_is_over_already_is_refused(session: Session, seconds: float) -> None:
+    with pytest.raises(SpawnRefused) as refused:
+        await session.spawn("kid", "errand", ttl_seconds=seconds)
+
+    assert refused.value.limit == "expiry"
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), "1", True])
+async def test_a_time_to_live_is_a_number(session: Session, seconds: float) -> None:
     with pytest.raises(InputRefused):
         await session.spawn("kid", "errand", ttl_seconds=seconds)
 

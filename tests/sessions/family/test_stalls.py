@@ -135,6 +135,7 @@ async def test_limits_are_the_sessions_own(sup: Supervisor, kid: Player, session
     result = await child.wait()
 
     assert result.outcome == "interrupted"
+    assert "no progress" in str(result.error)
     assert 5.0 <= trio.current_time() <= 6.0
 
 
