@@ -141,6 +141,9 @@ def clear_away_unfinished(path: Path) -> None:
     """Remove what a restore that was killed has left; the caller holds the lock."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.*.unfinished*"):
         left.unlink(missing_ok=True)
+    for old in path.parent.glob(f"{glob.escape(path.name)}.before-restore*"):
+        if path.exists() and old.samefile(path):  # put aside, and nothing came in its place
+            old.unlink(missing_ok=True)
 
 
 def _unused(wanted: Path) -> Path:

@@ -28,6 +28,7 @@ from supervisor.store.threads import in_thread
 from . import copies, pieces, reading, schema, writing
 from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
 from .lock import locked
+from .place import Place, refuse_other_names
 
 Args = ParamSpec("Args")
 Answer = TypeVar("Answer")
@@ -77,6 +78,7 @@ class SqliteStore:
         self.path = path
         self._snapshot_every = snapshot_every
         self._writer: sqlite3.Connection | None = None
+        self._place: Place | None = None
         self._known = writing.Known()
         # One connection in one thread at a time; threads of our own, for trio's others are shared.
         self._pen = trio.CapacityLimiter(1)
@@ -99,7 +101,9 @@ class SqliteStore:
             copies.clear_away_unfinished(self.path)
             if self.path.exists():
                 schema.refuse_unless_ours(self.path, may_be_new=True)
+                refuse_other_names(self.path)
             self._writer = open_writer(self.path)
+            self._place = Place(self.path)
         except OSError as error:
             raise ConfigError(
                 f"{self.path.name} cannot be opened: {error.strerror}",
@@ -146,12 +150,17 @@ class SqliteStore:
         def do() -> Answer:
             writer = self._writer
             assert writer is not None
+            place = self._place
+            assert place is not None
+            place.check(is_certain=True)
             try:
                 answer = work(writer, *args, **more)
             except sqlite3.Error:
                 be_patient(writer, patient=False)
                 self._is_patient = False
                 raise
+            # What went into a file that nobody finds any more is acknowledged to nobody.
+            place.check(is_certain=False)
             if not self._is_patient:
                 be_patient(writer, patient=True)
                 self._is_patient = True
@@ -166,7 +175,7 @@ class SqliteStore:
         **more: Args.kwargs,
     ) -> Answer:
         def do() -> Answer:
-            connection = self._free.pop() if self._free else open_reader(self.path)
+            connection = self._free.pop() if self._free else self._open_reader()
             try:
                 answer = work(connection, *args, **more)
             except BaseException:
@@ -179,6 +188,11 @@ class SqliteStore:
             return answer
 
         return await self._in_thread(self._eyes, do)
+
+    def _open_reader(self) -> sqlite3.Connection:
+        if self._place is not None:
+            self._place.check(is_certain=True)  # or it would read what is in its place
+        return open_reader(self.path)
 
     # Writing ------------------------------------------------------------------------------
 
