@@ -212,7 +212,8 @@ class TreeReferee(Referee):
         row = page.row
         waits = row.phase is Phase.IDLE and bool(row.inputs) and row.zombie is None
         leaves = self.house is not None and self.house.tree.is_leaving
-        if page.parent is not None and not book.begun and not leaves:
+        came_back = "over" in page.became  # then that promise is as old as the errand
+        if page.parent is not None and not book.begun and not leaves and not came_back:
             book.check(not waits, "it was promised a turn, and waits for one")
 
     def _judge_restart(self, page: Page, book: Book, record: Record) -> None:

@@ -18,6 +18,9 @@ FOUND = {
     "stall": (493, 653, 1184, 1331, 822, 1119),
     # A spawn that leaving cut short gave its place back, though the child was written.
     "leave_a_tree": (245, 1184, 1511),
+    # A session that stopped on the way of an input was brought back unasked; and 1168, in which the
+    # referee held it to a promise of before its end.
+    "hang_at_the_doors": (4, 6, 14, 1080, 1168),
     # Taken away from the side while it had news to hear, and never called again.
     # A child that outlives its parent stood in line to end with it, and the others waited for it.
     "trouble_a_tree": (686, 996, 83, 976),
