@@ -201,6 +201,8 @@ def begin_chapter(draft: Draft) -> None:
 _WHY_STOPPED: Final[Mapping[Cause, str]] = {
     "ttl_expired": "the time that its session was given is over",
     "parent_stopped": "the session above its own has stopped",
+    "deleted": "its session was deleted",
+    "replaced": "another session has taken the place of its own",
 }
 
 

@@ -82,6 +82,17 @@ async def test_the_result_of_a_child_whose_parent_has_stopped_says_so(
     assert "above" in str((await deed.wait()).error)
 
 
+async def test_the_result_of_a_turn_whose_session_was_deleted_says_so(
+    sup: Supervisor, session: Session, player: Player, nursery: trio.Nursery
+) -> None:
+    deed = Deed(session.prompt("go"))
+    nursery.start_soon(deed.run)
+    await player.next_scene()
+    await sup.delete(session.id)
+
+    assert "deleted" in str((await deed.wait()).error)
+
+
 async def test_a_session_that_has_something_left_goes_on(sup: Supervisor, player: Player) -> None:
     session = await sup.create("player", limits=Limits(tokens=100))
     scene = await begin(session, player)
