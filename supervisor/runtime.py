@@ -30,6 +30,7 @@ from .store.port import Store
 from .store.sqlite.store import open_sqlite, restore_store
 from .store.writer import Writer
 
+# More than there ever are: `store.load` bounds what others bring, and each session brings one.
 WRITER_CAPACITY = 100_000
 
 

@@ -121,7 +121,7 @@ def look(sup: Supervisor, *, sessions: int) -> dict[str, Any]:
     up = len(awake) - phases[Phase.STOPPED] - phases[Phase.SUSPENDED]
     phases[Phase.STOPPED] = max(0, sessions - len(ledger.live))
     phases[Phase.SUSPENDED] = max(0, len(ledger.live) - up)
-    state = house.health.state
+    state = house.health.state_with_load
     return {
         "phases": {str(phase): phases[phase] for phase in Phase},
         "running_turns": running_turns(sup),
@@ -132,6 +132,9 @@ def look(sup: Supervisor, *, sessions: int) -> dict[str, Any]:
         "zombies": len(house.workshop.zombies),
         "store_degraded": state.degraded,
         "store_read_only": state.read_only,
+        "store_waiting": {"on their way": state.waiting, "at the door": state.at_the_door},
+        "store_waiting_bytes": state.waiting_bytes,
+        "store_wait_seconds": state.wait_seconds,
     }
 
 

@@ -33,6 +33,7 @@ from supervisor.store.port import Resting
 
 from .bell import Bell, Heard
 from .purse import Purse
+from .refusals import problem_of_agent
 from .shell.liveness import process_trouble
 from .shell.timers import Timer
 
@@ -206,8 +207,10 @@ class Desk:
         refusal: SupervisorError | None = None
         if comes_back:
             at = self._house.clock.now()
-            refusal = self._house.tree.problem_of_ending(session_id) or problem_of_return(
-                ledger, self._caps, session, at=at, now=now
+            refusal = (
+                self._house.tree.problem_of_ending(session_id)
+                or problem_of_return(ledger, self._caps, session, at=at, now=now)
+                or problem_of_agent(session.agent_name, self._house.agents)
             )
         if member is None:
             return Situation(

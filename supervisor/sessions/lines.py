@@ -149,7 +149,7 @@ class Lines:
             except QueueFull:  # a stop is never refused because of what others want
                 await trio.sleep(_RETRY_SECONDS)
 
-    async def ask(  # noqa: C901 - one case for each way not to be answered
+    async def ask(
         self,
         session_id: SessionId,
         event: ev.Event,
@@ -158,6 +158,29 @@ class Lines:
         also: Write | None = None,
         removes: SessionId | None = None,
         urgent: bool = False,
+    ) -> Receipt | InterruptReport | UnderWay | None:
+        """Ask the session, whichever its actor is; raises what it refuses.
+
+        Whoever asks when much is on its way to the store waits at the door first, but for brakes.
+        """
+        if is_brake(event):
+            return await self._ask(session_id, event, idempotency, also, removes, urgent=urgent)
+        load = self._house.health.load
+        carried = await load.enter(_size_of(event))
+        try:
+            return await self._ask(session_id, event, idempotency, also, removes, urgent=urgent)
+        finally:
+            load.leave(carried)
+
+    async def _ask(  # noqa: C901 - one case for each way not to be answered
+        self,
+        session_id: SessionId,
+        event: ev.Event,
+        idempotency: Idempotency | None,
+        also: Write | None,
+        removes: SessionId | None,
+        *,
+        urgent: bool,
     ) -> Receipt | InterruptReport | UnderWay | None:
         """Ask the session, and if its actor ends meanwhile, the next one; raises what it refuses.
 
@@ -299,6 +322,13 @@ class Lines:
     async def _tell_when_up(self, start: Start, session_id: SessionId, event: ev.Event) -> None:
         await start.done.wait()
         self.tell_next(session_id, event)
+
+
+def _size_of(event: ev.Event) -> int:
+    """About how much it brings."""
+    size = getattr(event, "attachment_bytes", 0)
+    text = getattr(event, "text", None)
+    return size + len(text) if isinstance(text, str) else size
 
 
 def _has_stopped(session: Session) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from supervisor.core.errors import SessionNotActive, SessionNotFound, StoreDegraded
+from collections.abc import Collection
+
+from supervisor.core.errors import AgentUnknown, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
 from supervisor.store.health import Health
 
@@ -12,6 +14,15 @@ def did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionN
     return SessionNotActive(
         f"session {session_id} did not answer: {problem}",
         hint="what was accepted is kept; look at the log, then try again",
+    )
+
+
+def problem_of_agent(name: str, agents: Collection[str]) -> AgentUnknown | None:
+    """Why no agent of that name can be started, if nobody has given us one."""
+    if name in agents:
+        return None
+    return AgentUnknown(
+        f"no agent is called {name!r}", hint=f"there are: {', '.join(sorted(agents))}"
     )
 
 

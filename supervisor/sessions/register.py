@@ -20,7 +20,6 @@ from supervisor.core import events as ev
 from supervisor.core.creation import Errand, Message, Plan, create
 from supervisor.core.errors import (
     AgentStartFailed,
-    AgentUnknown,
     KeyTaken,
     NotStorable,
     SessionNotActive,
@@ -36,7 +35,7 @@ from supervisor.store.pieces import is_large
 from supervisor.store.port import Kept, Resting, Write
 from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
 
-from .refusals import did_not_answer, not_found, not_now
+from .refusals import did_not_answer, not_found, not_now, problem_of_agent
 from .room import wait_for_room
 from .shell.actor import Idempotency
 from .shell.repeats import key_conflict
@@ -321,9 +320,9 @@ class Register:
 
     def refuse_unknown_agent(self, name: str) -> None:
         """Raise if nobody has given us an agent of that name."""
-        if name not in self._house.agents:
-            known = ", ".join(sorted(self._house.agents))
-            raise AgentUnknown(f"no agent is called {name!r}", hint=f"there are: {known}")
+        problem = problem_of_agent(name, self._house.agents)
+        if problem is not None:
+            raise problem
 
     # Archiving and deleting -----------------------------------------------------------------
 

@@ -9,16 +9,25 @@ import attrs
 from supervisor.core.errors import StoreDegraded
 
 from .held import Backlog
+from .load import Load
 
 
 @attrs.frozen
 class StoreState:
-    """The store's health as people see it."""
+    """The store's health as people see it.
+
+    `waiting` writes of `waiting_bytes` are on their way to it or wait for it to be well, the first
+    of them since `wait_seconds`; `at_the_door` others wait until there are fewer.
+    """
 
     degraded: bool = False
     problem: str | None = None
     hint: str | None = None
     read_only: bool = False
+    waiting: int = 0
+    waiting_bytes: int = 0
+    wait_seconds: float = 0.0
+    at_the_door: int = 0
 
 
 class Health:
@@ -30,6 +39,8 @@ class Health:
         self.is_given_up = False
         # What the store would not take, which the writer sees to.
         self.backlog = Backlog()
+        # What is on its way to it.
+        self.load = Load()
         # Whether somebody has a degraded store tried again.
         self.is_looked_after = False
         # Told of every change, in the same step.
@@ -53,6 +64,18 @@ class Health:
             problem=trouble.args[0],
             hint=trouble.hint,
             read_only=self.is_given_up,
+        )
+
+    @property
+    def state_with_load(self) -> StoreState:
+        """The same, with how much it has to do."""
+        load = self.load
+        return attrs.evolve(
+            self.state,
+            waiting=load.writes + len(self.backlog.writes),
+            waiting_bytes=load.bytes,
+            wait_seconds=load.wait_seconds,
+            at_the_door=load.at_the_door,
         )
 
     def refuse_if_degraded(self) -> None:

@@ -25,6 +25,10 @@ class Picture:
     streams: int = 0
     store_degraded: bool = False
     store_read_only: bool = False
+    # Writes, by where they wait.
+    store_waiting: Mapping[str, int] = attrs.field(factory=dict)
+    store_waiting_bytes: int = 0
+    store_wait_seconds: float = 0.0
     store_bytes: Mapping[str, int] = attrs.field(factory=dict)
     connections: int = 0
     connections_taken: int = 0
@@ -58,6 +62,9 @@ def _figures(now: Picture) -> Iterator[Metric]:
     yield _one("streams", "Streams and long waits over HTTP.", now.streams)
     yield _one("store_degraded", "Whether the store cannot write.", now.store_degraded)
     yield _one("store_read_only", "Whether nothing starts, for good.", now.store_read_only)
+    yield _by("store_waiting", "Writes on their way to the store.", "where", now.store_waiting)
+    yield _one("store_waiting_bytes", "How much text they bring.", now.store_waiting_bytes)
+    yield _one("store_wait_seconds", "How long the first has waited.", now.store_wait_seconds)
     yield _by("store_bytes", "Sizes of the store's files.", "file", now.store_bytes)
     yield _one("connections", "Connections that are open.", now.connections)
     yield _total("connections_taken", "Connections that were taken.", now.connections_taken)

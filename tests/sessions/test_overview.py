@@ -25,6 +25,8 @@ from supervisor import (
     Turn,
     Usage,
 )
+from supervisor.store.health import StoreState
+from supervisor.store.load import Load
 from tests.sessions.cast import Player, Scene, records
 
 USED = ("input_tokens", "output_tokens", "cost")
@@ -375,3 +377,23 @@ async def test_whoever_has_left_is_told_so() -> None:
         await sup.tree()
     with pytest.raises(SupervisorError):
         await sup.stats()
+
+
+async def test_what_is_on_its_way_to_the_store_is_seen_and_bounded(
+    sup: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await sup.create("echo")
+    health = sup._house.health
+    monkeypatch.setattr(health, "load", Load(most_writes=1))
+    carried = await health.load.enter(10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.send, "hello")
+        await trio.sleep(3.0)
+
+        store = (await sup.stats()).store
+        assert (store.waiting, store.waiting_bytes, store.at_the_door) == (1, 10, 1)
+        assert store.wait_seconds == pytest.approx(3.0)
+        await session.stop()  # brakes do not wait at the door
+        health.load.leave(carried)
+
+    assert (await sup.stats()).store == StoreState()

@@ -24,13 +24,13 @@ from supervisor.core.errors import Fenced, StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.said import said_in
-from supervisor.core.session import Session
+from supervisor.core.session import Phase, Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
 from supervisor.drivers.port import Driver
 from supervisor.sessions.bell import LOOK
-from supervisor.sessions.refusals import not_found, not_now
+from supervisor.sessions.refusals import not_found, not_now, problem_of_agent
 from supervisor.store.held import Held
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
@@ -345,6 +345,11 @@ class SessionActor(Actor):
             return Refused(trouble)
         if known is not None:
             return known
+        if self.session.phase is Phase.SUSPENDED and type(request.event) is ev.InputSubmitted:
+            # Of one that has stopped the desk says so. Whoever is up keeps the agent that it has.
+            unknown = problem_of_agent(self.session.agent_name, self._house.agents)
+            if unknown is not None:
+                return Refused(unknown)
         return await self._take(
             request.event,
             idempotency=request.idempotency,

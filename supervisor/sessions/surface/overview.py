@@ -91,7 +91,7 @@ async def stats_of(house: House) -> Stats:
         usage=sum((info.usage for info in infos), start=Usage()),
         zombies=len(house.workshop.zombies),
         last_position=await house.store.last_position(),
-        store=house.health.state,
+        store=house.health.state_with_load,
     )
 
 
