@@ -103,7 +103,7 @@ def info_of(
         name=session.name,
         title=session.title,
         tags=session.tags,
-        custom=session.custom,
+        custom=dict(session.custom),  # nobody who changes it changes the session
         agent=session.agent_name,
         workspace=session.workspace,
         phase=session.phase,

@@ -15,6 +15,7 @@ import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
+from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any, Final, TypeAlias
 
 import h11
@@ -37,6 +38,9 @@ IDLE_SECONDS: Final = 30.0
 WRITE_SECONDS: Final = 30.0
 PROMPT_SECONDS: Final = 0.5
 _READ_BYTES: Final = 65536
+# What the system keeps for the reader of an answer that goes on, beyond what its feed keeps: one
+# that stands still must not cost us the writing of all that it might have had.
+STREAM_BUFFER_BYTES: Final = 32 * 1024
 # A large answer goes out in pieces of this size, each with its own patience.
 _PIECE_BYTES: Final = 65536
 
@@ -76,7 +80,7 @@ class Connection:
             server = parse_socket_addr(connection.family, connection.getsockname())
         except OSError:
             return  # whoever it was has gone before we could ask who
-        async with _Requests(self._is_gone) as requests:
+        async with _Requests(self._is_gone, self._keep_little) as requests:
             self._protocol = _Http1(
                 self._app,
                 self._config,
@@ -100,6 +104,11 @@ class Connection:
     def abort(self) -> None:
         """Close it now, whoever is in the middle of what."""
         self._stream.socket.close()
+
+    def _keep_little(self) -> None:
+        """The answer is one that goes on."""
+        with contextlib.suppress(OSError):
+            self._stream.socket.setsockopt(SOL_SOCKET, SO_SNDBUF, STREAM_BUFFER_BYTES)
 
     def _is_gone(self) -> bool:
         return self._stream.socket.fileno() < 0
@@ -193,9 +202,10 @@ class _Requests(TaskGroup):
     looks at nothing but what it has to say.
     """
 
-    def __init__(self, is_gone: Callable[[], bool]) -> None:
+    def __init__(self, is_gone: Callable[[], bool], on_stream: Callable[[], None]) -> None:
         super().__init__()
         self._is_gone = is_gone
+        self._on_stream = on_stream
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: Respond
@@ -214,10 +224,17 @@ class _Requests(TaskGroup):
         inside: trio.MemoryReceiveChannel[ASGIReceiveEvent],
         send: Respond,
     ) -> None:
+        is_stream = False
+
         async def respond(message: ASGISendEvent) -> None:
+            nonlocal is_stream
             # Whoever has more to say for ever has to be told; whoever is done is done.
-            if self._is_gone() and message.get("more_body"):
-                raise Gone
+            if message.get("more_body"):
+                if self._is_gone():
+                    raise Gone
+                if not is_stream:
+                    is_stream = True
+                    self._on_stream()
             await send(message)
 
         with inside:

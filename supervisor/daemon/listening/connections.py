@@ -29,9 +29,6 @@ logger = logging.getLogger("supervisor.http")
 MAX_HEADER_BYTES: Final = 16 * 1024
 # How long an app may be at work on after its connection is to close.
 CLOSE_SECONDS: Final = 5.0
-# What the system keeps for a reader beyond what a feed keeps: one that stands still must not cost
-# us the writing of all that it might have had.
-SEND_BUFFER_BYTES: Final = 32 * 1024
 _FULL: Final = (
     b'{"type":"urn:understudy:problem:too_many_connections","title":"Too many connections",'
     b'"status":503,"detail":"the server has as many connections as it may",'
@@ -101,8 +98,6 @@ class Connections:
         if self._by_way[way] >= self._most:
             await self._refuse(stream)
             return
-        with contextlib.suppress(OSError):
-            stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         connection = Connection(stream, app, self._config, self._context, self._state(stream))
         self._open.add(connection)
         self._by_way[way] += 1

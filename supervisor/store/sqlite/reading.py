@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
@@ -35,6 +36,9 @@ _NO_HORIZON: Final = 2**63 - 1
 _HORIZON: Final = f"ifnull((SELECT min(arrives_from) FROM unfinished), {_NO_HORIZON})"
 # So many rows are read before somebody else may write a checkpoint, and anything else may run.
 PAGE_ROWS: Final = 200
+# Rows that are not taken apart again while they stay the same: so many, each no larger than this.
+_SMALL_ROWS: Final = 1_000
+_SMALL_ROW_BYTES: Final = 4_096
 # The version from which on a file has the column.
 _NOTES_WHO_RESTS: Final = 2
 
@@ -48,12 +52,22 @@ def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | 
 def _stored(found: Sequence[Any]) -> Stored:
     row, epoch, last, number = found
     try:
-        return Stored(decode(row, Session), epoch, last or 0, number)
+        return Stored(_session(row), epoch, last or 0, number)
     except ValueError as error:
         raise NotStorable(
             f"session number {number} is stored in a way that cannot be read: {error}",
             hint="restore a backup, or look at it with sqlite3",
         ) from error
+
+
+def _session(row: str) -> Session:
+    return _small(row) if len(row) <= _SMALL_ROW_BYTES else decode(row, Session)
+
+
+@functools.lru_cache(maxsize=_SMALL_ROWS)
+def _small(row: str) -> Session:
+    # Most rows of a list are as they were when somebody looked last; and they are frozen.
+    return decode(row, Session)
 
 
 def records(

@@ -22,6 +22,7 @@ from supervisor import (
     SessionId,
     Stats,
     Supervisor,
+    Usage,
     Why,
 )
 from supervisor.api.routes import OPERATIONS
@@ -105,3 +106,10 @@ def test_every_answer_has_a_shape(operation: Any) -> None:  # noqa: ANN401 - an 
 def test_the_classes_of_the_surface_have_shapes() -> None:
     for kind in (Info, Node, Stats, Why, Record, Page[Info]):
         shape_of(kind)
+
+
+def test_what_is_the_same_in_many_is_written_as_each_of_them_is() -> None:
+    kinds = [Limits(), Limits(cost=1.5), Permissions(tools=["b", "a"]), Usage(1, 2, 0.5)]
+
+    for thing in [*kinds, *kinds]:
+        assert decode(type(thing), orjson.loads(encode(thing))) == thing
