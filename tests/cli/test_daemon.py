@@ -99,6 +99,16 @@ def test_what_a_terminal_shows_and_sends(call: Caller, daemon: subprocess.Popen[
     assert "Traceback" not in top.seen + watching.seen
 
 
+def test_a_terminal_that_does_not_know_a_letter_gets_another(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    call("new", "echo", "--name", "Jürgen")
+    with on_a_terminal("top", "--every", "0.1", PYTHONIOENCODING="ascii") as top:
+        top.see("J?rgen")
+        top.type("q")
+        assert top.end() == 0
+
+
 def test_the_daemon_is_reloaded_and_stopped(daemon: subprocess.Popen[str], home: Path) -> None:
     config_file = home / ".config" / "understudy" / "understudy.toml"
     config_file.parent.mkdir(parents=True)

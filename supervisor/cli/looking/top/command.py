@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from functools import partial
@@ -73,6 +74,9 @@ async def _live(sup: Target, every: float) -> None:
 
     from .keys import key_by_key  # noqa: PLC0415 - late
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that does not know a letter gets a question mark, as `Screen` does it.
+        sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, emoji=False)
     with (
         key_by_key(sys.stdin.fileno()),
