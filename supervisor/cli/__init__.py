@@ -37,6 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    from .group import run  # noqa: PLC0415 - see Rule 1
+    from .ground.early import Importing  # noqa: PLC0415 - see Rule 1
+
+    with Importing():
+        from .group import run  # noqa: PLC0415 - see Rule 1
 
     return run(given)

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from supervisor.core.errors import SupervisorError
 
 from .examples import examples_of
+from .ground.early import Importing
 from .ground.failures import OK, report, report_defect, report_interrupt, report_usage
 from .table import COMMANDS, overview_text
 from .terminal.screen import Screen
@@ -36,7 +37,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        found = getattr(import_module(f".{module}", __package__), name)
+        with Importing():
+            found = getattr(import_module(f".{module}", __package__), name)
         assert isinstance(found, click.Command)
         found.epilog = examples_of(cmd_name)
         return found

@@ -196,6 +196,35 @@ def test_a_signal_while_a_command_runs_exits_with_130(arguments: list[str], said
     assert done.stderr.count(b"\n") == 1
 
 
+INTERRUPTED_AT = """
+import os, signal, sys
+class Hook:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Hook())
+from supervisor.cli import main
+raise SystemExit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "orjson", "supervisor.cli.looking.ps", "trio"])
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["people", "programs"])
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(module: str, more: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, module, "ps", *more],
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 130
+    assert done.stdout == b""
+    if more:
+        assert orjson.loads(done.stderr)["error"]["code"] == "interrupted"
+    else:
+        assert done.stderr == b"interrupted\n"
+
+
 def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
     """As nohup does it, and a shell with what it puts into the background."""
     program = "trap '' INT HUP; exec \"$@\""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from supervisor.cli.terminal.screen import Screen
 
+from .early import Importing
 from .failures import INTERRUPTED, OK
 
 if TYPE_CHECKING:  # late, for it takes its time
@@ -36,7 +37,8 @@ def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
     Ctrl-C cancels it, and is raised as `KeyboardInterrupt` when it is over; a second one does not
     wait for that.
     """
-    import trio  # noqa: PLC0415 - late
+    with Importing():
+        import trio  # noqa: PLC0415 - late
 
     with warnings_shown(screen):
         try:
