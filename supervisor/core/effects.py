@@ -32,6 +32,8 @@ class StartTurn:
     input: InputId
     text: str
     attachments: tuple[Mapping[str, Any], ...] = ()
+    # How many of the last messages of the history an agent has missed that knows those before.
+    untold: int = 0
 
 
 @attrs.frozen

@@ -349,16 +349,21 @@ def _turn_started(session: Session, body: Body, fact: Fact) -> Changes:
         source=body["source"],
         started_at=fact.at,
     )
-    return {
+    changes: Changes = {
         "phase": Phase.RUNNING,
         "turn": turn,
         "turns": session.turns + 1,
         "last_active_at": fact.at,
     }
+    if session.remembered is not None and session.remembered.untold:
+        changes["remembered"] = attrs.evolve(session.remembered, untold=0)
+    return changes
 
 
 def _user_text(session: Session, body: Body, _: Fact) -> Changes:
     changes: Changes = {"messages": session.messages + 1}
+    if body["part"] is None:
+        changes |= _untold(session)
     if session.title is None:
         changes["title"] = " ".join(body["text"].split())[:TITLE_LETTERS] or None
     return changes
@@ -367,7 +372,15 @@ def _user_text(session: Session, body: Body, _: Fact) -> Changes:
 def _agent_text(session: Session, body: Body, _: Fact) -> Changes | None:
     if body["part"] is not None:
         return None  # streamed; the end of its turn counts it
-    return {"messages": session.messages + 1}
+    return {"messages": session.messages + 1, **_untold(session)}
+
+
+def _untold(session: Session) -> Changes:
+    """Somebody else has put a message into the history: who knows the conversation missed that."""
+    known = session.remembered
+    if known is None or known.session_id is None:
+        return {}
+    return {"remembered": attrs.evolve(known, untold=known.untold + 1)}
 
 
 def _tool_call(session: Session, body: Body, _: Fact) -> Changes:

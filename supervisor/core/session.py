@@ -161,12 +161,14 @@ class Remembered:
 
     `session_id` is the name under which it knows the conversation, so that the next one can go on
     with it. `auth` is how it wants to know who we are, while it waits for that. `cost_before` is
-    what the session had cost when that conversation began, for agents count from there.
+    what the session had cost when that conversation began, for agents count from there. `untold` is
+    how many messages were put into the history since its last turn: of these it has not heard.
     """
 
     session_id: str | None = None
     auth: str | None = None
     cost_before: float | None = None
+    untold: int = 0
 
 
 @attrs.frozen

@@ -13,6 +13,7 @@ Starting the agent, `initialize` and `session/new` are not counted.
 """
 
 import asyncio
+import contextlib
 import math
 import os
 import subprocess
@@ -136,15 +137,19 @@ def the_sdk(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample
         import acp
 
         counter: Any = Counter()
-        async with acp.spawn_agent_process(counter, *COMMAND) as (agent, _process):
-            await agent.initialize(protocol_version=1)
-            session = await agent.new_session(cwd=CWD, mcp_servers=[])
-            blocks: list[Any] = [acp.text_block(text_of(words))]
-            timing = await timing_of(
-                lambda: agent.prompt(session_id=session.session_id, prompt=blocks),
-                counter,
-                turns=turns,
-            )
+        timing: Timing | None = None
+        # The SDK ends an agent that has just ended by itself, and stumbles over that.
+        with contextlib.suppress(ProcessLookupError):
+            async with acp.spawn_agent_process(counter, *COMMAND) as (agent, _process):
+                await agent.initialize(protocol_version=1)
+                session = await agent.new_session(cwd=CWD, mcp_servers=[])
+                blocks: list[Any] = [acp.text_block(text_of(words))]
+                timing = await timing_of(
+                    lambda: agent.prompt(session_id=session.session_id, prompt=blocks),
+                    counter,
+                    turns=turns,
+                )
+        assert timing is not None
         return figure(timing)
 
     return lambda: asyncio.run(main())

@@ -220,6 +220,34 @@ async def test_a_new_chapter_is_a_new_conversation() -> None:
         assert (await session.info()).agent_session_id == "scripted-2"
 
 
+async def test_an_agent_is_told_once_what_was_put_into_the_history_meanwhile() -> None:
+    async with open_session() as (session, processes):
+        await session.prompt("say one")
+        await session.append("user", "my name is Ada")
+        await session.append("agent", "hello Ada")
+        await session.prompt("say two")
+        await session.prompt("say three")
+
+        [[first], [missed, second], [third]] = prompts(processes.all[-1])
+        assert (first, second, third) == ("say one", "say two", "say three")
+        assert "user: my name is Ada\n\nagent: hello Ada" in missed
+        assert "one" not in missed
+
+
+@ways
+async def test_one_that_was_not_up_meanwhile_is_told_too(way: str | None) -> None:
+    async with open_session(*flags_of(way)) as (session, processes):
+        await session.prompt("say one")
+        await session.stop()
+        await session.append("user", "my name is Ada")
+        await session.prompt("say two")
+
+        [[missed, second]] = prompts(processes.all[-1])
+        assert second == "say two"
+        assert missed.count("my name is Ada") == 1
+        assert ("say one" in missed) == (way is None)  # which then knows nothing of it
+
+
 async def test_leaving_ends_them_all() -> None:
     settings = Settings(exit_seconds=5.0)
     async with open_house(scripted_process("agent"), settings=settings) as (sup, processes):

@@ -116,9 +116,11 @@ def start_next(draft: Draft) -> None:
 
 
 def _start(draft: Draft, first: Waiting) -> None:
+    known = draft.session.remembered
+    untold = 0 if known is None else known.untold
     settle(draft, first, "delivered")
     begin_turn(draft, first)
-    draft.do(StartTurn(draft.fresh, first.id, first.text, first.attachments))
+    draft.do(StartTurn(draft.fresh, first.id, first.text, first.attachments, untold))
 
 
 def begin_turn(draft: Draft, first: Waiting) -> None:

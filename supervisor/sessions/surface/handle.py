@@ -336,7 +336,10 @@ class Session:
             )
 
     async def append(self, role: Role, text: str) -> None:
-        """Put a message into the history without a turn; an agent is an `assistant` too."""
+        """Put a message into the history without a turn; an agent is an `assistant` too.
+
+        One that keeps the conversation itself, over ACP, is told with its next input.
+        """
         said = ev.MessageAppended(role=role_of(role), text=exact(text), **self._stamp())
         await self._ask(said)
 

@@ -10,9 +10,7 @@ from supervisor.core.creation import Message
 # The end of a conversation matters more than its beginning.
 MAX_CONTEXT_BYTES: Final = 200_000
 
-_BEFORE: Final = (
-    "The conversation so far, from before you joined it. Go on from there; do not repeat it."
-)
+_BEFORE: Final = "What was said so far and you have not heard. Go on from there; do not repeat it."
 
 
 def context_blocks(before: Sequence[Message]) -> list[dict[str, Any]]:

@@ -329,10 +329,12 @@ class Talk:
         return {"stopReason": "end_turn"}
 
     async def _blocks(self, order: StartTurn) -> list[Mapping[str, Any]]:
-        """What the agent gets: what was said before it came, if it does not know, and the input."""
+        """What the agent gets: what it does not know of what was said before, and the input."""
         before: Sequence[Message] = ()
-        if self.tells_history:
+        if self.tells_history or order.untold:
             before = await self._office.history(order.turn)
+        if not self.tells_history:
+            before = before[max(0, len(before) - order.untold) :]
         return self.host.prompt_blocks(order, before)
 
     def _report(self, turn: TurnId, ended: Ended) -> None:
