@@ -424,7 +424,7 @@ class FamilyChanged(Happened):
 
 
 @attrs.frozen(kw_only=True)
-class ChildRefused(Happened):
+class ChildRefused(Asked):
     """A child was not admitted."""
 
     agent: str

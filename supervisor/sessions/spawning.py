@@ -106,7 +106,7 @@ class Spawning:
             await self._begin(parent_id, child_id, order, write)
         except SpawnRefused as refusal:
             house.desk.withdraw(child_id)
-            self._note_refusal(parent_id, order, refusal)
+            await self._note_refusal(parent_id, order, refusal)
             raise
         except Exception:
             # Not if it is cut short, which happens when the supervisor leaves: then nobody knows
@@ -192,7 +192,10 @@ class Spawning:
                 raise
             # Done by an incarnation of the parent that could not say so.
 
-    def _note_refusal(self, parent_id: SessionId, order: Order, refusal: SpawnRefused) -> None:
+    async def _note_refusal(
+        self, parent_id: SessionId, order: Order, refusal: SpawnRefused
+    ) -> None:
+        """Have it on record before whoever asked hears of it; or later, if that cannot be."""
         if order.turn is not None:
             # An agent that tries again and again says no more by that.
             known = self._refused.setdefault(parent_id, (order.turn, set()))
@@ -209,7 +212,10 @@ class Spawning:
             detail=refusal.args[0],
             **self._house.stamp(),
         )
-        self._house.lines.tell_surely(parent_id, refused)
+        try:
+            await self._house.lines.ask(parent_id, refused)
+        except SupervisorError:
+            self._house.lines.tell_surely(parent_id, refused)
 
 
 def _scope(parent_id: SessionId) -> str:

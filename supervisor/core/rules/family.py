@@ -76,16 +76,16 @@ def _refusal(problem: str, hint: str) -> SpawnRefused:
 
 def note_refusal(draft: Draft, event: ChildRefused) -> None:
     """A child was not admitted, which its parent's records should say."""
-    if draft.session.archived:
-        return  # read-only
-    draft.note(
-        "spawn_refused",
-        agent=event.agent,
-        limit=event.limit,
-        used=event.used,
-        allowed=event.allowed,
-        detail=event.detail,
-    )
+    if not draft.session.archived:  # read-only
+        draft.note(
+            "spawn_refused",
+            agent=event.agent,
+            limit=event.limit,
+            used=event.used,
+            allowed=event.allowed,
+            detail=event.detail,
+        )
+    draft.accept()
 
 
 def forget_child(draft: Draft, event: ChildDeleted) -> None:

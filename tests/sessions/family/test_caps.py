@@ -117,10 +117,9 @@ async def test_raising_a_limit_lets_the_next_one_in(sup: Supervisor) -> None:
     assert await phase_of(await parent.spawn("kid", "x")) == "running"
 
 
-async def test_every_refusal_is_on_record(sup: Supervisor) -> None:
+async def test_every_refusal_is_on_record_when_it_is_heard(sup: Supervisor) -> None:
     parent = await sup.create("player", limits=Limits(max_children=1))
     await spawn_many(parent, 4)
-    await settle()
 
     found = await records(parent, "spawn_refused")
     assert [one.body["limit"] for one in found] == ["max_children"] * 3
@@ -132,7 +131,6 @@ async def test_a_refusal_is_on_the_record_of_a_suspended_parent_too(sup: Supervi
     parent = await sup.create("player", limits=limits, suspend_after_seconds=1.0)
     await trio.sleep(5.0)
     await refusal(parent.spawn("kid", "x"))
-    await settle()
 
     assert len(await records(parent, "spawn_refused")) == 1
 

@@ -12,8 +12,8 @@ import trio
 from supervisor.cli.terminal.times import duration
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.contained import ContainedProcesses
-from supervisor.drivers.process.port import Launch, LaunchFailed
 from supervisor.drivers.process.leftovers.sweep import Seen, look_around, orphaned
+from supervisor.drivers.process.port import Launch, LaunchFailed
 
 from .finding import Finding, error, ok, warning
 
