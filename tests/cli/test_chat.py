@@ -20,10 +20,13 @@ def test_what_comes_while_it_is_busy_waits_in_the_queue(call: Caller) -> None:
 
 
 def test_a_turn_is_steered(call: Caller) -> None:
-    done = call(*SCRIPTED, stdin="tool bash 0.3\n/steer say softly\n")
+    lines = "tool bash 0.3\n/steer softly\n"
+    assert "steering" in call(*SCRIPTED, stdin=lines).err
 
-    assert "steering" in done.err
-    assert done.out == "softly\n"
+    records = call(*SCRIPTED, "--json", stdin=lines).json_lines
+    (said,) = [one["body"] for one in records if one["body"].get("steered")]
+    assert said["text"] == "softly"
+    assert [one["kind"] for one in records].count("turn_ended") == 1
 
 
 def test_a_turn_is_interrupted_and_gone_on_with_another_text(call: Caller) -> None:
