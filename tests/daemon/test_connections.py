@@ -4,6 +4,7 @@ import os
 import socket
 from pathlib import Path
 
+import orjson
 import pytest
 import trio
 import trio.testing
@@ -214,6 +215,69 @@ async def test_headers_have_a_bound(folder: Path) -> None:
 
         assert (await rest(stream)).startswith(b"HTTP/1.1 431")
         await stream.aclose()
+
+
+LOCAL = b"Host: localhost\r\n"
+NO_HTTP = {
+    "no request": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\n" + LOCAL + LOCAL + b"\r\n",
+    "another version": b"GET / HTTP/2.0\r\n" + LOCAL + b"\r\n",
+    "no name": b"GET / HTTP/1.1\r\n" + LOCAL + b"nonsense\r\n\r\n",
+    "a blank in a name": b"GET / HTTP/1.1\r\n" + LOCAL + b"X : y\r\n\r\n",
+    "a blank in the path": b"GET /a b HTTP/1.1\r\n" + LOCAL + b"\r\n",
+    "no length": b"POST / HTTP/1.1\r\n" + LOCAL + b"Content-Length: -1\r\n\r\n{}",
+    "two lengths": b"POST / HTTP/1.1\r\n"
+    + LOCAL
+    + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "a length and chunks": b"POST / HTTP/1.1\r\n"
+    + LOCAL
+    + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    + b"GET / HTTP/1.1\r\n"
+    + LOCAL
+    + b"\r\n",
+    "unknown coding": b"POST / HTTP/1.1\r\n" + LOCAL + b"Transfer-Encoding: gzip\r\n\r\nx",
+}
+
+
+@pytest.mark.parametrize("request_", NO_HTTP.values(), ids=NO_HTTP)
+async def test_what_is_no_http_hears_so_as_everybody_hears_of_problems(
+    folder: Path, request_: bytes
+) -> None:
+    asked = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["path"])
+
+    async with served(app, folder / "s"):
+        stream = await raw(folder / "s", request_)
+        head, _, content = (await rest(stream)).partition(b"\r\n\r\n")
+        await stream.aclose()
+
+    assert head.startswith(b"HTTP/1.1 400")
+    assert b"application/problem+json" in head
+    assert orjson.loads(content)["code"] == "bad_http"
+    assert orjson.loads(content)["hint"]
+    assert asked == []
+
+
+async def test_there_is_no_way_into_a_web_socket(folder: Path) -> None:
+    kinds = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        kinds.append(scope["type"])
+        await hello(scope, receive, send)
+
+    async with served(app, folder / "s"):
+        stream = await raw(
+            folder / "s",
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+            b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        )
+        assert (await stream.receive_some(1000)).startswith(b"HTTP/1.1 200")
+        await stream.aclose()
+    assert kinds == ["http"]
 
 
 async def test_nonsense_ends_its_own_connection_and_no_other(folder: Path) -> None:

@@ -61,6 +61,7 @@ STATUSES: Final[Mapping[type[SupervisorError], int]] = {
 
 # What this surface refuses by itself, before anybody behind it is asked.
 REQUEST_STATUSES: Final[Mapping[str, int]] = {
+    "bad_http": HTTPStatus.BAD_REQUEST,  # said by the server, before the app
     "bad_json": HTTPStatus.BAD_REQUEST,
     "unauthorized": HTTPStatus.UNAUTHORIZED,
     "forbidden_host": HTTPStatus.FORBIDDEN,

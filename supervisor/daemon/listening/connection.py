@@ -34,6 +34,9 @@ from hypercorn.typing import (
 )
 from hypercorn.utils import parse_socket_addr
 
+from supervisor.api.answering.responses import SAFE_HEADERS, problem_response
+from supervisor.api.wire.problems import RequestRefused, problem_of
+
 IDLE_SECONDS: Final = 30.0
 WRITE_SECONDS: Final = 30.0
 PROMPT_SECONDS: Final = 0.5
@@ -178,17 +181,57 @@ class Connection:
 
 
 class _Http1(H11Protocol):
-    """hypercorn's, without the ways into HTTP/2."""
+    """hypercorn's, without the ways out of HTTP/1.1; what is no HTTP hears what it is instead."""
 
     async def _check_protocol(self, event: h11.Request) -> None:
         pass
 
     async def _create_stream(self, request: h11.Request) -> None:
-        if request.http_version in _VERSIONS:
-            await super()._create_stream(request)
-        else:
-            await self._send_error_response(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+        names = {name for name, _ in request.headers}
+        # Two lengths: whoever reads it otherwise than we do sees other requests behind it.
+        is_clear = not names >= {b"transfer-encoding", b"content-length"}
+        if request.http_version not in _VERSIONS or not is_clear:
+            await self._send_error_response(HTTPStatus.BAD_REQUEST)
             await self.send(Closed())
+            return
+        if b"upgrade" in names:
+            headers = [one for one in request.headers if one[0] != b"upgrade"]
+            request = h11.Request(
+                method=request.method,
+                target=request.target,
+                headers=headers,
+                http_version=request.http_version,
+            )
+        await super()._create_stream(request)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        is_large = status_code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        answer = _TOO_LARGE if is_large else _NO_HTTP
+        headers = [
+            *SAFE_HEADERS,
+            (b"content-type", answer.media_type.encode()),
+            (b"content-length", b"%d" % len(answer.content)),
+            (b"connection", b"close"),
+        ]
+        await self._send_h11_event(h11.Response(status_code=answer.status, headers=headers))
+        await self._send_h11_event(h11.Data(data=answer.content))
+        await self._send_h11_event(h11.EndOfMessage())
+
+
+_NO_HTTP: Final = problem_response(
+    problem_of(
+        RequestRefused(
+            "bad_http", "the request is no HTTP/1.1 that can be meant", hint="send HTTP/1.1"
+        )
+    )
+)
+_TOO_LARGE: Final = problem_response(
+    problem_of(
+        RequestRefused(
+            "headers_too_large", "the headers are too large", hint="send fewer, or shorter ones"
+        )
+    )
+)
 
 
 class Gone(OSError):
