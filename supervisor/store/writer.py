@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import attrs
 import trio
 
-from actors import Actor, Ask, Crashed, Exit, Later, MailboxFull, Ref
+from actors import Actor, ActorStopped, Ask, Crashed, Exit, Later, MailboxFull, Ref
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
 
@@ -314,7 +314,8 @@ class Writer(Actor):
         """Have a piece done when all who wait by now had their turn."""
         if self._piece_is_due or not self._pieces.are_left:
             return
-        with contextlib.suppress(MailboxFull):  # then there is another flush, and another chance
+        # If it is full there is another flush, and another chance; if we end, the next one goes on.
+        with contextlib.suppress(MailboxFull, ActorStopped):
             self.ref.tell(_NEXT_PIECE)
             self._piece_is_due = True
 

@@ -337,6 +337,7 @@ class Diary(MemoryStore):
 
     async def tidy(self) -> bool:
         self._note("tidy")
+        await self.meanwhile()
         return self.deeds.count("tidy") % 3 != 0
 
     async def leftovers(self) -> Leftovers:
@@ -492,3 +493,21 @@ async def test_nobody_waits_for_what_is_not_there(writer: Ref, diary: Diary) -> 
     await in_time(writer, Cleared(), Delete(NOBODY), Cleared())
 
     assert await everything(diary) == ([], [])
+
+
+@pytest.mark.parametrize("when", ["clear", "tidy"])
+async def test_a_writer_that_stops_between_two_pieces_does_so_in_peace(
+    system: Group, diary: Diary, caplog: pytest.LogCaptureFixture, when: str
+) -> None:
+    diary.left = 3
+    writer = await system.start(lambda: Writer(diary), name="writer")
+    writer.tell(Tidy())
+
+    async def stop() -> None:
+        if diary.deeds[-1] == when:
+            writer.stop_nowait()
+
+    diary.meanwhile = stop
+    await writer.wait_stopped()
+
+    assert caplog.records == []

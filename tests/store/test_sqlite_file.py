@@ -132,7 +132,7 @@ async def test_the_home_folder_has_a_short_name(
     assert left_in(tmp_path) == {"state.db", "state.db.lock"}
 
 
-NO_FILES = ["no/state.db", ".", "..", "/", "x" * 300, "folder", "folder/"]
+NO_FILES = ["no/state.db", ".", "..", "/", "x" * 300, "folder", "folder/", "pipe", "/dev/null"]
 
 
 @pytest.mark.parametrize("name", NO_FILES, ids=lambda name: name[:12])
@@ -140,13 +140,14 @@ async def test_what_can_be_no_file_is_refused_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(ConfigError) as refused:
         await use(name)
 
     assert refused.value.hint
-    assert left_in(tmp_path) == {"folder"}
+    assert left_in(tmp_path) == {"folder", "pipe"}
 
 
 # Modes -----------------------------------------------------------------------------------

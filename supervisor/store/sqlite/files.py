@@ -80,7 +80,8 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
         whole = Path(os.fsdecode(path)).expanduser().resolve()
         # Two slashes in front would mean a machine to SQLite.
         whole = Path("/" + str(whole).lstrip("/"))
-        if whole.is_dir() or not whole.parent.is_dir():
+        # A pipe would be waited for, for ever; and a device is no place for anything.
+        if (whole.exists() and not whole.is_file()) or not whole.parent.is_dir():
             raise ConfigError(
                 f"{whole.name or whole} is no file that can be made", hint="name a file in a folder"
             )
