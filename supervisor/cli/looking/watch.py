@@ -33,8 +33,8 @@ from .records import cells_of
 def watch(*, session: str | None, last: int, after: int | None, as_json: bool) -> int:
     """Print what happens in a session, or in all of them, until you press Ctrl-C.
 
-    Of a session, records are counted from 1 on; of all of them, in the order in which they were
-    written.
+    If the daemon leaves, this waits until it is back, and goes on where it was. Of a session,
+    records are counted from 1 on; of all of them, in the order in which they were written.
     """
     screen = Screen(as_json=as_json)
     return run_async(screen, partial(_watch, screen, session, last, after))
