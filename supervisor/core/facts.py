@@ -356,7 +356,7 @@ def _turn_started(session: Session, body: Body, fact: Fact) -> Changes:
         "last_active_at": fact.at,
     }
     if session.remembered is not None and session.remembered.untold:
-        changes["remembered"] = attrs.evolve(session.remembered, untold=0)
+        changes["remembered"] = attrs.evolve(session.remembered, untold=None)
     return changes
 
 
@@ -380,7 +380,7 @@ def _untold(session: Session) -> Changes:
     known = session.remembered
     if known is None or known.session_id is None:
         return {}
-    return {"remembered": attrs.evolve(known, untold=known.untold + 1)}
+    return {"remembered": attrs.evolve(known, untold=(known.untold or 0) + 1)}
 
 
 def _tool_call(session: Session, body: Body, _: Fact) -> Changes:

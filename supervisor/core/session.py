@@ -168,7 +168,7 @@ class Remembered:
     session_id: str | None = None
     auth: str | None = None
     cost_before: float | None = None
-    untold: int = 0
+    untold: int | None = None  # and not 0, so that rows of before can be read
 
 
 @attrs.frozen

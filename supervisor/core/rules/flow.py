@@ -117,7 +117,7 @@ def start_next(draft: Draft) -> None:
 
 def _start(draft: Draft, first: Waiting) -> None:
     known = draft.session.remembered
-    untold = 0 if known is None else known.untold
+    untold = 0 if known is None else known.untold or 0
     settle(draft, first, "delivered")
     begin_turn(draft, first)
     draft.do(StartTurn(draft.fresh, first.id, first.text, first.attachments, untold))
