@@ -19,7 +19,7 @@ from supervisor.core.errors import ConfigError, shown
 from supervisor.core.ids import as_key
 from supervisor.core.session import Decision
 from supervisor.sessions.surface import checks
-from supervisor.sessions.surface.listing import decoded, some_number
+from supervisor.sessions.surface.listing import decoded, some_number, some_seconds
 from supervisor.sessions.surface.plans import checked_workspace
 
 MAX_PAGE: Final = 1_000
@@ -48,6 +48,15 @@ def _absolute(path: str) -> None:
         raise ConfigError(f"path is {shown(path)}", hint="give one that begins with /")
 
 
+def _seconds(name: str) -> Rule:
+    check = functools.partial(some_seconds, name)
+    return Rule(check, {"minimum": 0, "maximum": checks.MAX_SECONDS})
+
+
+def _count(name: str) -> Rule:
+    return Rule(functools.partial(some_number, name, least=0), {"minimum": 0})
+
+
 def _wait(seconds: float) -> None:
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise ConfigError(
@@ -74,7 +83,10 @@ IN_BODIES: Final[Mapping[str, Rule]] = {
     "ttl_seconds": Rule(
         checks.positive_seconds, {"exclusiveMinimum": 0, "maximum": checks.MAX_SECONDS}
     ),
-    "position": Rule(functools.partial(some_number, "position", least=0), {"minimum": 0}),
+    "position": _count("position"),
+    "older_than_seconds": _seconds("older_than_seconds"),
+    "keep_last": _count("keep_last"),
+    "max_bytes": _count("max_bytes"),
     # Which of them a request offers, it says itself, and refuses with its own words.
     "decision": Rule(lambda _: None, {"enum": list(get_args(Decision))}),
     "path": Rule(_absolute, {"pattern": "^/"}),
@@ -86,7 +98,11 @@ IN_QUERIES: Final[Mapping[str, Rule]] = {
     "limit": Rule(
         functools.partial(some_number, "limit", most=MAX_PAGE), {"minimum": 1, "maximum": MAX_PAGE}
     ),
-    "after": Rule(functools.partial(some_number, "after", least=0), {"minimum": 0}),
+    "after": _count("after"),
+    **{
+        name: _seconds(name)
+        for name in ("created_after", "created_before", "updated_after", "updated_before")
+    },
     "at": Rule(functools.partial(some_number, "at"), {"minimum": 1}),
     "wait": Rule(_wait, {"minimum": 0, "maximum": MAX_WAIT_SECONDS}),
 }

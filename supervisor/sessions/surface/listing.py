@@ -29,7 +29,7 @@ def checked_filter(**given: Any) -> Filter:  # noqa: ANN401 - the fields of a Fi
         text_or_none(name, given[name])
     for name in _TIMES:
         if given[name] is not None:
-            _a_number(name, given[name])
+            some_seconds(name, given[name])
     archived = given["archived"]
     if archived is not None and not isinstance(archived, bool):
         raise ConfigError(f"archived is {shown(archived)}", hint="give True, False or None")
@@ -45,14 +45,15 @@ def checked_rules(
 ) -> Rules:
     """What a cleanup keeps, or `ConfigError`."""
     if older_than_seconds is not None:
-        _a_number("older_than_seconds", older_than_seconds)
+        some_seconds("older_than_seconds", older_than_seconds)
     for name, number in (("keep_last", keep_last), ("max_bytes", max_bytes)):
         if number is not None:
             some_number(name, number, least=0)
     return Rules(older_than_seconds=older_than_seconds, keep_last=keep_last, max_bytes=max_bytes)
 
 
-def _a_number(name: str, value: object) -> None:
+def some_seconds(name: str, value: object) -> None:
+    """Nothing if it is a time or a duration, or `ConfigError`."""
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not good or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
         raise ConfigError(f"{name} is {shown(value)}", hint="give seconds, as a number")
