@@ -164,7 +164,8 @@ def remove(connection: sqlite3.Connection, session_id: SessionId) -> None:
 def _clear(connection: sqlite3.Connection, session_id: SessionId) -> bool:
     """Take out the next piece of its records; gives whether that was the last one."""
     found = connection.execute(
-        "SELECT position, kind, body FROM records WHERE session_id = ? ORDER BY position LIMIT ?",
+        "SELECT position, kind, CAST(body AS BLOB) FROM records"
+        " WHERE session_id = ? ORDER BY position LIMIT ?",
         (session_id, _PIECE_RECORDS),
     )
     piece: list[tuple[int, str, Any]] = []

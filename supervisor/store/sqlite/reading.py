@@ -24,10 +24,19 @@ Values: TypeAlias = list[Any]
 logger = logging.getLogger("supervisor")
 
 _STORED: Final = """
-    SELECT row, epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id), number
+    SELECT
+        CAST(row AS BLOB),
+        epoch,
+        (
+            SELECT max(seq) FROM records
+            WHERE session_id = sessions.id AND typeof(seq) = 'integer'
+        ),
+        number
     FROM sessions
 """
-_RECORD: Final = "session_id, seq, at, turn_id, kind, body"
+# What is large, and so likeliest to be damaged, is read as bytes: whoever decodes them says of that
+# one alone that it is no text.
+_RECORD: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
 _NO_LIMIT: Final = -1
 # Of records: nobody sees those of a session of which only a part is there.
 _IS_WHOLE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
@@ -159,8 +168,10 @@ def records_of(connection: sqlite3.Connection, kinds: Collection[str]) -> list[R
 def _record(found: Sequence[Any]) -> Record:
     session_id, seq, at, turn_id, kind, body = found[:6]
     try:
+        if type(seq) is not int or type(at) is not float:
+            raise TypeError("it has no number, or no time")  # noqa: TRY301 - said below
         return Record(session_id, seq, at, turn_id, kind, decode_plain(body))
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise NotStorable(
             f"record {seq} of session {session_id} cannot be read: {error}",
             hint="repair(dry_run=True) of that session says what else is wrong",
@@ -185,8 +196,8 @@ def raw_records(connection: sqlite3.Connection, session_id: SessionId) -> list[R
     try:
         found = connection.execute(
             f"""
-            SELECT position, {_RECORD} FROM records WHERE session_id = ? AND {_IS_WHOLE}
-            ORDER BY position
+            SELECT position, session_id, seq, at, turn_id, kind, body FROM records
+            WHERE session_id = ? AND {_IS_WHOLE} ORDER BY position
             """,
             (session_id,),
         )
@@ -207,7 +218,7 @@ def snapshot(
 ) -> tuple[int, Session] | None:
     """See `port.Store.snapshot`."""
     found = connection.execute(
-        "SELECT seq, row FROM snapshots WHERE session_id = ? AND seq <= ?"
+        "SELECT seq, CAST(row AS BLOB) FROM snapshots WHERE session_id = ? AND seq <= ?"
         " ORDER BY seq DESC LIMIT 1",
         (session_id, at),
     ).fetchone()
@@ -310,7 +321,7 @@ def search(
         return []
     found = connection.execute(
         f"""
-        SELECT records.position, session_id, seq, at, turn_id, kind, body
+        SELECT records.position, session_id, seq, at, turn_id, kind, CAST(body AS BLOB)
         FROM words JOIN records ON records.position = words.rowid
         WHERE
             words MATCH ?1

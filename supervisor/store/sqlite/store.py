@@ -17,7 +17,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
-from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -136,6 +136,11 @@ class SqliteStore:
         try:
             return await in_thread(work, limiter)
         except sqlite3.Error as error:
+            if "Could not decode to UTF-8" in str(error):  # a word that is none: the file is well
+                raise NotStorable(
+                    f"something in {self.path.name} cannot be read: {error}",
+                    hint="restore a backup, or look at it with sqlite3",
+                ) from error
             trouble = trouble_of(error, self.path)
             if trouble is None:
                 raise

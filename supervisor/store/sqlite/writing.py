@@ -52,7 +52,12 @@ _INSERT_SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshots (session_id, seq, ro
 # So many sessions are known at once: some MB, and more than are ever busy together.
 _MAX_KNOWN: Final = 16_384
 _STATE: Final = """
-    SELECT epoch, (SELECT max(seq) FROM records WHERE session_id = sessions.id)
+    SELECT
+        epoch,
+        (
+            SELECT max(seq) FROM records
+            WHERE session_id = sessions.id AND typeof(seq) = 'integer'
+        )
     FROM sessions WHERE id = ?
 """
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 import trio
 
-from supervisor import Settings, SpawnRefused
+from supervisor import NotStorable, RecordNotFound, Settings, SpawnRefused
 from supervisor.core.ids import SessionId
 from tests.sessions.cast import Player
 
@@ -84,3 +84,70 @@ async def test_whoever_rests_is_not_read_to_begin_with(
         assert another.id != archived.id
         with pytest.raises(SpawnRefused, match="max_sessions"):
             await sup.create("echo")
+
+
+async def test_a_record_that_is_no_text_is_its_session_s_own_trouble(program: Program) -> None:
+    async with program.life() as sup:
+        damaged, whole = await sup.create("echo"), await sup.create("echo")
+        for session in (damaged, whole):
+            await session.append("user", "needle")
+            await session.stop()
+    damage(
+        program,
+        "UPDATE records SET body = CAST(x'ff7b' AS TEXT)"
+        " WHERE session_id = ? AND kind = 'user_text'",
+        damaged.id,
+    )
+
+    async with program.life() as sup:
+        with pytest.raises(NotStorable):
+            await sup.session(damaged.id).transcript()
+        assert [hit.session_id for hit in (await sup.search("needle")).items] == [whole.id]
+        await sup.delete(damaged.id)  # also one that is damaged can go
+        assert not (await sup.stats()).store.degraded
+        assert not await sup.exists(damaged.id)
+    with closing(sqlite3.connect(program.path)) as connection:
+        found = connection.execute("SELECT DISTINCT session_id FROM records").fetchall()
+        assert found == [(whole.id,)]
+
+
+@pytest.mark.parametrize("row", [b"\xff{", b"{", b"null"])
+async def test_a_row_that_cannot_be_read_keeps_nobody_from_the_others(
+    program: Program, row: bytes
+) -> None:
+    async with program.life() as sup:
+        damaged, whole = await sup.create("echo"), await sup.create("echo")
+        await damaged.stop()
+    damage(program, "UPDATE sessions SET row = CAST(? AS TEXT) WHERE id = ?", row, damaged.id)
+
+    async with program.life() as sup:
+        assert [info.id for info in (await sup.list()).items] == [whole.id]
+        assert (await sup.stats()).sessions == 1
+        assert (await sup.cleanup(older_than_seconds=0.0)).failed == {}
+        with pytest.raises(NotStorable):
+            await sup.session(damaged.id).info()
+        assert not (await sup.stats()).store.degraded
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "UPDATE records SET seq = 'abc' WHERE kind = 'user_text'",
+        "UPDATE records SET at = 'soon' WHERE kind = 'user_text'",
+    ],
+)
+async def test_a_record_without_a_number_or_a_time_is_said_to_be_damaged(
+    program: Program, deed: str
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+        await session.append("user", "needle")
+        await session.stop()
+    damage(program, deed)
+
+    async with program.life() as sup:
+        again = sup.session(session.id)
+        for look in (again.transcript, again.history, again.export, lambda: again.replay(at=6)):
+            with pytest.raises((NotStorable, RecordNotFound)):
+                await look()
+        assert (await again.repair(dry_run=True)).problems
