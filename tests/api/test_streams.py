@@ -19,10 +19,14 @@ from supervisor.api.streaming.stream import (
     BURST,
     KEEPALIVE_SECONDS,
     PACE_SECONDS,
+    SHARE_SECONDS,
     WRITE_SECONDS,
 )
 from tests.api.asgi import LOCALHOST, Watch, ask
 from tests.sessions.cast import Player, Scene, records
+
+# So many that each waits its full time.
+MANY = round(PACE_SECONDS / SHARE_SECONDS)
 
 
 @pytest.fixture
@@ -390,7 +394,7 @@ async def test_a_flood_is_written_once_however_many_stand_still(
 async def test_who_is_told_much_gets_it_in_few_pieces(
     scene: Scene, watch: Watch, target: str
 ) -> None:
-    stream = await watch(target)
+    stream, *_ = [await watch(target) for _ in range(MANY)]
     before = len(stream.chunks)
 
     for number in range(400):
@@ -404,8 +408,20 @@ async def test_who_is_told_much_gets_it_in_few_pieces(
     assert stream.events[-1].data["text"] == "word 399 "
 
 
-async def test_one_word_now_and_then_comes_at_once(scene: Scene, watch: Watch, target: str) -> None:
+async def test_one_reader_alone_is_hardly_held_up(scene: Scene, watch: Watch, target: str) -> None:
     stream = await watch(target)
+    before, began = len(stream.chunks), trio.current_time()
+
+    for number in range(400):
+        await scene.do(scene.turn.say(f"word {number} "))
+        await trio.sleep(SHARE_SECONDS)
+
+    assert len(stream.chunks) - before >= 400
+    assert trio.current_time() - began < 0.1
+
+
+async def test_one_word_now_and_then_comes_at_once(scene: Scene, watch: Watch, target: str) -> None:
+    stream, *_ = [await watch(target) for _ in range(MANY)]
     for number in range(100):
         await scene.do(scene.turn.say(f"word {number} "))
         await settle()

@@ -2,8 +2,9 @@
 
 Rule 1: nothing is kept for a reader but what its feed keeps, which is bounded and slows nobody.
 Rule 2: one that takes nothing for `WRITE_SECONDS` is let go; one that hangs up, at once.
-Rule 3: a chunk costs more than what is in it: who is told much gets a few at once, and after that
-        one every `PACE_SECONDS`, with all that has come since.
+Rule 3: a chunk costs more than what is in it, and many may watch: who is told much gets a few at
+        once, and after that one at a time with all that has come since, the more seldom the more
+        streams there are. One stream alone is hardly held up.
 Rule 4: once the first byte is out, the answer is a stream: what goes wrong is its last event.
 """
 
@@ -26,6 +27,8 @@ from .events import BEGINNING, CHUNK_BYTES, KEEPALIVE, event_of_problem
 
 KEEPALIVE_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 30.0
+# Between two chunks of a stream: so long for each stream that there is, and never longer than that.
+SHARE_SECONDS: Final = 0.0001
 PACE_SECONDS: Final = 0.01
 BURST: Final = 16
 
@@ -50,7 +53,7 @@ class EventStream(Stream):
         with self._doors.until_closed() as scope_of_stream:
             async with self._source() as chunks, trio.open_nursery() as nursery:
                 nursery.start_soon(_wait_gone, receive, writing, scope_of_stream)
-                await _pump(chunks, writing)
+                await _pump(chunks, writing, _Pace(self._doors))
                 nursery.cancel_scope.cancel()
         if not writing.is_over:
             await writing.end()
@@ -91,21 +94,22 @@ async def _wait_gone(receive: Receive, writing: _Writing, stream: trio.CancelSco
 class _Pace:
     """When the next chunk may go: at once, unless there were too many lately."""
 
-    def __init__(self) -> None:
-        # When all that went would have gone, one every PACE_SECONDS.
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        # When all that went would have gone, one after the other.
         self._due = 0.0
 
     async def wait(self) -> None:
         """Count one, and wait as long as that is too early."""
         now = trio.current_time()
-        self._due = max(self._due, now) + PACE_SECONDS
-        too_early = self._due - now - BURST * PACE_SECONDS
+        pause = min(PACE_SECONDS, self._doors.streams * SHARE_SECONDS)
+        self._due = max(self._due, now) + pause
+        too_early = self._due - now - BURST * pause
         if too_early > 0:
             await trio.sleep(too_early)
 
 
-async def _pump(chunks: AsyncIterator[bytes], writing: _Writing) -> None:
-    pace = _Pace()
+async def _pump(chunks: AsyncIterator[bytes], writing: _Writing, pace: _Pace) -> None:
     with suppress(_Lost):
         try:
             await writing.begin()
