@@ -13,14 +13,19 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import SkipTest
 
 import attrs
 from sybil import Document, Example, Region, Sybil
 from sybil.evaluators.python import pad
-from sybil.parsers.myst import CodeBlockParser, SkipParser
+from sybil.parsers.myst import CodeBlockParser
 
 PRINTS = re.compile(r"^<!-- prints -->\n+```text\n(?P<printed>.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "<!-- prints -->"
+# Looked at when the page is read, and not as a step before the program: the two may be run in
+# different processes.
+SKIPPED = re.compile(r'<!-- skip: next "(?P<why>[^"]+)" -->\n+\Z')
+SKIP_MARK = "<!-- skip:"
 
 
 @attrs.frozen
@@ -28,12 +33,15 @@ class Program:
     source: str
     first_line: int  # of the source in its page, counted from 0
     prints: str | None
+    why_not: str | None = None  # it is not run
 
 
 def run_program(example: Example) -> str | None:
     """Runs one program; answers with the difference if it printed something else."""
     __tracebackhide__ = True  # the report ends in the page, not in here
     program: Program = example.parsed
+    if program.why_not is not None:
+        raise SkipTest(program.why_not)
     source = pad(program.source, example.line + program.first_line)
     code = compile(source, example.path, "exec", dont_inherit=True)
     printed = io.StringIO()
@@ -63,11 +71,16 @@ def find_programs(document: Document) -> Iterator[Region]:
         prints[above[-1]] = match["printed"]
     if document.text.count(MARK) != len(prints):
         raise ValueError(f"{document.path}: {MARK} must stand right above a ```text block")
+    skipped = {region: SKIPPED.search(document.text, 0, region.start) for region in regions}
+    if document.text.count(SKIP_MARK) != sum(why is not None for why in skipped.values()):
+        raise ValueError(f"{document.path}: {SKIP_MARK} must stand right above a program")
     for region in regions:
-        source = region.parsed
-        region.parsed = Program(source, source.line_offset, prints.get(region))
+        source, why = region.parsed, skipped[region]
+        region.parsed = Program(
+            source, source.line_offset, prints.get(region), None if why is None else why["why"]
+        )
         yield region
 
 
 def snippets_under(root: Path) -> Sybil:
-    return Sybil(parsers=[find_programs, SkipParser()], path=str(root), pattern="*.md")
+    return Sybil(parsers=[find_programs], path=str(root), pattern="*.md")

@@ -1,6 +1,7 @@
 """The programs in the documentation run, and print what the page says."""
 
 from pathlib import Path
+from unittest import SkipTest
 
 import pytest
 from sybil.example import SybilFailure
@@ -71,8 +72,21 @@ def test_a_program_runs_as_the_main_program(tmp_path: Path) -> None:
 def test_a_block_that_says_why_is_skipped(tmp_path: Path) -> None:
     page = '<!-- skip: next "a fragment" -->\n```python\nundefined\n```\n'
 
-    with pytest.raises(Exception, match="a fragment"):  # how sybil tells pytest to skip
+    with pytest.raises(SkipTest, match="a fragment"):
         run_page(tmp_path, page)
+
+
+def test_it_is_skipped_also_where_nothing_before_it_was_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text('<!-- skip: next "why" -->\n```python\nundefined\n```\n')
+    [example] = snippets_under(tmp_path).parse(tmp_path / "page.md").examples()
+
+    with pytest.raises(SkipTest, match="why"):
+        example.evaluate()
+
+
+def test_a_skip_that_belongs_to_no_program_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="skip:"):
+        run_page(tmp_path, '<!-- skip: next "why" -->\n\nprose\n\n```python\n```\n')
 
 
 @pytest.mark.parametrize(
