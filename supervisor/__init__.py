@@ -79,10 +79,10 @@ if TYPE_CHECKING:
         restore,
     )
     from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
+    from .sessions.house.reloading import Reloaded
     from .sessions.inbox import PermissionRequest
     from .sessions.library.cleaning import CleanupReport
     from .sessions.library.searching import SearchHit
-    from .sessions.reloading import Reloaded
     from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
     from .sessions.shell.results import TurnResult
     from .sessions.surface.child import Child
@@ -171,7 +171,7 @@ _HOMES: Final = {
     "sessions.inbox": ("PermissionRequest",),
     "sessions.library.cleaning": ("CleanupReport",),
     "sessions.library.searching": ("SearchHit",),
-    "sessions.reloading": ("Reloaded",),
+    "sessions.house.reloading": ("Reloaded",),
     "sessions.shell.feed": ("Delta", "Everything", "Gap", "Item", "Watcher"),
     "sessions.shell.results": ("TurnResult",),
     "sessions.surface.child": ("Child",),

@@ -17,9 +17,9 @@ from .drivers.builtin import BUILT_IN
 from .drivers.port import AgentKind, Workshop
 from .drivers.process.contained import ContainedProcesses
 from .drivers.watchdog import watch_over_the_loop
-from .sessions.house import House
-from .sessions.leaving import leave, wait_for_zombies
-from .sessions.recovery import recover, wake
+from .sessions.house.house import House
+from .sessions.house.leaving import leave, wait_for_zombies
+from .sessions.house.recovery import recover, wake
 from .sessions.surface.checks import checked_path
 from .sessions.surface.child import Child
 from .sessions.surface.handle import Session

@@ -20,7 +20,7 @@ from .core.errors import StoreDegraded
 from .drivers.builtin import BUILT_IN
 from .drivers.port import Workshop
 from .drivers.process.contained import ContainedProcesses
-from .sessions.house import House
+from .sessions.house.house import House
 from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor

@@ -21,10 +21,10 @@ from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
+from supervisor.sessions.house.reloading import Reloaded
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.library.cleaning import CleanupReport
 from supervisor.sessions.library.searching import SearchHit
-from supervisor.sessions.reloading import Reloaded
 from supervisor.sessions.surface.checks import checked_path
 from supervisor.sessions.surface.overview import Stats
 from supervisor.sessions.surface.shapes import Options

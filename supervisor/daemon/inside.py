@@ -20,8 +20,8 @@ from supervisor.sessions.surface.supervisor import Supervisor
 from supervisor.store.health import StoreState
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
-    from supervisor.sessions.taps import Taps
+    from supervisor.sessions.house.house import House
+    from supervisor.sessions.house.taps import Taps
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ import attrs
 from supervisor.api.describing.operations import Call, Operation, operation
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
 from supervisor.core.errors import ConfigError, SupervisorError
-from supervisor.sessions.reloading import Reloaded
+from supervisor.sessions.house.reloading import Reloaded
 from supervisor.sessions.surface.supervisor import Supervisor
 
 from .system.notify import Notifier

@@ -35,11 +35,11 @@ from supervisor.store.port import Write
 from .refusals import did_not_answer
 from .shell.actor import Idempotency, Request
 from .shell.seat import Start
-from .shell.timers import Timer
+from .time.timers import Timer
 from .tree import TRIES
 
 if TYPE_CHECKING:
-    from .house import House
+    from .house.house import House
 
 logger = logging.getLogger("supervisor")
 

@@ -35,15 +35,15 @@ from supervisor.store.pieces import is_large
 from supervisor.store.port import Kept, Resting, Write
 from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
 
+from .desk.room import wait_for_room
 from .refusals import did_not_answer, not_found, not_now, problem_of_agent
-from .room import wait_for_room
 from .shell.actor import Idempotency
 from .shell.repeats import key_conflict
-from .shell.timers import Timer
+from .time.timers import Timer
 from .tree import TRIES
 
 if TYPE_CHECKING:
-    from .house import House
+    from .house.house import House
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")

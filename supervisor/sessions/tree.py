@@ -30,7 +30,7 @@ from .shell.actor import SessionActor
 from .shell.seat import Condition, Seat, Start
 
 if TYPE_CHECKING:
-    from .house import House
+    from .house.house import House
 
 logger = logging.getLogger("supervisor")
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from supervisor.sessions.pulse import GAP_SECONDS
+from supervisor.sessions.time.pulse import GAP_SECONDS
 
 # Longer than what counts as standing still, and far longer than anyone may be silent.
 STOPPED_SECONDS = GAP_SECONDS + 3.0

@@ -128,7 +128,7 @@ def what_is_waited_for_between_turns() -> set[str]:
 
 
 def what_turns_wait_for() -> set[str]:
-    made = calls(nodes("supervisor/sessions/shell/liveness.py", "evidence_of"), "Evidence")
+    made = calls(nodes("supervisor/sessions/shell/watch/liveness.py", "evidence_of"), "Evidence")
     hindered = everywhere("Hindrance")
     named = {argument(call, 0, "waits_for") for call in itertools.chain(made, hindered)}
     return {text for text in named if text is not None}
@@ -286,7 +286,7 @@ def test_the_page_lists_all_that_a_silent_turn_can_wait_for() -> None:
 
 def test_the_page_lists_what_the_picture_of_a_session_says_it_waits_for() -> None:
     own = texts(nodes("supervisor/core/info.py", "waiting_for"))
-    desk = texts(nodes("supervisor/sessions/desk.py", "info"))
+    desk = texts(nodes("supervisor/sessions/desk/desk.py", "info"))
 
     assert sorted(first_words("In the picture of a session")) == sorted(own | desk)
 

@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from supervisor.core.ids import session_id
-from supervisor.sessions.clock import Clock
 from supervisor.sessions.ids import Ids
+from supervisor.sessions.time.clock import Clock
 
 
 class Wall:

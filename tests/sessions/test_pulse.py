@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from supervisor import Session
-from supervisor.sessions.pulse import BEAT_SECONDS, GAP_SECONDS, Pulse
+from supervisor.sessions.time.pulse import BEAT_SECONDS, GAP_SECONDS, Pulse
 from tests.sessions.cast import Scene, records
 
 
@@ -84,7 +84,7 @@ async def test_where_time_is_virtual_nothing_stands_still() -> None:
 
 
 async def test_a_pulse_beats_steadily(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.sessions.pulse.time_is_real", lambda: True)
+    monkeypatch.setattr("supervisor.sessions.time.pulse.time_is_real", lambda: True)
     beats: list[float] = []
     pulse = Pulse()
     monkeypatch.setattr(pulse, "beat", beats.append)

@@ -27,8 +27,8 @@ from supervisor.core import events as ev
 from supervisor.core.ids import InputId
 from supervisor.core.step import Refused
 from supervisor.sessions.shell.actor import Request
-from supervisor.sessions.shell.timers import Timer, Timers
 from supervisor.sessions.surface.waiting import ResultOf
+from supervisor.sessions.time.timers import Timer, Timers
 from tests.sessions.cast import Scene, last_seq, records, waiting_texts
 from tests.sessions.lives import is_in_memory, phase_of
 
@@ -335,7 +335,7 @@ async def test_timers_that_were_dropped_do_not_pile_up() -> None:
 async def test_sessions_that_are_gone_leave_no_timers(
     monkeypatch: pytest.MonkeyPatch, sup: Supervisor
 ) -> None:
-    monkeypatch.setattr("supervisor.sessions.shell.timers._FEW", 10, raising=False)
+    monkeypatch.setattr("supervisor.sessions.time.timers._FEW", 10, raising=False)
     for _ in range(50):
         session = await sup.create("echo", ladder=Ladder(ask_seconds=1000.0))
         await sup.delete(session.id)

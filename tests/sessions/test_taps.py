@@ -6,7 +6,7 @@ import pytest
 
 import supervisor
 from supervisor import Record, Supervisor
-from supervisor.sessions.taps import Taps
+from supervisor.sessions.house.taps import Taps
 
 
 def taps_of(sup: Supervisor) -> Taps:

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from supervisor.sessions.shell.timers import Timer, Timers
+from supervisor.sessions.time.timers import Timer, Timers
 
 Rung = list[tuple[str, float]]
 

@@ -2,7 +2,8 @@
 
 `points` is the table of where that is, and of what may be changed there; `hook` what users give
 and get; `run` one call of a hook, contained; `observers` the queue of those who are only told;
-`dispatch` puts them together: `Hooks`, which users have as `sup.hooks`.
+`dispatch` puts them together: `Hooks`, which users have as `sup.hooks`. `gates` is where sessions
+ask them, and `told` what observers hear.
 """
 
 from .dispatch import DEADLINE_SECONDS, Hooks

@@ -14,7 +14,7 @@ from supervisor.core.session import Phase
 from supervisor.store.retention import Goes, Reason, Rules, plan
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from supervisor.store.exporting import Format, export
 from supervisor.store.threads import in_thread
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 async def exported(

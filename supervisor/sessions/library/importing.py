@@ -19,7 +19,7 @@ from supervisor.store.importing import Format, Imported, read
 from supervisor.store.port import Write
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 

@@ -17,7 +17,7 @@ from supervisor.store.threads import in_thread
 from supervisor.store.writer import Claim
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 async def repair(

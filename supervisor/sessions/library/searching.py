@@ -11,7 +11,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.store.port import Stored
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 @attrs.frozen(kw_only=True)

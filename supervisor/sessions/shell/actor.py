@@ -29,22 +29,22 @@ from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
 from supervisor.drivers.port import Driver
-from supervisor.sessions.bell import LOOK
+from supervisor.sessions.desk.bell import LOOK
 from supervisor.sessions.refusals import not_found, not_now, problem_of_agent
 from supervisor.store.held import Held
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
 
+from .agent.office import Reported
+from .agent.staff import Staff
 from .ahead import Ahead, Doing
-from .alarms import Alarms
-from .liveness import notice, seconds_until_next_look
 from .log import Log
-from .office import Reported
 from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
 from .reports import CaughtUp, NotWritten
-from .ringing import meaning_of
 from .seat import Seat
-from .staff import Staff
+from .watch.alarms import Alarms
+from .watch.liveness import notice, seconds_until_next_look
+from .watch.ringing import meaning_of
 
 _RETRY_SECONDS = 0.05
 

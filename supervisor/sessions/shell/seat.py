@@ -19,14 +19,14 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.drivers.port import Hindrance
-from supervisor.sessions.told import tell_of_health
+from supervisor.sessions.hooks.told import tell_of_health
 
 from .feed import Delta, Watcher
 from .past import KINDS_OF_PAST, Past
 from .results import ENDS_OF_INPUTS, Results
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
     from .log import Log
 

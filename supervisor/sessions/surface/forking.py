@@ -11,7 +11,7 @@ from supervisor.core.records import Record
 from supervisor.sessions.shell.past import messages_of
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 async def fork(house: House, session_id: SessionId, at_turn: str | None) -> SessionId:

@@ -38,7 +38,7 @@ from .waiting import ResultOf, state_of_input, wait_for_result
 from .why import Why, why
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 class Session:

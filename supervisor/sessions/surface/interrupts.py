@@ -28,7 +28,7 @@ from .sending import show_to_hooks
 from .shapes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 async def interrupt(

@@ -15,7 +15,7 @@ from supervisor.store.retention import Rules
 from .checks import MAX_SECONDS, known_word, text_or_none
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 _TEXTS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
 # What every store can count to.

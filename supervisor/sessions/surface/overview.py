@@ -15,7 +15,7 @@ from supervisor.core.session import Phase, Usage
 from supervisor.store.health import StoreState
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 @attrs.frozen(kw_only=True)

@@ -14,7 +14,7 @@ from supervisor.core.ids import SessionKey, TurnId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Lifetime, OnEnd, Terms
-from supervisor.sessions.spawning import Order
+from supervisor.sessions.desk.spawning import Order
 
 from .checks import (
     checked_custom,
@@ -28,7 +28,7 @@ from .checks import (
 from .shapes import Options
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from supervisor.sessions.shell.repeats import fingerprint
 from .checks import checked_attachments, exact, known_word, positive_seconds, some_text
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 IfStopped: TypeAlias = Literal["resume", "reject"]
 

@@ -29,12 +29,12 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
 from supervisor.drivers.port import AgentKind
 from supervisor.sessions.hooks import Hooks
+from supervisor.sessions.house.leaving import leave
+from supervisor.sessions.house.reloading import Reloaded, reload
 from supervisor.sessions.inbox import PermissionRequest
-from supervisor.sessions.leaving import leave
 from supervisor.sessions.library.cleaning import CleanupReport, clean_up
 from supervisor.sessions.library.importing import import_session
 from supervisor.sessions.library.searching import SearchHit, search
-from supervisor.sessions.reloading import Reloaded, reload
 from supervisor.sessions.shell.feed import Everything
 from supervisor.store.importing import Format
 
@@ -47,7 +47,7 @@ from .sending import idempotency_of
 from .shapes import Options
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 T = TypeVar("T")
 logger = logging.getLogger("supervisor")

@@ -13,7 +13,7 @@ from supervisor.sessions.shell.results import Pending, Results, TurnResult, sett
 from .shapes import InputState, status_of
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 class ResultOf:

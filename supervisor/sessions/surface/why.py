@@ -9,7 +9,7 @@ import attrs
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Badge, badge_of
 from supervisor.core.session import Phase, Session
-from supervisor.sessions.shell.liveness import (
+from supervisor.sessions.shell.watch.liveness import (
     evidence_of,
     login_wanted,
     own_silent_seconds,
@@ -17,7 +17,7 @@ from supervisor.sessions.shell.liveness import (
 )
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ import trio
 import supervisor
 from actors.testing import settle
 from supervisor import Phase, PythonAgent, Session, Supervisor, Turn
-from supervisor.sessions.shell.liveness import silent_seconds
+from supervisor.sessions.shell.watch.liveness import silent_seconds
 from tests.sessions.cast import Player, Scene
 from tests.sessions.family.kin import (
     QUIET,

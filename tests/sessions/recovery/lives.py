@@ -25,7 +25,7 @@ from actors.testing import settle
 from supervisor import Record, Restart, Session, Settings, Supervisor
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.records import replay
-from supervisor.sessions import clock
+from supervisor.sessions.time import clock
 from supervisor.store.port import Write
 from supervisor.store.sqlite import store as sqlite
 from tests.sessions.cast import Player

@@ -24,7 +24,7 @@ import supervisor
 import supervisor.runtime
 from supervisor import PythonAgent, Receipt, Record, Settings, Supervisor
 from supervisor.core.tree.member import Member
-from supervisor.sessions import clock
+from supervisor.sessions.time import clock
 from supervisor.store.codec import encode
 from supervisor.store.filters import EVERYTHING
 from supervisor.store.sqlite import reading

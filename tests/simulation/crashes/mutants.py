@@ -12,9 +12,9 @@ import pytest
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.recovery import Plan
-from supervisor.sessions import recovery
-from supervisor.sessions.bell import Heard
-from supervisor.sessions.desk import Desk
+from supervisor.sessions.desk.bell import Heard
+from supervisor.sessions.desk.desk import Desk
+from supervisor.sessions.house import recovery
 from supervisor.store.port import Write
 from supervisor.store.writer import Writer
 from tests.simulation.finding import Mutant

@@ -17,7 +17,7 @@ from actors import Ref
 from supervisor.core import brakes
 from supervisor.core.effects import Effect, StartTurn
 from supervisor.core.step import Reply
-from supervisor.sessions import house
+from supervisor.sessions.house import house
 from supervisor.sessions.shell import ahead
 from supervisor.sessions.shell.actor import SessionActor
 from supervisor.sessions.shell.ahead import Ahead

@@ -28,12 +28,12 @@ from supervisor.core.tree import admission
 from supervisor.core.tree.ledger import Ledger
 from supervisor.core.tree.member import Member
 from supervisor.core.tree.situation import Situation
-from supervisor.sessions import desk as desk_module
-from supervisor.sessions.bell import Bell
-from supervisor.sessions.desk import Desk
-from supervisor.sessions.purse import Purse
-from supervisor.sessions.shell import liveness
-from supervisor.sessions.spawning import Order, Spawning
+from supervisor.sessions.desk import desk as desk_module
+from supervisor.sessions.desk.bell import Bell
+from supervisor.sessions.desk.desk import Desk
+from supervisor.sessions.desk.purse import Purse
+from supervisor.sessions.desk.spawning import Order, Spawning
+from supervisor.sessions.shell.watch import liveness
 from supervisor.store.port import Write
 from tests.simulation.finding import Mutant
 from tests.simulation.sessions.mutants import rule

@@ -13,11 +13,11 @@ from supervisor import InputRefused, Permissions
 from supervisor.core import creation
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Session
-from supervisor.sessions.gates import Gates
 from supervisor.sessions.hooks import POINTS, Denied, Hooks, dispatch
+from supervisor.sessions.hooks.gates import Gates
 from supervisor.sessions.hooks.run import Run
 from supervisor.sessions.register import Register
-from supervisor.sessions.shell.preparation import Preparation
+from supervisor.sessions.shell.agent.preparation import Preparation
 from supervisor.sessions.surface import forking
 from tests.simulation.finding import Mutant
 

@@ -16,7 +16,7 @@ import attrs
 from supervisor import Limits, Permissions, Phase, Record
 from supervisor.core.permissions import MODES, RIGHTS
 from supervisor.core.tree.member import Member
-from supervisor.sessions.house import House
+from supervisor.sessions.house.house import House
 from supervisor.store.port import Write
 from tests.simulation.sessions.referee import Book, Referee
 

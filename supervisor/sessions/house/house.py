@@ -19,28 +19,28 @@ from supervisor.core.session import Terms
 from supervisor.drivers.confined import FREE, Confined, Free
 from supervisor.drivers.port import AgentKind, Child, Stamp, Turn, Workshop
 from supervisor.drivers.watchdog import time_is_real
+from supervisor.sessions.desk.desk import Desk
+from supervisor.sessions.desk.room import make_room
+from supervisor.sessions.desk.spawning import Spawning
+from supervisor.sessions.desk.starts import Starts
+from supervisor.sessions.hooks import Hooks
+from supervisor.sessions.hooks.gates import Gates
+from supervisor.sessions.hooks.told import tell_of_record
+from supervisor.sessions.ids import Ids
+from supervisor.sessions.inbox import KINDS_OF_REQUESTS, Inbox
+from supervisor.sessions.lines import Lines
+from supervisor.sessions.register import Register
+from supervisor.sessions.scribe import Scribe
+from supervisor.sessions.shell.feed import Everything
+from supervisor.sessions.time.clock import Clock
+from supervisor.sessions.time.pulse import Pulse
+from supervisor.sessions.time.timers import Timers
+from supervisor.sessions.tree import Tree
 from supervisor.store.health import Health, StoreState
 from supervisor.store.port import Store
 from supervisor.store.writer import keep_trying
 
-from .clock import Clock
-from .desk import Desk
-from .gates import Gates
-from .hooks import Hooks
-from .ids import Ids
-from .inbox import KINDS_OF_REQUESTS, Inbox
-from .lines import Lines
-from .pulse import Pulse
-from .register import Register
-from .room import make_room
-from .scribe import Scribe
-from .shell.feed import Everything
-from .shell.timers import Timers
-from .spawning import Spawning
-from .starts import Starts
 from .taps import Taps
-from .told import tell_of_record
-from .tree import Tree
 from .works import Works
 
 logger = logging.getLogger("supervisor")

@@ -12,7 +12,7 @@ from supervisor.core.session import Decision, Session
 from supervisor.drivers.port import ChildRequest, News
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
+    from supervisor.sessions.house.house import House
 
 
 def news_of(record: Record) -> News:

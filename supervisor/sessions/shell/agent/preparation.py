@@ -13,13 +13,13 @@ from supervisor.core.events import TurnEnded
 from supervisor.core.ids import InputId
 from supervisor.core.session import Outcome, Session
 from supervisor.drivers.port import Driver
+from supervisor.sessions.desk.starts import Order
 from supervisor.sessions.hooks import Denied
-from supervisor.sessions.starts import Order
 
 from .office import Office
 
 if TYPE_CHECKING:
-    from supervisor.sessions.gates import Gates
+    from supervisor.sessions.hooks.gates import Gates
 
 
 def _offer(offer: OfferSteering, driver: Driver) -> None:

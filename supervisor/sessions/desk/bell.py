@@ -23,7 +23,7 @@ from supervisor.core.session import Phase, Session
 from supervisor.core.tree.member import Member
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house.house import House
 
 _RETRY_SECONDS: Final = 0.05
 

@@ -8,10 +8,10 @@ from supervisor.core.info import badge_of
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 
-from .hooks import ObservedPoint
+from . import ObservedPoint
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house.house import House
 
 # Kinds of records that are a point of their own, and which of its fields the point has.
 _POINTS: Final[dict[str, tuple[ObservedPoint, tuple[str, ...]]]] = {

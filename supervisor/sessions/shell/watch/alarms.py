@@ -6,11 +6,10 @@ import math
 from typing import TYPE_CHECKING, Final, get_args
 
 from supervisor.core.effects import TimerName
-
-from .timers import Timer
+from supervisor.sessions.time.timers import Timer
 
 if TYPE_CHECKING:
-    from .actor import SessionActor
+    from supervisor.sessions.shell.actor import SessionActor
 
 _SET_AGAIN: Final = frozenset(get_args(TimerName))
 

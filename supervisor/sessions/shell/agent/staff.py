@@ -9,13 +9,13 @@ from supervisor.core.effects import OfferSteering, StartTurn, WithdrawSteering
 from supervisor.core.session import Failure
 from supervisor.drivers.port import Driver
 from supervisor.drivers.python import PythonDriver
-from supervisor.sessions.starts import Order
+from supervisor.sessions.desk.starts import Order
 
 from .office import Office
 from .preparation import Preparation
 
 if TYPE_CHECKING:
-    from .actor import SessionActor
+    from supervisor.sessions.shell.actor import SessionActor
 
 
 class Staff:

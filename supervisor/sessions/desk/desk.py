@@ -29,16 +29,16 @@ from supervisor.core.tree.admission import (
 from supervisor.core.tree.ledger import Ledger
 from supervisor.core.tree.member import Member, has_budget, wants_a_turn
 from supervisor.core.tree.situation import ALONE, Situation
+from supervisor.sessions.refusals import problem_of_agent
+from supervisor.sessions.shell.watch.liveness import process_trouble
+from supervisor.sessions.time.timers import Timer
 from supervisor.store.port import Resting
 
 from .bell import Bell, Heard
 from .purse import Purse
-from .refusals import problem_of_agent
-from .shell.liveness import process_trouble
-from .shell.timers import Timer
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house.house import House
 
 logger = logging.getLogger("supervisor")
 

@@ -10,9 +10,8 @@ from supervisor.core.ids import RequestId
 from .liveness import notice
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
-
-    from .seat import Seat
+    from supervisor.sessions.house.house import House
+    from supervisor.sessions.shell.seat import Seat
 
 
 def meaning_of(name: str, house: House, seat: Seat) -> ev.Event | None:  # noqa: PLR0911 - one each

@@ -21,14 +21,14 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind, Turn
+from supervisor.sessions.shell.past import Past
 from supervisor.store.port import Process
 from supervisor.store.writer import ForgetProcess, NoteProcess
 
 from .below import answer_below, news_of, requests_below
-from .past import Past
 
 if TYPE_CHECKING:
-    from .actor import SessionActor
+    from supervisor.sessions.shell.actor import SessionActor
 
 # News that the agent gets on with it.
 _PROGRESS = (

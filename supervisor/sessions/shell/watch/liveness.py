@@ -13,9 +13,8 @@ from supervisor.core.liveness import Look, look_at, stall_limit
 from supervisor.core.session import Session, Silence
 
 if TYPE_CHECKING:
-    from supervisor.sessions.house import House
-
-    from .seat import Seat
+    from supervisor.sessions.house.house import House
+    from supervisor.sessions.shell.seat import Seat
 
 
 # How much longer than those it waits for a session may be silent, for each step between them: the

@@ -9,8 +9,7 @@ import outcome
 import trio
 
 from supervisor.drivers.port import Workshop
-
-from .refusals import has_left
+from supervisor.sessions.refusals import has_left
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")

@@ -17,14 +17,14 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.session import Lifetime, Lineage, OnEnd, Session
 from supervisor.core.tree.admission import Wish
 from supervisor.core.tree.heritage import earlier, refuse_if_wider, terms_of_child
+from supervisor.sessions.register import keeping
+from supervisor.sessions.shell.actor import Idempotency
 from supervisor.store.port import Write
 
-from .register import keeping
 from .room import wait_for_room
-from .shell.actor import Idempotency
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house.house import House
 
 
 @attrs.frozen(kw_only=True)

@@ -20,11 +20,11 @@ from supervisor.core.permissions import at_root, within
 from supervisor.core.rules.door import text_problem
 from supervisor.core.session import Phase, Session
 
-from .hooks import Denied
+from . import Denied
 
 if TYPE_CHECKING:
-    from .house import House
-    from .spawning import Order
+    from supervisor.sessions.desk.spawning import Order
+    from supervisor.sessions.house.house import House
 
 _HINT = "a hook of this supervisor will not have it; ask whoever runs it"
 

@@ -17,8 +17,9 @@ from supervisor.core import events as ev
 from supervisor.core.errors import SupervisorError
 
 if TYPE_CHECKING:
+    from supervisor.sessions.shell.seat import Seat
+
     from .house import House
-    from .shell.seat import Seat
 
 logger = logging.getLogger("supervisor")
 

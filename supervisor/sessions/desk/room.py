@@ -12,8 +12,8 @@ from supervisor.core.events import IdleElapsed
 from supervisor.core.session import Phase
 
 if TYPE_CHECKING:
-    from .house import House
-    from .shell.seat import Seat
+    from supervisor.sessions.house.house import House
+    from supervisor.sessions.shell.seat import Seat
 
 
 async def wait_for_room(house: House, agent: str) -> None:

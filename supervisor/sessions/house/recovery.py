@@ -27,10 +27,9 @@ from supervisor.core.table import decide
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
+from supervisor.sessions.desk.bell import Heard
 from supervisor.store.port import Write
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
-
-from .bell import Heard
 
 if TYPE_CHECKING:
     from .house import House

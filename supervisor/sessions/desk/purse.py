@@ -12,11 +12,10 @@ from supervisor.core.session import Cause, Usage
 from supervisor.core.tree.ledger import Ledger
 from supervisor.core.tree.member import Member, has_budget
 from supervisor.core.tree.situation import Shortage
-
-from .shell.timers import Timer
+from supervisor.sessions.time.timers import Timer
 
 if TYPE_CHECKING:
-    from .house import House
+    from supervisor.sessions.house.house import House
 
 
 class Purse:

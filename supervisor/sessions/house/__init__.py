@@ -1,0 +1,5 @@
+"""What all sessions share, and how that opens, changes and closes.
+
+`house` holds it together; `recovery` is before anybody is let in, `reloading` while they live,
+`leaving` the end. `works` are carried through whoever gives up, and `taps` tell what happens.
+"""
