@@ -87,6 +87,7 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
 }
 
 LIKELINESS = 0.4
+MOSTLY = (True, True, True, False)
 ALONENESS = 0.7
 
 # What would otherwise end so many histories that the others get nowhere.
@@ -148,6 +149,7 @@ class Chance:
             no_place=self.maybe(),
             leaving=self.maybe() and self.maybe(),
             has_younger=self.maybe(),
+            parent_lives=self.one_of(*MOSTLY),
             shortage=self.one_of(None, None, SHORTAGE),
             refusal=self.one_of(None, REFUSAL),
             ran_seconds=self.one_of(None, 1.5),

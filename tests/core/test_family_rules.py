@@ -2,6 +2,7 @@
 
 # ruff: noqa: ANN401 - the words of an event are passed on as they are
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from supervisor.core.errors import BudgetSpent, InputRefused, SpawnRefused
 from supervisor.core.ids import InputId, SessionId
 from supervisor.core.limits import Restart
 from supervisor.core.session import Lineage, Phase, Spending
-from supervisor.core.step import HooksFirst, Refused
+from supervisor.core.step import Accepted, HooksFirst, Refused
 from supervisor.core.tree.situation import Shortage, Situation
 from tests.core.play import Play, busy, idle
 from tests.core.test_rules import TURN, with_terms
@@ -484,6 +485,24 @@ def test_a_supervisor_that_is_back_has_the_children_stopped_of_who_was_stopping(
 
     assert play.session.phase is Phase.STOPPING
     assert StopDependents() in play.last.effects
+
+
+@pytest.mark.parametrize("state", [idle, busy])
+def test_an_order_of_a_parent_that_has_come_back_since_is_not_obeyed(
+    state: Callable[[], Play],
+) -> None:
+    play = state()
+    before = play.session
+    play.tell(ev.StopRequested, cause="parent_stopped", situation=Situation(parent_lives=True))
+
+    assert (play.session, play.last.reply) == (before, Accepted())
+
+
+def test_a_person_may_stop_one_whose_parent_lives() -> None:
+    play = idle()
+    play.tell(ev.StopRequested, situation=Situation(parent_lives=True))
+
+    assert play.session.phase is Phase.STOPPING
 
 
 # Coming back ------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ from .interrupts import begin_interrupt, cancel_queue
 
 def stop(draft: Draft, event: StopRequested) -> None:
     """No turn is open: let the agent go; the end comes when it is gone."""
+    if _is_late(draft, event):
+        return
     begin_stopping(draft, event.cause, event.detail)
     draft.do(CloseAgent())
     draft.accept()
@@ -35,6 +37,8 @@ def stop(draft: Draft, event: StopRequested) -> None:
 
 def stop_suspended(draft: Draft, event: StopRequested) -> None:
     """There is no agent to wait for."""
+    if _is_late(draft, event):
+        return
     begin_stopping(draft, event.cause, event.detail, agent_closed=True)
     finish_stopping(draft)
     draft.accept()
@@ -42,6 +46,8 @@ def stop_suspended(draft: Draft, event: StopRequested) -> None:
 
 def stop_while_busy(draft: Draft, event: StopRequested) -> None:
     """A turn is open: interrupt it, or let it end first; the first cause wins."""
+    if _is_late(draft, event):
+        return
     if event.after_turn:
         if draft.session.stopping is None:
             draft.note(
@@ -58,6 +64,14 @@ def stop_while_busy(draft: Draft, event: StopRequested) -> None:
         begin_stopping(draft, event.cause, event.detail)
         begin_interrupt(draft, reason=event.detail or event.cause)
     draft.accept()
+
+
+def _is_late(draft: Draft, event: StopRequested) -> bool:
+    """Whether a parent ordered it that has ended since, and come back; its child has, too."""
+    late = event.cause == "parent_stopped" and draft.situation.parent_lives
+    if late:
+        draft.accept()
+    return late
 
 
 def already_stopping(draft: Draft, _: StopRequested) -> None:

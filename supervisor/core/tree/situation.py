@@ -46,6 +46,8 @@ class Situation:
     leaving: bool = False
     # Whether a sibling that was started later is still to be stopped before it.
     has_younger: bool = False
+    # Whether it is told to end with a parent that does not end, or not any more.
+    parent_lives: bool = False
     shortage: Shortage | None = None
     # Why a session that is stopped may not come back.
     refusal: SupervisorError | None = None

@@ -228,6 +228,7 @@ class Desk:
             leaving=leaving,
             closed=any(one.closed for one in member.path()),
             has_younger=member.has_younger(),
+            parent_lives=self._is_order_of_a_living_parent(session, event),
             shortage=next(member.shortages(now), None),
             refusal=refusal,
             ran_seconds=ran,
@@ -370,6 +371,11 @@ class Desk:
             return False
         # Not before that one has its children end: they do so in their order.
         return member.is_in_line or member.parent.standing == "over"
+
+    def _is_order_of_a_living_parent(self, session: Session, event: ev.Event) -> bool:
+        """Whether it was ordered to end with a parent that has come back since."""
+        ordered = isinstance(event, ev.StopRequested) and event.cause == "parent_stopped"
+        return ordered and not self.has_lost_its_parent(session)
 
     def last_dependent(self, session_id: SessionId) -> SessionId | None:
         """The child that a session which is stopping waits for first."""

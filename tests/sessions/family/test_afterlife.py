@@ -46,6 +46,18 @@ async def test_a_parent_comes_back_alone(session: Session, child: Session) -> No
     assert (await session.info()).children == (child.id,)
 
 
+async def test_a_child_that_is_back_does_not_hear_what_its_parent_had_ordered_before(
+    sup: Supervisor, session: Session, child: Session
+) -> None:
+    await session.stop()
+    await session.resume()
+    await child.resume()
+    await sup._house.desk.order_stop(child.id, "parent_stopped")  # on its way since the stop
+    await settle()
+
+    assert await phase_of(child) == "idle"
+
+
 async def test_a_child_that_is_back_is_news(session: Session, child: Session) -> None:
     await child.stop()
     await child.resume()

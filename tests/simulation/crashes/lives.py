@@ -82,6 +82,7 @@ class DeafTreeReferee(_Deaf, TreeReferee):
     def begin_again(self) -> None:
         """After a death siblings are as old as they are, also those who had come back."""
         super().begin_again()
+        self.doors = None  # hooks are code, and that was somebody else's
         for page in self.pages.values():
             ordered = [one for one in self.pages if one in page.children]
             page.children = {one: page.children[one] for one in ordered}

@@ -21,6 +21,8 @@ FOUND = {
     # A session that stopped on the way of an input was brought back unasked; and 1168, in which the
     # referee held it to a promise of before its end.
     "hang_at_the_doors": (4, 6, 14, 1080, 1168),
+    # Told to end with its parent, and heard of it when both had ended and come back.
+    "spawn_below_a_sleeper": (1349,),
     # Taken away from the side while it had news to hear, and never called again.
     # A child that outlives its parent stood in line to end with it, and the others waited for it.
     "trouble_a_tree": (686, 996, 83, 976),
