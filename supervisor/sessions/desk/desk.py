@@ -54,6 +54,7 @@ _ENDS_A_TURN: Final = (
     ev.Claimed,
 )
 _BRINGS_BACK: Final = (ev.InputSubmitted, ev.ResumeRequested)
+_NOBODY: Final[Mapping[SessionId, Session]] = {}
 
 
 class Desk:
@@ -142,13 +143,15 @@ class Desk:
         rows: Sequence[Session],
         heard: Mapping[SessionId, Heard],
         *,
+        ends: Mapping[SessionId, Session] = _NOBODY,
         resting: Iterable[Resting] = (),
         is_still: bool,
     ) -> None:
         """Know all sessions again, after the supervisor was gone; parents come before children.
 
         `resting` are those that only have to be counted. Parents that have not heard of a child
-        are called. `is_still`: nobody is, and nothing is set in motion.
+        are called, also of `ends` that it has come back from since. `is_still`: nobody is, and
+        nothing is set in motion.
         """
         # Whoever somebody is below, also if those in between were deleted.
         above = {one for row in rows for one in row.lineage.above or ()}
@@ -172,6 +175,8 @@ class Desk:
                 parent_page = member.parent
                 is_there = parent_page and self.ledger.find(parent_page.id) is parent_page
                 if parent_page is not None and is_there and row.returns > told.returns:
+                    if row.id in ends:
+                        self.bell.tell_parent(parent_page, member, ends[row.id])
                     self.bell.tell_of_return(parent_page, member, row)
             self.settle(row)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
-from supervisor.core.errors import SessionNotFound, StoreDegraded
+from supervisor.core.errors import SessionNotFound, StoreDegraded, SupervisorError
 from supervisor.core.events import Said
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record, numbered
@@ -29,6 +29,7 @@ from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
 from supervisor.store.port import Write
+from supervisor.store.replaying import replay_from
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ async def recover(house: House) -> Plan:
     heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
     rows = [sessions[session_id].row for session_id in found.fates]
     house.register.restore(rows, resting)
-    house.desk.restore(rows, heard, resting=resting, is_still=house.health.is_given_up)
+    ends = await _ends_not_heard_of(house, rows, heard)
+    is_still = house.health.is_given_up
+    house.desk.restore(rows, heard, ends=ends, resting=resting, is_still=is_still)
     if not house.health.is_given_up:
         for row in rows:
             if row.is_at_rest and row.inputs:
@@ -174,6 +177,43 @@ def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
             done = known.done or record.body["outcome"] is not None
             heard[child] = Heard(over, done, known.returns)
     return heard
+
+
+async def _ends_not_heard_of(
+    house: House, rows: Iterable[Session], heard: Mapping[SessionId, Heard]
+) -> dict[SessionId, Session]:
+    """Children as they ended, of whom their parents know neither that nor that they are back.
+
+    A return alone would be news of somebody who never was away.
+    """
+    ends: dict[SessionId, Session] = {}
+    for row in rows:
+        told = heard.get(row.id, Heard())
+        if row.lineage.parent is None or told.over or row.returns <= told.returns:
+            continue
+        try:
+            end = _before_its_return(await house.store.records(row.id))
+        except (SupervisorError, ValueError) as error:
+            logger.warning("how session %s ended is not told: %s", row.id, error)
+            continue
+        if end is not None:
+            ends[row.id] = end
+    return ends
+
+
+def _before_its_return(records: Sequence[Record]) -> Session | None:
+    """The session when it had stopped for the last time before it came back."""
+    returned = [
+        record.seq
+        for record in records
+        if record.kind == "session_resumed" and not record.body["woken"]
+    ]
+    stopped = [
+        record.seq
+        for record in records
+        if record.kind == "session_stopped" and record.seq < max(returned, default=0)
+    ]
+    return replay_from(None, records, stopped[-1]) if stopped else None
 
 
 def _say_what_was_found(found: Plan, rows: list[Session], *, resting: int) -> None:

@@ -119,6 +119,25 @@ async def test_a_second_end_that_the_parent_had_not_heard_of_is_told(
         assert len(await ends(sup.session(parent.id))) == 2
 
 
+async def test_an_end_and_a_return_of_which_the_parent_had_heard_nothing_are_told_in_order(
+    program: Program, kid: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with program.life() as sup:
+        parent = await sup.create("player")
+        child = await parent.spawn("kid", "errand")
+        await kid.next_scene()
+        monkeypatch.setattr(sup._house.desk.bell, "call", lambda _: None)
+        await child.stop()
+        await child.resume()
+        assert await ends(parent) == []
+
+    async with program.life() as sup:
+        await settle()
+        _, ended, back = await records(sup.session(parent.id), "child_started", "child_ended")
+        assert (ended.kind, ended.body["reason"]) == ("child_ended", "user_cancelled")
+        assert (back.kind, back.body["resumed"]) == ("child_started", True)
+
+
 async def test_an_end_wakes_a_parent_that_wanted_to_be_woken_once(
     program: Program, player: Player, kid: Player
 ) -> None:
