@@ -56,6 +56,9 @@ class _Deaf:
         """Another life begins."""
         self.deaths += 1
 
+    def read_the_file(self) -> None:
+        """Whoever lives now knows of the lives before what is in the file, and no more."""
+
     def check(self, promise: bool, words: str) -> None:  # noqa: FBT001 - as in assert
         # A read that somebody outside has begun is a task here, where threads are tasks.
         if words.endswith("are left after leaving") and self.store.is_read:
@@ -79,10 +82,10 @@ class DeafReferee(_Deaf, Referee):
 class DeafTreeReferee(_Deaf, TreeReferee):
     """Of trees."""
 
-    def begin_again(self) -> None:
-        """After a death siblings are as old as they are, also those who had come back."""
-        super().begin_again()
-        self.doors = None  # hooks are code, and that was somebody else's
+    def read_the_file(self) -> None:
+        """In each life siblings are as old as they are, also those who had come back in another."""
+        if self.pages:
+            self.doors = None  # hooks are code, and that was somebody else's
         for page in self.pages.values():
             ordered = [one for one in self.pages if one in page.children]
             page.children = {one: page.children[one] for one in ordered}
@@ -135,6 +138,7 @@ class World:
 
     def make_store(self, referee: Any) -> MortalStore:  # noqa: ANN401 - a deaf one
         self.referee = referee
+        referee.read_the_file()
         dies_after = self.deaths.pop(0)
         self.store = MortalStore(self.path, referee, dies_after=dies_after, on_death=self.die)
         referee.store = self.store
