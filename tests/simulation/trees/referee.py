@@ -196,12 +196,13 @@ class TreeReferee(Referee):
 
     def _judge_news(self, book: Book, record: Record) -> None:
         child = self.pages.get(record.body["child"])
-        if child is None or child.parent is not self.pages.get(book.id):
+        if child is None or child.parent is None or child.parent is not self.pages.get(book.id):
             book.check(promise=False, words=f"it was told of {record.body['child']}")
             return
         if record.kind == "child_started":
             child.told.append("started")
-            child.be_on_record()
+            if child.parent.row.stopping is None:  # else their order was settled before it was told
+                child.be_on_record()
         else:
             child.told.append("done" if record.body["reason"] is None else "over")
         became = child.became[: len(child.told)]

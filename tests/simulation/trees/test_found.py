@@ -23,6 +23,8 @@ FOUND = {
     "hang_at_the_doors": (4, 6, 14, 1080, 1168),
     # Told to end with its parent, and heard of it when both had ended and come back.
     "spawn_below_a_sleeper": (1349,),
+    # The referee went by starts that were told when the order to end was given already.
+    "come_back": (191, 348, 1402, 1615),
     # Taken away from the side while it had news to hear, and never called again.
     # A child that outlives its parent stood in line to end with it, and the others waited for it.
     "trouble_a_tree": (686, 996, 83, 976),
