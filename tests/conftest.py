@@ -1,5 +1,6 @@
 """What holds for every test of the house."""
 
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -22,5 +23,8 @@ class Snippets:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Who is begun in the background by a shell is deaf to Ctrl-C, and so are those it begins.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis.settings.load_profile("house")
     config.pluginmanager.register(Snippets(), "snippets")

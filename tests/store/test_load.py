@@ -61,11 +61,12 @@ async def test_what_is_large_waits_and_nobody_overtakes_it() -> None:
         door = Door(Load(most_bytes=10), nursery)
         await door.come("small", 4)
         await door.come("large", 8)
-        await door.come("tiny", 1)
+        await door.come("tiny", 3)  # there would be room for it at once
         assert door.came_in == ["small"]
 
         await door.go("small")
-
+        assert door.came_in == ["small", "large"]
+        await door.go("large")
         assert door.came_in == ["small", "large", "tiny"]
         nursery.cancel_scope.cancel()
 
