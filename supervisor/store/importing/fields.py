@@ -47,7 +47,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
     "progress_resumed": "was",
     "child_started": "child agent name role text resumed",
     "child_ended": "child agent name role outcome text reason detail",
-    "spawn_refused": "agent limit used allowed detail",
+    "spawn_refused": "agent limit used allowed detail request",
     "tool_call": "call_id name input cancellable",
     "tool_update": "call_id name update",
     "tool_ended": "call_id name outcome result",
