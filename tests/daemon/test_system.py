@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import resource
 import signal
@@ -64,6 +66,20 @@ def test_a_systemd_that_is_gone_is_no_trouble(
     Notifier({"NOTIFY_SOCKET": str(folder / "gone")}).ready("hello")
 
     assert "systemd could not be told READY=1" in caplog.text
+
+
+def test_a_systemd_that_does_not_read_is_not_waited_for(
+    systemd: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
+        others.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(1_000_000):
+                others.sendto(b"STATUS=hello", systemd.getsockname())
+
+    Notifier(environ(systemd)).alive()
+
+    assert f"systemd could not be told WATCHDOG=1: {os.strerror(errno.EAGAIN)}" in caplog.text
 
 
 @pytest.mark.parametrize(

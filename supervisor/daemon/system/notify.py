@@ -17,7 +17,6 @@ from supervisor.core.printable import one_line
 
 logger = logging.getLogger("supervisor.daemon")
 
-_SEND_SECONDS: Final = 1.0
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -59,7 +58,8 @@ class Notifier:
             return
         try:
             with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as out:
-                out.settimeout(_SEND_SECONDS)
+                # Whoever does not read what we say must not keep everybody here waiting.
+                out.settimeout(0)
                 out.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:
             logger.warning("systemd could not be told %s: %s", lines[0], error.strerror)
