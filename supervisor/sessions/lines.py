@@ -33,7 +33,7 @@ from supervisor.drivers.turn import INSIDE
 from supervisor.store.port import Write
 
 from .refusals import did_not_answer
-from .shell.actor import Idempotency, Request
+from .shell.repeats import Idempotency, Request
 from .shell.seat import Start
 from .time.timers import Timer
 from .tree import TRIES

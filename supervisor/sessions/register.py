@@ -37,8 +37,7 @@ from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
 
 from .desk.room import wait_for_room
 from .refusals import did_not_answer, not_found, not_now, problem_of_agent
-from .shell.actor import Idempotency
-from .shell.repeats import key_conflict
+from .shell.repeats import Idempotency, key_conflict
 from .time.timers import Timer
 from .tree import TRIES
 

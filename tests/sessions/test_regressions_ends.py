@@ -26,7 +26,7 @@ from supervisor import (
 from supervisor.core import events as ev
 from supervisor.core.ids import InputId
 from supervisor.core.step import Refused
-from supervisor.sessions.shell.actor import Request
+from supervisor.sessions.shell.repeats import Request
 from supervisor.sessions.surface.waiting import ResultOf
 from supervisor.sessions.time.timers import Timer, Timers
 from tests.sessions.cast import Scene, last_seq, records, waiting_texts

@@ -18,7 +18,7 @@ from supervisor.core.session import Lifetime, Lineage, OnEnd, Session
 from supervisor.core.tree.admission import Wish
 from supervisor.core.tree.heritage import earlier, refuse_if_wider, terms_of_child
 from supervisor.sessions.register import keeping
-from supervisor.sessions.shell.actor import Idempotency
+from supervisor.sessions.shell.repeats import Idempotency
 from supervisor.store.port import Write
 
 from .room import wait_for_room

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeAlias, assert_never
+from functools import partial
+from typing import Any, Final, NoReturn, TypeAlias
 
 import attrs
 import trio
 
-from actors import Actor, ActorStopped, Ask, Later, MailboxFull, StopActor
+from actors import Actor, ActorStopped, Later, MailboxFull, StopActor
 from supervisor.core import effects as do
 from supervisor.core import events as ev
 from supervisor.core.brakes import is_brake
@@ -28,7 +29,6 @@ from supervisor.core.session import Phase, Session
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
-from supervisor.drivers.port import Driver
 from supervisor.sessions.desk.bell import LOOK
 from supervisor.sessions.refusals import not_found, not_now, problem_of_agent
 from supervisor.store.held import Held
@@ -39,7 +39,8 @@ from .agent.office import Reported
 from .agent.staff import Staff
 from .ahead import Ahead, Doing
 from .log import Log
-from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
+from .perform import perform
+from .repeats import Idempotency, Request, kept_receipt, known_answer
 from .reports import CaughtUp, NotWritten
 from .seat import Seat
 from .watch.alarms import Alarms
@@ -52,29 +53,6 @@ _RETRY_SECONDS = 0.05
 _Reply: TypeAlias = Reply | Later[Reply] | None
 
 
-@attrs.frozen
-class Idempotency:
-    """A request that may be repeated: under which key, and what it said."""
-
-    key: str
-    fingerprint: str
-
-
-@attrs.frozen
-class Request(Ask[Reply]):
-    """Something a caller wants of the session.
-
-    `again`: it may have been handled before, by an incarnation that ended without an answer.
-    `also`: what is to be in the same commit, and `removes` of whom nothing is left after it.
-    """
-
-    event: ev.Event
-    idempotency: Idempotency | None = None
-    again: bool = False
-    also: Write | None = None
-    removes: SessionId | None = None
-
-
 class _Rest:
     """Told to oneself: look whether there is anything left to do."""
 
@@ -82,10 +60,6 @@ class _Rest:
 REST: Final = _Rest()
 NOTHING_MORE: Final[Mapping[str, Any]] = {}
 REST_AFTER_SECONDS: Final = 1.0
-
-
-def _end_background(driver: Driver) -> None:
-    driver.end_background()
 
 
 class SessionActor(Actor):
@@ -98,13 +72,13 @@ class SessionActor(Actor):
         self.seat = seat
         self._house = seat.house
         self.epoch = 0
-        self._staff = Staff(self)
+        self.staff = Staff(self)
         # Whether a commit is under way, or has ended in such a way that nobody knows how: then what
         # it takes is taken until the next incarnation has read the row.
         self._is_in_doubt = False
         # Since the store was first degraded; what was decided since may not be written yet.
         self._ahead: Ahead | None = None
-        self._alarms = Alarms(self)
+        self.alarms = Alarms(self)
 
     async def on_start(self) -> None:
         stored = await self._house.writer.ask(Claim(self.seat.id), timeout_seconds=math.inf)
@@ -141,7 +115,7 @@ class SessionActor(Actor):
             await self._look_around()
         if self._may_rest():
             # Whoever woke it may have given up, and after a crash nobody may ever ask for anything.
-            self._alarms.set("rest", REST_AFTER_SECONDS)
+            self.alarms.set("rest", REST_AFTER_SECONDS)
 
     async def _publish_what_is_left(self, last_seq: int) -> None:
         """What an incarnation before this one has written, and ended before it could say so."""
@@ -174,7 +148,7 @@ class SessionActor(Actor):
         if self.seat.callers:
             # Whoever is on the way may be as late as the loop is, and is not to come in vain,
             # again and again.
-            self._alarms.set("rest", REST_AFTER_SECONDS)
+            self.alarms.set("rest", REST_AFTER_SECONDS)
             return
         self.seat.is_resting = True
         self._house.lines.wake_for_expiry(self.session)
@@ -204,8 +178,8 @@ class SessionActor(Actor):
             self._house.desk.settle(self.session)  # what it was about to take, it has not taken
         if self._ahead is not None:
             self._ahead.is_over = True
-        self._staff.drop()
-        self._alarms.drop()
+        self.staff.drop()
+        self.alarms.drop()
 
     # Decide, commit, adopt, perform -----------------------------------------------------------
 
@@ -255,7 +229,7 @@ class SessionActor(Actor):
         elif self.seat.session is None:
             self.seat.adopt(step.session)
         for effect in step.effects:
-            self._perform(effect)
+            perform(self, effect)
         return step.reply
 
     def _keep(self, step: Step, idempotency: Idempotency | None) -> Kept | None:
@@ -291,7 +265,7 @@ class SessionActor(Actor):
         # Whatever comes of that is written after it, for there is one writer.
         self._house.desk.settle(step.session)
         if self._ahead is None:
-            do_it = Doing(self._perform, self._end_turn_not_begun, self._written_at_last)
+            do_it = Doing(partial(perform, self), self._end_turn_not_begun, self._written_at_last)
             self._ahead = Ahead(do_it)
         return self._ahead.go(event, step, held, last, kept)
 
@@ -340,7 +314,7 @@ class SessionActor(Actor):
 
     async def _answer(self, request: Request) -> _Reply:
         try:
-            known = await self._known_answer(request)
+            known = await known_answer(self, request, ahead=self._ahead)
         except StoreDegraded as trouble:  # what cannot be looked up cannot be answered
             return Refused(trouble)
         if known is not None:
@@ -357,36 +331,6 @@ class SessionActor(Actor):
             removes=request.removes,
             is_asked=True,
         )
-
-    async def _known_answer(self, request: Request) -> _Reply:
-        """The answer to what was asked before, if it was."""
-        event, idempotency = request.event, request.idempotency
-        if idempotency is not None and self._ahead is not None:
-            owed = self._ahead.answer_again(idempotency.key, idempotency.fingerprint)
-            if owed is not None:
-                return owed
-        if idempotency is not None:
-            kept = await self._house.store.kept(self.seat.id, idempotency.key)
-            if kept is not None and kept.fingerprint == idempotency.fingerprint:
-                return Accepted(receipt_from(kept))
-            if kept is not None:
-                return Refused(key_conflict(idempotency.key))
-        if request.again:
-            return await self._already_done(event)
-        return None
-
-    async def _already_done(self, event: ev.Event) -> Reply | None:
-        """The answer to a request that an earlier incarnation has handled, if it has."""
-        records = await self._house.tree.all_records(self.seat.id)
-        if any(record.body.get("request") == event.fresh for record in records):
-            match event:
-                case ev.InputSubmitted() | ev.SteeringSubmitted() | ev.InputPromoted():
-                    return Accepted(find_receipt(self.session, records, event.input))
-                case _:
-                    return Accepted()
-        if isinstance(event, ev.InterruptRequested) and event.replace_with is None:
-            return Accepted()  # what ran when it was sent was lost with the one who was asked
-        return None
 
     async def _look_around(self) -> None:
         """Something is different in the tree: hear what, and go on with what that allows."""
@@ -408,15 +352,15 @@ class SessionActor(Actor):
         """What a driver reports: of the agent the session has, or of one that is on its way out."""
         office, event = news.office, news.event
         if type(event) is ev.AgentClosed:
-            if self._staff.is_last(office):
+            if self.staff.is_last(office):
                 await self._take(event)
         elif type(event) is ev.ZombieEnded:
             await self._take(event)
         elif not office.is_closed:
             if isinstance(event, ev.AgentExited | ev.AgentStartFailed):
-                self._staff.lose(office)
+                self.staff.lose(office)
             elif type(event) is ev.AgentAttached:
-                self._staff.is_up(office)
+                self.staff.is_up(office)
             await self._take(event, more=self._what_was_said(event))
 
     def _what_was_said(self, event: ev.Event) -> Mapping[str, Any]:
@@ -435,56 +379,11 @@ class SessionActor(Actor):
     def _may_rest(self) -> bool:
         return (
             self.session.is_at_rest
-            and self._staff.is_empty
+            and self.staff.is_empty
             and not self._is_ahead
             and self.session.zombie is None
             and not self._house.desk.bell.is_called(self.seat.id)
         )
-
-    # Perform ----------------------------------------------------------------------------------
-
-    def _perform(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - one case for each effect
-        match effect:
-            # The first case that fits is found by trying: so what is most frequent comes first.
-            case do.SetTimer():
-                self._alarms.set(effect.name, effect.after_seconds)
-            case do.ClearTimer():
-                self._alarms.clear(effect.name)
-            case do.StartTurn():
-                self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
-                self._staff.start_turn(effect)
-            case do.AdoptTurn():
-                self.log.begin_turn(effect.turn, max_bytes=self.session.terms.max_turn_bytes)
-                self._staff.tell(lambda driver: driver.adopt_turn(effect))
-            case do.StartAgent():
-                self._staff.bring_up()
-            case do.CloseAgent():
-                self._staff.close()
-            case do.OfferSteering():
-                self._staff.offer(effect)
-            case do.WithdrawSteering():
-                self._staff.withdraw(effect)
-            case do.CancelTurn(turn, step):
-                self._staff.cancel_preparation()
-                self._staff.tell(lambda driver: driver.cancel_turn(turn, step))
-            case do.AbandonTurn(turn):
-                self._staff.tell(lambda driver: driver.abandon_turn(turn))
-            case do.CancelCall(turn, call):
-                self._staff.tell(lambda driver: driver.cancel_call(turn, call))
-            case do.EndBackground():
-                self._staff.tell(_end_background)
-            case do.AnswerRequest(request, decision):
-                self.seat.progressed()
-                self._alarms.clear(request)
-                self._staff.tell(lambda driver: driver.answer(request, decision))
-            case do.CountAsYoungest(child):
-                self._house.desk.ledger.count_as_youngest(child)
-            case do.StopDependents():
-                self._house.desk.stop_dependents(self.seat.id)
-            case do.SetRequestTimer(request, after_seconds):
-                self._alarms.set(request, after_seconds)
-            case _:
-                assert_never(effect)
 
     # Timers -----------------------------------------------------------------------------------
 
@@ -498,7 +397,7 @@ class SessionActor(Actor):
         try:
             self.ref.tell(event, urgent=True)
         except MailboxFull:
-            self._alarms.set(name, _RETRY_SECONDS)
+            self.alarms.set(name, _RETRY_SECONDS)
         except ActorStopped:
             pass
 
@@ -508,7 +407,7 @@ class SessionActor(Actor):
         """Look again when the silence may have become too long."""
         seconds = seconds_until_next_look(self._house, self.seat)
         if seconds is not None:
-            self._alarms.set("silence", seconds)
+            self.alarms.set("silence", seconds)
 
     # Output -----------------------------------------------------------------------------------
 

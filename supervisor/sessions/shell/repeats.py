@@ -8,16 +8,42 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from actors import Ask, Later
+from supervisor.core import events as ev
 from supervisor.core.errors import IdempotencyConflict
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
-from supervisor.core.step import Receipt
+from supervisor.core.step import Accepted, Receipt, Refused, Reply
 from supervisor.store.codec import encode
-from supervisor.store.port import Kept
+from supervisor.store.port import Kept, Write
 
 if TYPE_CHECKING:
-    from .actor import Idempotency
+    from .actor import SessionActor
+    from .ahead import Ahead
+
+
+@attrs.frozen
+class Idempotency:
+    """A request that may be repeated: under which key, and what it said."""
+
+    key: str
+    fingerprint: str
+
+
+@attrs.frozen
+class Request(Ask[Reply]):
+    """Something a caller wants of the session.
+
+    `again`: it may have been handled before, by an incarnation that ended without an answer.
+    `also`: what is to be in the same commit, and `removes` of whom nothing is left after it.
+    """
+
+    event: ev.Event
+    idempotency: Idempotency | None = None
+    again: bool = False
+    also: Write | None = None
+    removes: SessionId | None = None
 
 
 def fingerprint(request: object) -> str:
@@ -31,6 +57,40 @@ def key_conflict(key: str) -> IdempotencyConflict:
         f"idempotency key {key!r} was used with another body",
         hint="choose a new key for a new request",
     )
+
+
+async def known_answer(
+    actor: SessionActor, request: Request, *, ahead: Ahead | None
+) -> Reply | Later[Reply] | None:
+    """The answer to what was asked before, if it was; raises what the store does."""
+    idempotency = request.idempotency
+    if idempotency is not None and ahead is not None:
+        owed = ahead.answer_again(idempotency.key, idempotency.fingerprint)
+        if owed is not None:
+            return owed
+    if idempotency is not None:
+        kept = await actor.seat.house.store.kept(actor.seat.id, idempotency.key)
+        if kept is not None and kept.fingerprint == idempotency.fingerprint:
+            return Accepted(receipt_from(kept))
+        if kept is not None:
+            return Refused(key_conflict(idempotency.key))
+    if request.again:
+        return await _already_done(actor, request.event)
+    return None
+
+
+async def _already_done(actor: SessionActor, event: ev.Event) -> Reply | None:
+    """The answer to a request that an earlier incarnation has handled, if it has."""
+    records = await actor.seat.house.tree.all_records(actor.seat.id)
+    if any(record.body.get("request") == event.fresh for record in records):
+        match event:
+            case ev.InputSubmitted() | ev.SteeringSubmitted() | ev.InputPromoted():
+                return Accepted(find_receipt(actor.session, records, event.input))
+            case _:
+                return Accepted()
+    if isinstance(event, ev.InterruptRequested) and event.replace_with is None:
+        return Accepted()  # what ran when it was sent was lost with the one who was asked
+    return None
 
 
 def kept_receipt(session_id: SessionId, idempotency: Idempotency, receipt: object) -> Kept | None:

@@ -13,8 +13,7 @@ from supervisor.core.ids import InputId, SessionId
 from supervisor.core.session import Source, WhenBusy
 from supervisor.core.step import Receipt
 from supervisor.drivers.plain import plain
-from supervisor.sessions.shell.actor import Idempotency
-from supervisor.sessions.shell.repeats import fingerprint
+from supervisor.sessions.shell.repeats import Idempotency, fingerprint
 
 from .checks import checked_attachments, exact, known_word, positive_seconds, some_text
 

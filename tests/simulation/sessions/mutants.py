@@ -26,9 +26,10 @@ from supervisor.core.rules import agents, flow, inputs, interrupts
 from supervisor.core.session import Phase, Session, Waiting
 from supervisor.core.step import Draft, Reply
 from supervisor.drivers.python import PythonDriver
-from supervisor.sessions.shell.actor import Request, SessionActor
+from supervisor.sessions.shell.actor import SessionActor
 from supervisor.sessions.shell.feed import Item, Watcher
 from supervisor.sessions.shell.log import Log
+from supervisor.sessions.shell.repeats import Request
 from supervisor.sessions.shell.seat import Seat
 from supervisor.store.held import Held
 from supervisor.store.memory import MemoryStore
