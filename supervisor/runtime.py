@@ -16,7 +16,7 @@ from .core.errors import ConfigError, shown
 from .drivers.builtin import BUILT_IN
 from .drivers.port import AgentKind, Workshop
 from .drivers.process.contained import ContainedProcesses
-from .drivers.watchdog import watch_over_the_loop
+from .drivers.watchdog import time_is_real, watch_over_the_loop
 from .sessions.house.house import House
 from .sessions.house.leaving import leave, wait_for_zombies
 from .sessions.house.recovery import recover, wake
@@ -121,7 +121,9 @@ async def _open_store(path: str | os.PathLike[str], settings: Settings) -> Async
         yield MemoryStore()
         return
     name = checked_path("path", path)
-    async with open_sqlite(name, snapshot_every=settings.snapshot_every) as store:
+    every = settings.snapshot_every
+    # A simulation replaces the threads that trio lends, and knows of no others.
+    async with open_sqlite(name, snapshot_every=every, own_thread=time_is_real()) as store:
         yield store
 
 

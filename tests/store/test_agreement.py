@@ -26,6 +26,7 @@ from supervisor.store.filters import Filter
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Kept, Process, Store, Write
 from supervisor.store.sqlite.store import SqliteStore
+from supervisor.store.threads import Hand
 
 T = TypeVar("T")
 NAMES: Final = tuple(SessionId(name) for name in ("s_one", "s_two", "s_three"))
@@ -229,7 +230,7 @@ def told(answers: Sequence[SupervisorError | None]) -> list[Any]:
 class Threadless(SqliteStore):
     """All of it but its threads, which would cost more than all the rest."""
 
-    async def _in_thread(self, _: trio.CapacityLimiter, work: Callable[[], T]) -> T:
+    async def _in_thread(self, _: Hand, work: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
         return work()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import trio
 import trio.testing
 
 import supervisor
-from supervisor.store.threads import in_thread
+from supervisor.store.threads import Own, in_thread
 
 
 def in_virtual_time(main: object) -> None:
@@ -62,3 +64,94 @@ def test_a_turn_on_a_file_takes_the_virtual_time_that_it_says(tmp_path: Path) ->
             assert (await child.info()).phase == "running"
 
     in_virtual_time(main)
+
+
+# A thread of one's own ------------------------------------------------------------------------
+
+
+def with_own(main: Callable[[Own], Awaitable[None]]) -> None:
+    """In real time: nothing else knows that such a thread is at work."""
+
+    async def run() -> None:
+        own = Own("a hand")
+        try:
+            with trio.fail_after(60):
+                await main(own)
+        finally:
+            own.rest()
+
+    trio.run(run)
+
+
+def test_all_that_it_does_it_does_in_one_thread_and_not_in_the_loop() -> None:
+    async def main(own: Own) -> None:
+        first, second = await own.do(threading.get_ident), await own.do(threading.get_ident)
+        assert first == second != threading.get_ident()
+
+    with_own(main)
+
+
+def test_what_its_work_raises_is_raised_bare_and_it_goes_on() -> None:
+    async def main(own: Own) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await own.do(lambda: 1 // 0)
+        assert await own.do(lambda: "still there") == "still there"
+
+    with_own(main)
+
+
+def test_what_many_want_of_it_is_done_in_the_order_of_asking() -> None:
+    done: list[int] = []
+
+    async def main(own: Own) -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(own.do, partial(done.append, number))
+                await trio.lowlevel.checkpoint()
+
+    with_own(main)
+    assert done == list(range(10))
+
+
+def test_whoever_is_cancelled_meanwhile_hears_what_came_of_it() -> None:
+    async def main(own: Own) -> None:
+        may_end = threading.Event()
+
+        def give_up() -> None:
+            scope.cancel()
+            may_end.set()
+
+        with trio.CancelScope() as scope:
+            trio.lowlevel.current_trio_token().run_sync_soon(give_up)
+            assert await own.do(may_end.wait) is True
+        assert scope.cancel_called
+        assert not scope.cancelled_caught
+
+    with_own(main)
+
+
+def test_whoever_is_cancelled_already_asks_for_nothing() -> None:
+    done: list[bool] = []
+
+    async def main(own: Own) -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await own.do(lambda: done.append(True))
+        assert scope.cancelled_caught
+        assert await own.do(done.copy) == []
+
+    with_own(main)
+
+
+def test_a_supervisor_over_a_file_has_one_and_leaves_none(tmp_path: Path) -> None:
+    async def main() -> set[str]:
+        async with supervisor.open(tmp_path / "state.db") as sup:
+            await sup.create("echo")
+            return names_of_threads()
+
+    assert "store state.db" in trio.run(main)
+    assert "store state.db" not in names_of_threads()
+
+
+def names_of_threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}

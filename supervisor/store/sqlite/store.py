@@ -23,7 +23,7 @@ from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
 from supervisor.store.port import AtStart, Hit, Kept, Leftovers, Process, RawRecord, Stored, Write
-from supervisor.store.threads import in_thread
+from supervisor.store.threads import Hand, Lent, Own, in_thread
 
 from . import copies, pieces, reading, schema, writing
 from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
@@ -39,22 +39,28 @@ READERS: Final = 4
 
 @asynccontextmanager
 async def open_sqlite(
-    path: str | os.PathLike[str], *, snapshot_every: int = 200
+    path: str | os.PathLike[str], *, snapshot_every: int = 200, own_thread: bool = False
 ) -> AsyncIterator[SqliteStore]:
     """The store in that file, made or brought up to date; closed again when the block is left.
+
+    With `own_thread` it writes in one of its own, and not in those that trio lends.
 
     Raises `StoreLocked`, `StoreTooNew`, `ConfigError` if it is no store of ours, and
     `StoreDegraded` if it cannot be opened.
     """
     whole = whole_path(path)
     with locked(whole):
-        store = SqliteStore(whole, snapshot_every=snapshot_every)
-        await store.open()
+        pen: Hand = Own(f"store {whole.name}") if own_thread else Lent(1)
         try:
-            yield store
+            store = SqliteStore(whole, pen, snapshot_every=snapshot_every)
+            await store.open()
+            try:
+                yield store
+            finally:
+                with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
+                    await store.close()
         finally:
-            with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
-                await store.close()
+            pen.rest()
 
 
 async def restore_store(
@@ -74,15 +80,15 @@ async def restore_store(
 class SqliteStore:
     """See `port.Store`."""
 
-    def __init__(self, path: Path, *, snapshot_every: int = 200) -> None:
+    def __init__(self, path: Path, pen: Hand | None = None, *, snapshot_every: int = 200) -> None:
         self.path = path
         self._snapshot_every = snapshot_every
         self._writer: sqlite3.Connection | None = None
         self._place: Place | None = None
         self._known = writing.Known()
-        # One connection in one thread at a time; threads of our own, for trio's others are shared.
-        self._pen = trio.CapacityLimiter(1)
-        self._eyes = trio.CapacityLimiter(READERS)
+        # One connection in one thread at a time; with limits of our own, for trio's are shared.
+        self._pen: Hand = pen or Lent(1)
+        self._eyes = Lent(READERS)
         # Whether something was deleted since it was last tidied.
         self._is_untidy = False
         # Whether some of that was done already.
@@ -132,9 +138,9 @@ class SqliteStore:
 
     # Threads ------------------------------------------------------------------------------
 
-    async def _in_thread(self, limiter: trio.CapacityLimiter, work: Callable[[], Answer]) -> Answer:
+    async def _in_thread(self, hand: Hand, work: Callable[[], Answer]) -> Answer:
         try:
-            return await in_thread(work, limiter)
+            return await hand.do(work)
         except sqlite3.Error as error:
             if "Could not decode to UTF-8" in str(error):  # a word that is none: the file is well
                 raise NotStorable(

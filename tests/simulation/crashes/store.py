@@ -57,7 +57,7 @@ class MortalStore(SqliteStore):
     @property
     def is_read(self) -> bool:
         """Whether somebody reads just now."""
-        return self._eyes.borrowed_tokens > 0
+        return self._eyes._limiter.borrowed_tokens > 0
 
     # Dying --------------------------------------------------------------------------------
 
