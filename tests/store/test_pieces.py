@@ -166,6 +166,18 @@ async def test_what_another_writer_had_begun_to_bring_goes(store: Store) -> None
     assert await numbers_of(store) == list(range(1, COUNT + 1))
 
 
+async def test_what_others_keep_under_its_name_goes_with_who_never_arrived(store: Store) -> None:
+    write = large()
+    await bring(store, write, last=5)
+    await store.commit([attrs.evolve(birth(TWO), kept=receipt(ONE))])
+
+    await store.leftovers()
+    while await store.clear_away():
+        pass
+
+    assert await store.kept(ONE, "key") is None
+
+
 # Taking out ---------------------------------------------------------------------------------
 
 

@@ -210,7 +210,11 @@ def leftovers(connection: sqlite3.Connection) -> Leftovers:
     unfinished = connection.execute("SELECT 1 FROM unfinished").fetchone() is not None
     if unfinished:
         with transaction(connection):
-            connection.execute("UPDATE unfinished SET arrives_from = NULL")
+            arriving = connection.execute(
+                "SELECT session_id FROM unfinished WHERE arrives_from IS NOT NULL"
+            ).fetchall()
+            for (session_id,) in arriving:
+                remove(connection, session_id)
     return Leftovers(unfinished, is_untidy(connection))
 
 
