@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import attrs
 
-from .facts import Fact, begin, fold, kind_of_text
+from .facts import Fact, kind_of_text
+from .folds import begin, fold
 from .ids import InputId, SessionId, SessionKey
 from .limits import Limits
 from .permissions import RIGHTS, Permissions, at_root

@@ -14,7 +14,8 @@ from typing import Final
 
 from .creation import Plan, granted
 from .events import AgentClosed, Event, Said, StopRequested, SupervisorRestarted
-from .facts import Fact, begin, fold
+from .facts import Fact
+from .folds import begin, fold
 from .ids import SessionId, TurnId
 from .records import numbered
 from .said import said_in

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import attrs
 
-from .facts import Body, Fact, Kind, begin, fold
+from .facts import Body, Fact, Kind
+from .folds import begin, fold
 from .ids import SessionId, TurnId
 from .session import Session
 

@@ -14,7 +14,8 @@ import attrs
 from .effects import Effect
 from .errors import SessionNotActive, SupervisorError
 from .events import Asked, Event
-from .facts import DecidedKind, Fact, fold
+from .facts import DecidedKind, Fact
+from .folds import fold
 from .ids import CallId, InputId, SessionId, TurnId
 from .session import LadderStep, Session
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from supervisor.core.errors import RecordNotFound, shown
-from supervisor.core.facts import fold
+from supervisor.core.folds import fold
 from supervisor.core.records import Record, replay
 from supervisor.core.session import Session
 

@@ -31,7 +31,8 @@ import trio
 import supervisor
 from supervisor.core import events as ev
 from supervisor.core.creation import Plan, create
-from supervisor.core.facts import Fact, fold
+from supervisor.core.facts import Fact
+from supervisor.core.folds import fold
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import numbered
 from supervisor.core.session import Agent, Capabilities, Session

@@ -9,7 +9,8 @@ import attrs
 
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
-from supervisor.core.facts import DECIDED, Fact, fold
+from supervisor.core.facts import DECIDED, Fact
+from supervisor.core.folds import fold
 from supervisor.core.session import Phase, Session
 from supervisor.core.step import Accepted, InterruptReport, Receipt, Refused, Step
 from supervisor.core.table import decide

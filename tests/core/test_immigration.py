@@ -9,7 +9,8 @@ import attrs
 import pytest
 
 from supervisor.core.creation import Plan, create
-from supervisor.core.facts import Fact, begin, fold
+from supervisor.core.facts import Fact
+from supervisor.core.folds import begin, fold
 from supervisor.core.ids import SessionId
 from supervisor.core.immigration import settle_in
 from supervisor.core.limits import Limits

@@ -30,7 +30,7 @@ from supervisor.core.errors import (
     QueueFull,
     SessionNotActive,
 )
-from supervisor.core.facts import begin
+from supervisor.core.folds import begin
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Restart
 from supervisor.core.permissions import Permissions

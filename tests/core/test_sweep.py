@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from supervisor.core import events as ev
-from supervisor.core.facts import fold
+from supervisor.core.folds import fold
 from supervisor.core.session import Phase, Session
 from supervisor.core.step import Refused, Step
 from supervisor.core.table import decide

@@ -11,7 +11,8 @@ import trio
 
 import supervisor
 from actors.testing import VirtualClock
-from supervisor.core.facts import KINDS, STREAMED, Fact, Kind, fold
+from supervisor.core.facts import KINDS, STREAMED, Fact, Kind
+from supervisor.core.folds import fold
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Session
 from supervisor.core.table import decide

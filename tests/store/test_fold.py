@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from supervisor.core import events as ev
-from supervisor.core.facts import DECIDED, fold
+from supervisor.core.facts import DECIDED
+from supervisor.core.folds import fold
 from supervisor.core.ids import SessionId
 from supervisor.core.records import numbered, replay
 from supervisor.core.session import Session

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.creation import Plan, create
-from supervisor.core.facts import KINDS, Body, Fact, Kind, fold
+from supervisor.core.facts import KINDS, Body, Fact, Kind
+from supervisor.core.folds import fold
 from supervisor.core.ids import TurnId
 from supervisor.core.limits import LARGEST
 from supervisor.core.records import Record, numbered, replay

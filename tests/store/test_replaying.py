@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import RecordNotFound
-from supervisor.core.facts import fold
+from supervisor.core.folds import fold
 from supervisor.core.records import Record, numbered, replay
 from supervisor.core.session import Session
 from supervisor.store.replaying import replay_from

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from supervisor.core.errors import ImportFailed, SupervisorError, shown
-from supervisor.core.facts import KINDS, Fact, begin, fold
+from supervisor.core.facts import KINDS, Fact
+from supervisor.core.folds import begin, fold
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, encode

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from supervisor.core.facts import begin, fold
+from supervisor.core.folds import begin, fold
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Session

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from supervisor.core.errors import RepairRefused
-from supervisor.core.facts import fold
+from supervisor.core.folds import fold
 from supervisor.core.ids import SessionId
 from supervisor.core.records import numbered
 from supervisor.core.session import Session

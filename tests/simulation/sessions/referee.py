@@ -15,7 +15,8 @@ from typing import Any
 import attrs
 
 from supervisor import Receipt, Record, Usage
-from supervisor.core.facts import STREAMED, begin, fold
+from supervisor.core.facts import STREAMED
+from supervisor.core.folds import begin, fold
 from supervisor.core.session import ENDINGS, Phase, Session
 from supervisor.store.port import Write
 from tests.simulation.ledger import PromiseBroken

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.core.facts import fold
+from supervisor.core.folds import fold
 from supervisor.core.session import Phase
 from supervisor.store.importing import ImportFailed, read
 from supervisor.store.importing.fields import ALWAYS
