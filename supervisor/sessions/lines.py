@@ -82,15 +82,22 @@ class Lines:
         One at rest cannot be claimed while the store is degraded, and nothing can wake it: so it
         is as good as stopped, and is when the store is well.
         """
-        try:
-            await self.stop(session_id, "user", after_turn=after_turn)
-        except StoreDegraded:
-            row = (await self._tree.stored(session_id)).row
-            if self._house.health.is_given_up or not (row.is_at_rest and self._sleeps(session_id)):
-                raise
-            logger.warning("session %s rests, and stops when the store is well", session_id)
-            stop = ev.StopRequested(cause="user", **self._house.stamp())
-            self._postponed.setdefault(session_id, stop)
+        health = self._house.health
+        while True:
+            try:
+                return await self.stop(session_id, "user", after_turn=after_turn)
+            except StoreDegraded:
+                row = (await self._tree.stored(session_id)).row
+                is_asleep = row.is_at_rest and self._sleeps(session_id)
+                if health.is_degraded and (health.is_given_up or not is_asleep):
+                    raise
+            # Whoever sees to what is postponed does so when the store gets well. If it did while we
+            # looked, nobody would.
+            if health.is_degraded:
+                logger.warning("session %s rests, and stops when the store is well", session_id)
+                stop = ev.StopRequested(cause="user", **self._house.stamp())
+                self._postponed.setdefault(session_id, stop)
+                return None
 
     @property
     def has_postponed(self) -> bool:

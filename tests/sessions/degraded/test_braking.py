@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 import trio
@@ -22,6 +22,8 @@ from supervisor import (
     ToolCall,
     TurnScope,
 )
+from supervisor.core.ids import SessionId
+from supervisor.store.port import Stored
 from supervisor.store.writer import Retry
 from tests.sessions.cast import Deed, Interrupted, Player, Scene, outcomes, records
 from tests.sessions.degraded.frail import FrailStore, check_kept, make_known
@@ -395,6 +397,37 @@ async def test_a_session_at_rest_is_stopped_when_the_store_is_back(
         assert (await session.wait_stopped()).stop_reason == "user_cancelled"
     assert len(await records(session, "session_stopped")) == 1
     await check_kept(store, session)
+
+
+async def test_a_session_at_rest_is_stopped_though_the_store_gets_well_while_that_is_decided(
+    store: FrailStore, sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await go_to_rest(session)
+    await make_known(store, sup)
+    lines = sup._house.lines
+    stop, read = lines.stop, store.read
+    refusals: list[StoreDegraded] = []
+
+    async def stop_once(*args: Any, **more: Any) -> None:  # noqa: ANN401 - as it is called
+        try:
+            await stop(*args, **more)
+        except StoreDegraded as refusal:
+            refusals.append(refusal)
+            raise
+
+    async def read_slowly(session_id: SessionId) -> Stored | None:
+        stored = await read(session_id)
+        if refusals and store.is_ill:
+            await store.get_well()
+        return stored
+
+    monkeypatch.setattr(lines, "stop", stop_once)
+    monkeypatch.setattr(store, "read", read_slowly)
+    await session.stop()
+
+    await trio.sleep(10)
+    assert len(refusals) == 1
+    assert (await session.info()).phase == "stopped"
 
 
 async def test_what_is_sent_after_such_a_stop_comes_after_it(
