@@ -22,7 +22,17 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
-from supervisor.store.port import AtStart, Hit, Kept, Leftovers, Process, RawRecord, Stored, Write
+from supervisor.store.port import (
+    AtStart,
+    Hit,
+    Kept,
+    Leftovers,
+    Process,
+    RawRecord,
+    RawRow,
+    Stored,
+    Write,
+)
 from supervisor.store.threads import in_thread
 
 from . import copies, pieces, reading, schema, writing
@@ -295,6 +305,12 @@ class SqliteStore:
 
     async def at_start(self) -> AtStart:
         return await self._read(reading.at_start)
+
+    async def raw_row(self, session_id: SessionId) -> RawRow | None:
+        return await self._read(reading.raw_row, session_id)
+
+    async def damaged(self, *, besides: Collection[SessionId] = ()) -> list[SessionId]:
+        return await self._read(reading.damaged, besides)
 
     async def search(
         self,
