@@ -28,7 +28,7 @@ from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
-from supervisor.store.port import Write
+from supervisor.store.port import Resting, Write
 from supervisor.store.replaying import replay_from
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
@@ -65,18 +65,24 @@ async def recover(house: House) -> Plan:
         logger.exception("what the last supervisor left cannot be put in order: read-only")
         house.health.give_up(trouble)
         found = attrs.evolve(found, wakes=())
+    await make_known(house, [sessions[session_id].row for session_id in found.fates], resting)
+    _say_what_was_found(found, [one.row for one in stored], resting=len(resting))
+    return found
+
+
+async def make_known(
+    house: House, rows: Sequence[Session], resting: Sequence[Resting] = ()
+) -> None:
+    """Have the house know sessions that have their fate; parents come before children."""
     heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
-    rows = [sessions[session_id].row for session_id in found.fates]
     house.register.restore(rows, resting)
     ends = await _ends_not_heard_of(house, rows, heard)
-    is_still = house.health.is_given_up
+    is_still = house.is_still or house.health.is_given_up
     house.desk.restore(rows, heard, ends=ends, resting=resting, is_still=is_still)
-    if not house.health.is_given_up:
+    if not is_still:
         for row in rows:
             if row.is_at_rest and row.inputs:
                 house.lines.wake_for_expiry(row)
-    _say_what_was_found(found, [one.row for one in stored], resting=len(resting))
-    return found
 
 
 async def wake(house: House, found: Plan) -> None:
