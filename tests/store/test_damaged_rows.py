@@ -19,7 +19,7 @@ from supervisor.store.port import RawRecord, RawRow, Write
 from supervisor.store.repair import Problem, damage_of, examine, mend_row
 from supervisor.store.repair.rows import made_anew
 from supervisor.store.sqlite.store import open_sqlite
-from tests.store.cast import ONE, TWO, birth, row
+from tests.store.cast import ONE, TWO, birth, row, rows_of
 from tests.store.test_repair import lying, past
 
 NOW = 5000.0
@@ -61,6 +61,15 @@ async def test_who_cannot_be_read_is_found(path: Path) -> None:
         raw = await store.raw_row(ONE)
         assert raw is not None
         assert raw.row == b"{"
+
+
+async def test_the_log_says_it_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_sqlite(path) as store:
+        await store.at_start()
+        for _ in range(3):
+            assert [one.row.id for one in await rows_of(store)] == [TWO]
+
+    assert len(caplog.records) == 1
 
 
 async def test_who_cannot_be_read_is_counted_at_a_start(path: Path) -> None:

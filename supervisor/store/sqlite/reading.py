@@ -235,11 +235,16 @@ def snapshot(
 
 
 def page_of_rows(
-    connection: sqlite3.Connection, after: int, wanted: Filter, count: int = PAGE_ROWS
+    connection: sqlite3.Connection,
+    after: int,
+    wanted: Filter,
+    count: int = PAGE_ROWS,
+    named: set[SessionId] | None = None,
 ) -> tuple[list[Stored], int | None]:
     """The next sessions that fit, about so many, and after which number to go on; None at the end.
 
-    The index narrows, and `fits` decides: so every store means the same.
+    The index narrows, and `fits` decides: so every store means the same. Of whom cannot be read the
+    log says so, unless it was `named` before.
     """
     conditions, values = _conditions(wanted)
     # Which they are is looked up first, in an index where there is one for it: rows are large.
@@ -252,7 +257,7 @@ def page_of_rows(
         (after, *values, count),
     ).fetchall()
     last: int | None = found[-1][-1] if len(found) == count else None
-    readable, _ = _readable_rows(found)
+    readable, _ = _readable_rows(found, set() if named is None else named)
     return [one for one in readable if fits(one.row, wanted)], last
 
 
@@ -260,7 +265,7 @@ def page_of_rows(
 _RESTS: Final = "resting AND id NOT IN (SELECT root FROM sessions WHERE parent IS NOT NULL)"
 
 
-def at_start(connection: sqlite3.Connection) -> AtStart:
+def at_start(connection: sqlite3.Connection, named: set[SessionId]) -> AtStart:
     """See `port.Store.at_start`."""
     # Whoever only reads may read a file in which nobody has noted yet who rests.
     rests = _RESTS if version_of(connection) >= _NOTES_WHO_RESTS else "FALSE"
@@ -269,7 +274,7 @@ def at_start(connection: sqlite3.Connection) -> AtStart:
     try:
         still = connection.execute(f"{resting} WHERE {rests} ORDER BY number").fetchall()
         others = connection.execute(f"{_STORED} WHERE NOT ({rests}) ORDER BY number").fetchall()
-        readable, damaged = _readable_rows(others)
+        readable, damaged = _readable_rows(others, named)
         for one in damaged:
             still += connection.execute(f"{resting} WHERE id = ?", (one,))
     finally:
@@ -283,7 +288,9 @@ def _key(connection: sqlite3.Connection) -> str:
     return "CASE WHEN archived THEN NULL ELSE key END" if knows else "NULL"
 
 
-def _readable_rows(found: Iterable[Sequence[Any]]) -> tuple[list[Stored], list[SessionId]]:
+def _readable_rows(
+    found: Iterable[Sequence[Any]], named: set[SessionId]
+) -> tuple[list[Stored], list[SessionId]]:
     """Those of them that can be read, and who is damaged: that keeps nobody from the others."""
     readable: list[Stored] = []
     damaged: list[SessionId] = []
@@ -291,8 +298,10 @@ def _readable_rows(found: Iterable[Sequence[Any]]) -> tuple[list[Stored], list[S
         try:
             readable.append(_stored(one))
         except NotStorable as error:
-            logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
             damaged.append(one[0])
+            if one[0] not in named:
+                logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
+                named.add(one[0])
     return readable, damaged
 
 

@@ -99,6 +99,8 @@ class SqliteStore:
         self._is_tidying = False
         # Whether it waits a while for somebody else's lock.
         self._is_patient = True
+        # Sessions that cannot be read, and of which the log has said so: once is enough.
+        self._named: set[SessionId] = set()
         # Readers that nobody uses just now.
         self._free: list[sqlite3.Connection] = []
 
@@ -298,13 +300,13 @@ class SqliteStore:
         count = reading.PAGE_ROWS if at_once is None else min(at_once, reading.PAGE_ROWS)
         while next_after is not None:
             page, next_after = await self._read(
-                reading.page_of_rows, next_after, fitting or EVERYTHING, count
+                reading.page_of_rows, next_after, fitting or EVERYTHING, count, self._named
             )
             for stored in page:
                 yield stored
 
     async def at_start(self) -> AtStart:
-        return await self._read(reading.at_start)
+        return await self._read(reading.at_start, self._named)
 
     async def raw_row(self, session_id: SessionId) -> RawRow | None:
         return await self._read(reading.raw_row, session_id)
