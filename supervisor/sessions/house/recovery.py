@@ -20,7 +20,7 @@ from supervisor.core.errors import SessionNotFound, StoreDegraded, SupervisorErr
 from supervisor.core.events import Said
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record, numbered
-from supervisor.core.recovery import Plan, Telling, plan
+from supervisor.core.recovery import Plan, Telling, before_its_return, plan
 from supervisor.core.said import said_in
 from supervisor.core.session import Phase, Session
 from supervisor.core.table import decide
@@ -29,7 +29,6 @@ from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
 from supervisor.store.port import Resting, Write
-from supervisor.store.replaying import replay_from
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 if TYPE_CHECKING:
@@ -198,28 +197,13 @@ async def _ends_not_heard_of(
         if row.lineage.parent is None or told.over or row.returns <= told.returns:
             continue
         try:
-            end = _before_its_return(await house.store.records(row.id))
+            end = before_its_return(await house.store.records(row.id))
         except (SupervisorError, ValueError) as error:
             logger.warning("how session %s ended is not told: %s", row.id, error)
             continue
         if end is not None:
             ends[row.id] = end
     return ends
-
-
-def _before_its_return(records: Sequence[Record]) -> Session | None:
-    """The session when it had stopped for the last time before it came back."""
-    returned = [
-        record.seq
-        for record in records
-        if record.kind == "session_resumed" and not record.body["woken"]
-    ]
-    stopped = [
-        record.seq
-        for record in records
-        if record.kind == "session_stopped" and record.seq < max(returned, default=0)
-    ]
-    return replay_from(None, records, stopped[-1]) if stopped else None
 
 
 def _say_what_was_found(found: Plan, rows: list[Session], *, resting: int) -> None:
