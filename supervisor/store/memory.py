@@ -235,6 +235,9 @@ class MemoryStore:
     async def probe(self) -> None:
         await trio.lowlevel.checkpoint()
 
+    async def look(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def note_process(self, process: Process) -> None:
         await trio.lowlevel.checkpoint()
         self._processes[process.boot_id, process.pid, process.start_time] = process

@@ -199,6 +199,9 @@ class Store(Protocol):
     async def probe(self) -> None:
         """Write something that changes nothing; raises `StoreDegraded` if that cannot be done."""
 
+    async def look(self) -> None:
+        """Raise `StoreDegraded` if it is no longer where it was opened; nothing is written."""
+
     async def note_process(self, process: Process) -> None:
         """Remember that it was started, so that it is found if we die before it does."""
 

@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -251,6 +252,10 @@ class SqliteStore:
 
     async def probe(self) -> None:
         await self._write(writing.probe)
+
+    async def look(self) -> None:
+        if self._place is not None:
+            await self._in_thread(self._pen, partial(self._place.check, is_certain=True))
 
     async def note_process(self, process: Process) -> None:
         await self._write(writing.note_process, process)
