@@ -49,6 +49,14 @@ class _Told:
     last_seq: int
 
 
+@attrs.frozen
+class Unheard:
+    """By child, what its parent has heard of it; and as it ended, if that was not heard of."""
+
+    heard: Mapping[SessionId, Heard]
+    ends: Mapping[SessionId, Session]
+
+
 async def recover(house: House) -> Plan:
     """Give every stored session its fate, and have the house know of all of them.
 
@@ -64,20 +72,25 @@ async def recover(house: House) -> Plan:
         logger.exception("what the last supervisor left cannot be put in order: read-only")
         house.health.give_up(trouble)
         found = attrs.evolve(found, wakes=())
-    await make_known(house, [sessions[session_id].row for session_id in found.fates], resting)
+    rows = [sessions[session_id].row for session_id in found.fates]
+    know(house, rows, resting, await find_unheard(house, rows))
     _say_what_was_found(found, [one.row for one in stored], resting=len(resting))
     return found
 
 
-async def make_known(
-    house: House, rows: Sequence[Session], resting: Sequence[Resting] = ()
+async def find_unheard(house: House, rows: Iterable[Session]) -> Unheard:
+    """What the parents of these have heard of them so far, and what not."""
+    heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
+    return Unheard(heard, await _ends_not_heard_of(house, rows, heard))
+
+
+def know(
+    house: House, rows: Sequence[Session], resting: Sequence[Resting], unheard: Unheard
 ) -> None:
     """Have the house know sessions that have their fate; parents come before children."""
-    heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
     house.register.restore(rows, resting)
-    ends = await _ends_not_heard_of(house, rows, heard)
     is_still = house.is_still or house.health.is_given_up
-    house.desk.restore(rows, heard, ends=ends, resting=resting, is_still=is_still)
+    house.desk.restore(rows, unheard.heard, ends=unheard.ends, resting=resting, is_still=is_still)
     if not is_still:
         for row in rows:
             if row.is_at_rest and row.inputs:

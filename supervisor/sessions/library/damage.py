@@ -15,7 +15,7 @@ from supervisor.core.errors import NotStorable, SessionNotFound
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import LARGEST
 from supervisor.core.session import Phase, Session
-from supervisor.sessions.house.recovery import make_known
+from supervisor.sessions.house.recovery import find_unheard, know
 from supervisor.store.port import RawRow, Write
 from supervisor.store.repair import Mended, RepairReport, damage_of, mend_row, refusal
 from supervisor.store.threads import in_thread
@@ -72,18 +72,23 @@ async def _make_anew(house: House, session_id: SessionId, *, force: bool) -> Rep
     mended = await look_at_row(house, damaged, dry_run=False, force=force)
     row = mended.row
     assert row is not None  # or it was refused
-    house.register.refuse_if_taken(row)
+    if not row.archived:
+        house.register.refuse_if_taken(row)
+    await _enter_those_above(house, row)
+    unheard = await find_unheard(house, [row])
     await house.register.write(Write(session_id, damaged.epoch, mended.report.appended, row))
+    # In one step from here: whoever wants it now is about to claim it, and comes after us.
+    if house.desk.ledger.is_missed(session_id):
+        house.desk.ledger.enter(row)
+    know(house, [row], (), unheard)
     house.rouse_readers()
-    await _find_its_place(house, row)
-    await make_known(house, [row])
     if not house.is_still and session_id not in house.tree.ending:
         _set_in_motion(house, row)
     return mended.report
 
 
-async def _find_its_place(house: House, row: Session) -> None:
-    """Have those above it in the ledger, the root first; and itself, if others stand below it."""
+async def _enter_those_above(house: House, row: Session) -> None:
+    """Have them in the ledger, the root first: without children they had no page."""
     ledger = house.desk.ledger
     for above in row.lineage.above or ():
         with contextlib.suppress(NotStorable, SessionNotFound):
@@ -91,8 +96,6 @@ async def _find_its_place(house: House, row: Session) -> None:
                 found = await house.tree.row(above)
                 ledger.remember(found.lineage.above or ())
                 ledger.enter(found)
-    if ledger.is_missed(row.id):
-        ledger.enter(row)
 
 
 def _set_in_motion(house: House, row: Session) -> None:

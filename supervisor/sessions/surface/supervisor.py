@@ -195,7 +195,11 @@ class Supervisor:
 
     async def exists(self, id: str) -> bool:  # noqa: A002 - its public name
         """Whether there is such a session."""
-        return await self._house.tree.exists(session_id(id))
+        try:
+            await self.get(id)
+        except SessionNotFound:
+            return False
+        return True
 
     async def delete(self, id: str) -> None:  # noqa: A002 - its public name
         """Stop the session, and leave nothing of it."""

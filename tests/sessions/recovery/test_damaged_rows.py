@@ -111,6 +111,21 @@ async def test_the_key_of_whoever_cannot_be_read_is_nobody_else_s(program: Progr
             await sup.new("echo:here:me")
 
 
+async def test_one_that_is_archived_has_no_key_to_lose(program: Program) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo", key="echo:here:me")
+        await session.stop()
+        await session.archive()
+        another = await sup.create("echo", key="echo:here:me")
+    damage(program, BREAK_ROW, session.id)
+
+    async with program.life() as sup:
+        await sup.session(session.id).repair(dry_run=False)
+
+        assert (await sup.session(session.id).info()).archived
+        assert (await sup.get_or_create("echo:here:me")).id == another.id
+
+
 # Made anew -------------------------------------------------------------------------------
 
 
