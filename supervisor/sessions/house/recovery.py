@@ -29,6 +29,7 @@ from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
 from supervisor.store.port import Resting, Write
+from supervisor.store.repair.shapes import misfit
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 if TYPE_CHECKING:
@@ -185,6 +186,10 @@ def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
     """By child; what a parent has not heard it will be told."""
     heard: dict[SessionId, Heard] = {}
     for record in records:
+        wrong = misfit(record.kind, record.body)
+        if wrong is not None:  # its own trouble, and nobody is kept out by it
+            logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
+            continue
         child = SessionId(record.body["child"])
         known = heard.get(child, Heard())
         if record.kind == "child_started":

@@ -16,7 +16,6 @@ from supervisor.store.codec import decode, decode_plain, encode_text
 from supervisor.store.fates import KINDS_OF_FATES, fate_of
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
 from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, RawRow, Resting, Stored
-from supervisor.store.repair.shapes import misfit
 from supervisor.store.words import snippet, text_in, words_of, words_of_text
 
 from .schema import INPUT_ID, version_of
@@ -184,22 +183,13 @@ def _record(found: Sequence[Any]) -> Record:
 
 
 def _readable(found: Iterable[Sequence[Any]]) -> list[Record]:
-    """Those of them that can be read, and have what their kind has; of the others the log says so.
-
-    A start relies on these, and nobody is kept out by what is damaged in somebody else.
-    """
+    """Those of them that can be read; of the others the log says so."""
     records: list[Record] = []
     for one in found:
         try:
-            record = _record(one)
+            records.append(_record(one))
         except NotStorable as error:
             logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
-            continue
-        wrong = misfit(record.kind, record.body)
-        if wrong is None:
-            records.append(record)
-        else:
-            logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
     return records
 
 
