@@ -19,6 +19,7 @@ from .drivers.process.contained import ContainedProcesses
 from .drivers.watchdog import time_is_real, watch_over_the_loop
 from .sessions.house.house import House
 from .sessions.house.leaving import leave, wait_for_zombies
+from .sessions.house.lookout import look_out
 from .sessions.house.recovery import recover, wake
 from .sessions.surface.checks import checked_path
 from .sessions.surface.child import Child
@@ -88,6 +89,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
             workshop.start_soon(house.timers.run)
             workshop.start_soon(house.scribe.run)
             workshop.start_soon(house.pulse.run)
+            workshop.start_soon(look_out, house)
             workshop.start_soon(house.hooks.run)
             with watch_over_the_loop(known.values()):
                 try:

@@ -93,6 +93,7 @@ async def _still(
             make_handle=Session,
             make_child=Child,
         )
+        house.is_still = True
         try:
             await house.tree.open()
             workshop.start_soon(house.timers.run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,6 +13,7 @@ from supervisor.api.wire.answers import BackupReport
 from supervisor.core.errors import (
     ConfigError,
     InvalidDecision,
+    NotStorable,
     PermissionNotFound,
     SessionNotFound,
     shown,
@@ -106,7 +108,8 @@ class RemoteSupervisor:
     async def get(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
         """A handle on a session that exists, or `SessionNotFound`."""
         session = self.session(id)
-        await session.info()
+        with contextlib.suppress(NotStorable):  # it is there: it can be repaired, or deleted
+            await session.info()
         return session
 
     async def exists(self, id: str) -> bool:  # noqa: A002 - its public name

@@ -11,13 +11,14 @@ Rule 4: whoever is at rest, with nothing that waits and nothing left over, is to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
 
 from .events import Event, FamilyChanged, Said, StopRequested, SupervisorRestarted
 from .ids import InputId, SessionId, TurnId
+from .records import Record, replay
 from .session import Cause, Phase, Session
 from .table import decide
 from .tree.member import has_budget
@@ -81,9 +82,6 @@ class Plan:
     # Suspended sessions in which inputs wait, who has waited longest first. They look around
     # (`FamilyChanged`) when all is told, as far as there are places and turns for them.
     wakes: tuple[SessionId, ...]
-    # Sessions that are not over and that have counted other children than there are: they have not
-    # heard of an end, or of a return. Their records say of whose.
-    unheard: tuple[SessionId, ...]
 
 
 def plan(rows: Iterable[Session], *, at: float) -> Plan:
@@ -128,7 +126,6 @@ class _Planning:
             tellings=tuple(self._tellings),
             fates=self._fates,
             wakes=tuple(self._wakes()),
-            unheard=tuple(self._unheard()),
         )
 
     def _visit(self, session_id: SessionId) -> list[SessionId]:
@@ -190,13 +187,6 @@ class _Planning:
         ]
         return [row.id for row in sorted(sleepers, key=_by_patience)]
 
-    def _unheard(self) -> Iterator[SessionId]:
-        for row in self._rows.values():
-            children = self._below.get(row.id, [])
-            there_are = sum(not self._is_over(child) for child in children)
-            if row.phase is not Phase.STOPPED and row.family.open_children != there_are:
-                yield row.id
-
 
 def rests(row: Session) -> bool:
     """Whether a start has nothing to do with it, unless somebody stands below it.
@@ -211,6 +201,34 @@ def rests(row: Session) -> bool:
         and not row.family.open_children
         and not has_budget(row.limits)
     )
+
+
+def before_its_return(records: Sequence[Record]) -> Session | None:
+    """The session when it had stopped for the last time before it came back, if it ever did.
+
+    For parents that have heard neither of that end nor of the return. Raises `ValueError` if the
+    records do not tell: one of them is missing, or has not what its kind has.
+    """
+    try:
+        returned = [one.seq for one in records if _is_return(one)]
+        stopped = [
+            one.seq
+            for one in records
+            if one.kind == "session_stopped" and one.seq < max(returned, default=0)
+        ]
+        if not stopped:
+            return None
+        until = records[: stopped[-1]]
+        if [one.seq for one in until] != list(range(1, stopped[-1] + 1)):
+            raise ValueError("some of its records are missing")
+        return replay(until)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"one of its records does not fit: {error!r}") from error
+
+
+def _is_return(record: Record) -> bool:
+    """Whether it was started again after a stop, and not only woken."""
+    return record.kind == "session_resumed" and not record.body["woken"]
 
 
 def _is_settled(row: Session) -> bool:

@@ -10,7 +10,13 @@ from .records import Record
 
 
 def said_in(records: Iterable[Record], turn: TurnId) -> Said:
-    """All of its text, and in how many messages."""
-    mine = [r.body for r in records if r.turn_id == turn and r.kind == "agent_text"]
+    """All of its text, and in how many messages; what is damaged, and has none, is left out."""
+    mine = [
+        record.body
+        for record in records
+        if record.turn_id == turn
+        and record.kind == "agent_text"
+        and isinstance(record.body.get("text"), str)
+    ]
     text = "".join(body["text"] for body in mine)
     return Said(text, sum(not body.get("continues") for body in mine))

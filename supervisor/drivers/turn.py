@@ -95,7 +95,7 @@ class Turn:
                 f"session {self.session_id} may not use the tool {name!r}",
                 hint="add it to permissions.tools when the session is created",
             )
-        return Call(self, CallId(self._office.new_id("call")), name, input)
+        return Call(self._course, CallId(self._office.new_id("call")), name, input)
 
     def steering(self) -> list[str]:
         """Take what was steered in so far; each text is handed out once."""
@@ -229,41 +229,41 @@ class Call(AbstractAsyncContextManager["Call"]):
     """A tool call under way; `interrupted` says whether somebody stopped it."""
 
     def __init__(
-        self, turn: Turn, call_id: CallId, name: str, given: Mapping[str, Any] | None
+        self, course: Course, call_id: CallId, name: str, given: Mapping[str, Any] | None
     ) -> None:
         self.id = call_id
         self.name = name
         self.interrupted = False
-        self._turn = turn
+        self._course = course
         self._given = given
         self._scope = trio.CancelScope()
         self._was_entered = False
         self._result: object = None
 
     async def __aenter__(self) -> Self:
-        turn = self._turn
-        turn.refuse_if_over()
+        course = self._course
+        course.refuse_if_over()
         if self._was_entered:
             raise ConfigError(f"call {self.id} was made already", hint="turn.tool() makes another")
         given = None if self._given is None else _plain_mapping(self._given)
         self._was_entered = True
-        await turn._office.wait_for_room()  # noqa: SLF001
-        await turn._office.before_call(turn.id, self.id, self.name, given)  # noqa: SLF001
-        turn.refuse_if_over()
-        turn._office.charge(turn.id, {"name": self.name, "input": given})  # noqa: SLF001
+        await course.office.wait_for_room()
+        await course.office.before_call(course.id, self.id, self.name, given)
+        course.refuse_if_over()
+        course.office.charge(course.id, {"name": self.name, "input": given})
         started = ev.CallStarted(
-            turn=turn.id,
+            turn=course.id,
             call=self.id,
             name=self.name,
             input=given,
-            **turn._office.stamp(),  # noqa: SLF001
+            **course.office.stamp(),
         )
         # Before anybody can know of it, or an interrupt might come and find nothing.
-        turn._course.calls[self.id] = self._scope  # noqa: SLF001
+        course.calls[self.id] = self._scope
         try:
-            await turn._office.report_soon(started)  # noqa: SLF001
+            await course.office.report_soon(started)
         except BaseException:
-            del turn._course.calls[self.id]  # noqa: SLF001
+            del course.calls[self.id]
             self._report_end("interrupted")
             raise
         self._scope.__enter__()
@@ -275,7 +275,7 @@ class Call(AbstractAsyncContextManager["Call"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        del self._turn._course.calls[self.id]  # noqa: SLF001
+        del self._course.calls[self.id]
         swallowed = bool(self._scope.__exit__(kind, error, traceback))
         self.interrupted = self._scope.cancelled_caught
         outcome: CallOutcome
@@ -292,33 +292,33 @@ class Call(AbstractAsyncContextManager["Call"]):
 
     def result(self, value: object) -> None:
         """Say what came of it."""
-        turn = self._turn
-        turn.refuse_if_over()
+        course = self._course
+        course.refuse_if_over()
         result = plain(value)
-        turn._office.charge(turn.id, {"result": result})  # noqa: SLF001
+        course.office.charge(course.id, {"result": result})
         self._result = result
 
     def update(self, value: object) -> None:
         """Show how it goes."""
-        turn = self._turn
-        turn.refuse_if_over()
-        if self.id not in turn._course.calls:  # noqa: SLF001
+        course = self._course
+        course.refuse_if_over()
+        if self.id not in course.calls:
             raise TurnOver(f"call {self.id} is over", hint="update it inside its block")
         body = {"call_id": self.id, "name": self.name, "update": plain(value)}
-        turn._office.write(turn.id, "tool_update", body)  # noqa: SLF001
+        course.office.write(course.id, "tool_update", body)
 
     def _report_end(self, outcome: CallOutcome) -> None:
-        turn = self._turn
-        if turn._course.is_over:  # noqa: SLF001 - whoever ended it has closed its calls too
+        course = self._course
+        if course.is_over:  # whoever ended it has closed its calls too
             return
         ended = ev.CallEnded(
-            turn=turn.id,
+            turn=course.id,
             call=self.id,
             outcome=outcome,
             result=self._result,
-            **turn._office.stamp(),  # noqa: SLF001
+            **course.office.stamp(),
         )
-        turn._office.report_surely(ended)  # noqa: SLF001
+        course.office.report_surely(ended)
 
 
 def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:

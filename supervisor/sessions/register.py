@@ -22,6 +22,7 @@ from supervisor.core.errors import (
     AgentStartFailed,
     KeyTaken,
     NotStorable,
+    RepairRefused,
     SessionNotActive,
     SessionNotFound,
     StoreDegraded,
@@ -29,13 +30,14 @@ from supervisor.core.errors import (
 )
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
-from supervisor.core.session import Phase, Session
+from supervisor.core.session import Phase, Session, Spending
 from supervisor.store.held import Held
 from supervisor.store.pieces import is_large
-from supervisor.store.port import Kept, Resting, Write
+from supervisor.store.port import Kept, RawRow, Resting, Write
 from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
 
 from .desk.room import wait_for_room
+from .library.damage import make_row_anew, row_or_damage
 from .refusals import did_not_answer, not_found, not_now, problem_of_agent
 from .shell.repeats import Idempotency, key_conflict
 from .time.timers import Timer
@@ -267,9 +269,7 @@ class Register:
     async def resume(self, session_id: SessionId) -> None:
         """Bring a stopped session back; answers when its agent is up, or raises why not."""
         self._tree.refuse_if_leaving()
-        row = (await self._tree.stored(session_id)).row
-        if row.key is not None and self._keys.get(str(row.key), session_id) != session_id:
-            raise self._taken(row.key)
+        self.refuse_if_taken((await self._tree.stored(session_id)).row)
         await self._lines.ask_back(session_id, ev.ResumeRequested(**self._house.stamp()))
         await self.bring_up(session_id)
 
@@ -307,13 +307,18 @@ class Register:
         if self._keys.setdefault(str(key), session_id) != session_id:
             raise self._taken(key)
 
+    def refuse_if_taken(self, row: Session) -> None:
+        """Raise `KeyTaken` if another bears the session's key."""
+        if row.key is not None and self._keys.get(str(row.key), row.id) != row.id:
+            raise self._taken(row.key)
+
     def _taken(self, key: SessionKey) -> KeyTaken:
         return KeyTaken(
             f"session {self._keys[str(key)]} bears the key {key}",
             hint="use that one, or begin another that takes the key from it",
         )
 
-    def _free(self, key: SessionKey | None, session_id: SessionId) -> None:
+    def _free(self, key: SessionKey | str | None, session_id: SessionId) -> None:
         if key is not None and self._keys.get(str(key)) == session_id:
             del self._keys[str(key)]
 
@@ -352,27 +357,51 @@ class Register:
         `only_if_over`: not if it lives, or has come back since somebody looked.
         """
         self._house.health.refuse_if_degraded()
-        row = (await self._tree.stored(session_id)).row
+        found = await row_or_damage(self._house, session_id)
+        root = found.lineage.root or session_id if isinstance(found, Session) else found.root
         # Those of one tree one after the other: what one had spent is paid by the next above it,
         # which must not be about to go itself.
-        root = row.lineage.root or session_id
         work = partial(self._delete_alone, session_id, only_if_over=only_if_over)
         return await self.alone(f"deletion below {root}", work)
 
     async def _delete_alone(self, session_id: SessionId, *, only_if_over: bool) -> bool:
         self._tree.ending.add(session_id)  # from now on nothing brings it back
         try:
-            row = (await self._tree.stored(session_id)).row
-            if only_if_over and row.phase is not Phase.STOPPED:
-                return False
-            await self._alone_with_its_key(session_id, self._delete)
+            row = await row_or_damage(self._house, session_id)
+            if only_if_over and (isinstance(row, RawRow) or row.phase is not Phase.STOPPED):
+                return False  # nor if nobody knows what it is
+            if isinstance(row, RawRow):
+                row = await self._for_a_proper_end(session_id)
+            if isinstance(row, RawRow):
+                name = row.key or f"session {session_id}"
+                await self.alone(name, self._erase_all, session_id, row.key, None)
+            else:
+                await self._alone_with_its_key(session_id, self._delete)
         finally:
             self._tree.ending.discard(session_id)
         return True
 
+    async def _for_a_proper_end(self, session_id: SessionId) -> Session | RawRow:
+        """The row of one that could not be read, if it can be had: others hear of its end then."""
+        if self._tree.is_awake(session_id):
+            await self._lines.stop(session_id, "deleted")  # which writes its row
+        else:
+            with contextlib.suppress(RepairRefused, KeyTaken):
+                await make_row_anew(self._house, session_id, force=True)
+        return await row_or_damage(self._house, session_id)
+
     async def _delete(self, session_id: SessionId, key: SessionKey | None) -> None:
         await self._lines.stop(session_id, "deleted")
-        await self._erase(session_id)
+        row = (await self._tree.stored(session_id)).row
+        await self._erase_all(session_id, key, row)
+
+    async def _erase_all(
+        self, session_id: SessionId, key: SessionKey | str | None, row: Session | None
+    ) -> None:
+        """Leave nothing of it, here or in the store; `row` is None if nobody could read it."""
+        if row is None:
+            self._house.desk.stop_dependents(session_id)
+        await self._erase(session_id, row)
         await self._house.writer.ask(Cleared(), timeout_seconds=math.inf)
         self._free(key, session_id)
         seat = self._tree.find_seat(session_id)
@@ -393,17 +422,17 @@ class Register:
         with contextlib.suppress(MailboxFull, ActorStopped):
             self._house.writer.tell(Tidy())
 
-    async def _erase(self, session_id: SessionId) -> None:
+    async def _erase(self, session_id: SessionId, row: Session | None) -> None:
         """Leave nothing of it; what it has spent is paid by the next above it, in one commit."""
         ledger = self._house.desk.ledger
         member = ledger.find(session_id)
         above = member.parent.path() if member is not None and member.parent is not None else ()
-        row = (await self._tree.stored(session_id)).row
         # What others below it have spent, their own rows say.
+        own = member.own if member is not None else Spending()
         forgotten = ev.ChildDeleted(
             child=session_id,
-            spent=row.spending + row.family.deleted,
-            spawns=row.family.deleted_spawns + 1,
+            spent=own if row is None else row.spending + row.family.deleted,
+            spawns=1 if row is None else row.family.deleted_spawns + 1,
             **self._house.stamp(),
         )
         for payer in above:
@@ -412,9 +441,9 @@ class Register:
             try:
                 await self._lines.ask(payer.id, forgotten, removes=session_id)
             except SupervisorError:
-                if await self._house.store.read(session_id) is None:
+                if not await self._tree.exists(session_id):
                     return  # done by an incarnation of the payer that could not say so
-                if await self._house.store.read(payer.id) is not None:
+                if await self._tree.exists(payer.id):
                     raise
                 continue  # deleted meanwhile
             return

@@ -16,6 +16,7 @@ import trio
 
 from actors import Actor, Ended, GaveUp, Ref, RestartPolicy
 from supervisor.core.errors import (
+    NotStorable,
     SessionNotActive,
     SessionNotFound,
     SupervisorError,
@@ -124,6 +125,11 @@ class Tree:
     def find_seat(self, session_id: SessionId) -> Seat | None:
         """The session's seat, if it has one."""
         return self._seats.get(session_id)
+
+    def is_awake(self, session_id: SessionId) -> bool:
+        """Whether the session has an actor, or will in a moment."""
+        seat = self._seats.get(session_id)
+        return seat is not None and (seat.ref is not None or seat.start is not None)
 
     def let_go(self, seat: Seat) -> None:
         """Forget the seat if nobody needs it.
@@ -315,6 +321,14 @@ class Tree:
         if stored is None:
             raise not_found(session_id)
         return stored
+
+    async def exists(self, session_id: SessionId) -> bool:
+        """Whether there is such a session, also one that cannot be read."""
+        self.refuse_if_closed()
+        try:
+            return await self._house.store.read(session_id) is not None
+        except NotStorable:
+            return True
 
     async def row(self, session_id: SessionId) -> Session:
         """The session's state as of its last commit; raises `SessionNotFound`."""

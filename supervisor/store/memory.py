@@ -30,6 +30,7 @@ from .port import (
     Leftovers,
     Process,
     RawRecord,
+    RawRow,
     Resting,
     Stored,
     Write,
@@ -234,6 +235,9 @@ class MemoryStore:
     async def probe(self) -> None:
         await trio.lowlevel.checkpoint()
 
+    async def look(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def note_process(self, process: Process) -> None:
         await trio.lowlevel.checkpoint()
         self._processes[process.boot_id, process.pid, process.start_time] = process
@@ -394,6 +398,19 @@ class MemoryStore:
             else:
                 found.others.append(one)
         return found
+
+    async def raw_row(self, session_id: SessionId) -> RawRow | None:
+        await trio.lowlevel.checkpoint()
+        shelf = self._shelves.get(session_id)
+        if shelf is None:
+            return None
+        row = decode(shelf.row, Session)
+        key = None if row.key is None or row.archived else str(row.key)
+        return RawRow(session_id, shelf.epoch, key, row.lineage.root or session_id, shelf.row)
+
+    async def damaged(self, *, besides: Collection[SessionId] = ()) -> list[SessionId]:  # noqa: ARG002
+        await trio.lowlevel.checkpoint()
+        return []  # nobody else can get at them
 
     async def kept(self, scope: str, key: str) -> Kept | None:
         await trio.lowlevel.checkpoint()

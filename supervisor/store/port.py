@@ -99,6 +99,20 @@ class RawRecord:
 
 
 @attrs.frozen
+class RawRow:
+    """A session's row as it lies in the file, whatever is wrong with it: for those who mend.
+
+    `key` is None also when it is archived, and so bears it no longer.
+    """
+
+    session_id: SessionId
+    epoch: int
+    key: str | None
+    root: SessionId
+    row: bytes
+
+
+@attrs.frozen
 class Hit:
     """A record whose text has the words that somebody looks for; `snippet` is what is around them.
 
@@ -185,6 +199,9 @@ class Store(Protocol):
     async def probe(self) -> None:
         """Write something that changes nothing; raises `StoreDegraded` if that cannot be done."""
 
+    async def look(self) -> None:
+        """Raise `StoreDegraded` if it is no longer where it was opened; nothing is written."""
+
     async def note_process(self, process: Process) -> None:
         """Remember that it was started, so that it is found if we die before it does."""
 
@@ -194,7 +211,7 @@ class Store(Protocol):
     # Reading ------------------------------------------------------------------------------
 
     async def read(self, session_id: SessionId) -> Stored | None:
-        """The session as of its last commit."""
+        """The session as of its last commit; raises `NotStorable` if its row cannot be read."""
 
     async def records(
         self,
@@ -230,7 +247,10 @@ class Store(Protocol):
         """Its records as they lie there, in the order of their commits."""
 
     async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, Session] | None:
-        """The last row that was kept at number `at` or before, and at which number."""
+        """The last row that was kept at number `at` or before, and at which number.
+
+        One that cannot be read is passed over.
+        """
 
     def rows(
         self, *, after: int = 0, fitting: Filter | None = None, at_once: int | None = None
@@ -244,7 +264,17 @@ class Store(Protocol):
         """All sessions as of one moment, in the order of their making.
 
         Those of which a start needs next to nothing are not decoded: see `core.recovery.rests`.
-        What cannot be read is left out, and the log says so.
+        Whoever cannot be read is counted among them, since nothing can be done with it, and the
+        log says so.
+        """
+
+    async def raw_row(self, session_id: SessionId) -> RawRow | None:
+        """The session's row as it lies there."""
+
+    async def damaged(self, *, besides: Collection[SessionId] = ()) -> list[SessionId]:
+        """The sessions whose rows cannot be read, in the order of their making.
+
+        `besides` those that somebody has just read: then no row is looked at for nothing.
         """
 
     async def search(

@@ -4,8 +4,9 @@ import ast
 import os
 import re
 import socket
+import sqlite3
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.leftovers.marker import Marker, current_namespace
 from supervisor.drivers.process.leftovers.sweep import Seen
 from tests.cli.calling import ROOT, Caller
+from tests.cli.conftest import Kept
 
 
 def levels(findings: Iterable[Finding]) -> list[str]:
@@ -148,10 +150,11 @@ async def test_a_guardian_that_cannot_start_anything_is_an_error(
 RUNNING = "process 1 listens on x"
 
 
-def asked(version: str | None, **store: object) -> daemon.Ask:
+def asked(version: str | None, *, damaged: Sequence[str] = (), **store: object) -> daemon.Ask:
+    well = {"degraded": False, "problem": None, "hint": None}
     answers = {
         "/v1/version": {"version": version or installed("understudy")},
-        "/v1/stats": {"store": {"degraded": False, "problem": None, "hint": None, **store}},
+        "/v1/stats": {"store": {**well, **store}, "damaged": damaged},
     }
     return answers.__getitem__
 
@@ -175,6 +178,25 @@ def test_a_daemon_that_cannot_write_is_an_error_in_its_own_words() -> None:
         f"{RUNNING}, and cannot write: No space left",
         "free some",
     )
+
+
+def test_a_daemon_with_a_session_that_cannot_be_read_is_an_error_that_names_it() -> None:
+    (found,) = daemon.look_at_running(RUNNING, asked(None, damaged=["s_1", "s_2"]))
+
+    assert (found.level, found.code) == ("error", "session-damaged")
+    assert "s_1 s_2" in found.detail
+    assert "understudy repair s_1" in (found.hint or "")
+
+
+async def test_a_file_is_looked_into(kept: Kept, tmp_path: Path) -> None:
+    (found,) = await working.look_into_store(kept.path)
+    assert (found.level, "4 sessions" in found.detail) == ("ok", True)
+    with sqlite3.connect(kept.path) as connection:
+        connection.execute("UPDATE sessions SET row = '{' WHERE id = ?", (kept.anna,))
+    connection.close()
+
+    assert codes(await working.look_into_store(kept.path)) == ["session-damaged"]
+    assert codes(await working.look_into_store(tmp_path / "none.db")) == ["store-unreadable"]
 
 
 def test_a_daemon_that_gives_no_answer_is_an_error(home: Path) -> None:

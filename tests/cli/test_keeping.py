@@ -100,6 +100,25 @@ def test_repair_finds_a_gap_and_exits_with_1(call: Caller, kept: Kept) -> None:
     assert call("repair", "anna", "--state", kept.path, "--json").json["problems"]
 
 
+def test_a_row_that_cannot_be_read_is_seen_and_made_anew(call: Caller, kept: Kept) -> None:
+    import sqlite3  # noqa: PLC0415 - to break something
+
+    with sqlite3.connect(kept.path) as connection:
+        connection.execute("UPDATE sessions SET row = '{' WHERE id = ?", (kept.anna,))
+    connection.close()
+    state = ("--state", kept.path)
+
+    listed = call("ps", *state)
+    assert f"{kept.anna} cannot be read" in listed.err
+    assert f"understudy repair {kept.anna}" in listed.err
+    assert call("ps", *state, "--json").json["damaged"] == [kept.anna]
+    looked = call("repair", kept.anna[-6:], *state)
+    assert (looked.code, "bad_json" in looked.out) == (0, True)
+    assert "--write makes its row anew." in looked.err
+    assert "Its row was made anew." in call("repair", kept.anna, "--write", *state).err
+    assert call("repair", "anna", *state).out == f"The records of {kept.anna} are whole.\n"
+
+
 def test_a_backup_is_restored_and_what_was_there_is_kept(
     call: Caller, kept: Kept, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """What one can do to a session, the same for both."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -287,6 +288,32 @@ async def test_records_are_found_whole(sup: Sup) -> None:
     report = await session.repair()
 
     assert (report.dry_run, report.problems) == (True, ())
+
+
+@pytest.mark.parametrize("wish", ["repair", "delete"])
+async def test_one_that_cannot_be_read_is_repaired_or_deleted(
+    kind: Kind, folder: Path, wish: str
+) -> None:
+    async with opened("embedded", folder) as sup:
+        session = await sup.create("echo")
+        await session.prompt("hello")
+    with sqlite3.connect(folder / "state.db") as connection:
+        connection.execute("UPDATE sessions SET row = '{'")
+    connection.close()
+
+    async with opened(kind, folder) as sup:
+        damaged = await sup.get(session.id)
+        with pytest.raises(supervisor.NotStorable):
+            await damaged.info()
+        assert await sup.exists(session.id)
+        assert (await sup.stats()).damaged == (session.id,)
+        if wish == "repair":
+            assert (await damaged.repair(dry_run=False)).row_made
+            assert (await damaged.info()).turns == 1
+        else:
+            await sup.delete(session.id)
+            assert not await sup.exists(session.id)
+        assert (await sup.stats()).damaged == ()
 
 
 async def test_the_past_can_be_looked_at(sup: Sup) -> None:

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable
 from itertools import permutations
 from typing import Any
 
+import attrs
 import pytest
 
 from supervisor.core import events as ev
+from supervisor.core.creation import Plan as CreationPlan
+from supervisor.core.creation import create
 from supervisor.core.effects import StartAgent, StartTurn
+from supervisor.core.folds import fold
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.limits import Restart
-from supervisor.core.recovery import Plan, Telling, plan, rests
+from supervisor.core.records import Record, numbered
+from supervisor.core.recovery import Plan, Telling, before_its_return, plan, rests
 from supervisor.core.session import (
     ENDINGS,
-    Family,
     Lineage,
     Phase,
     Session,
@@ -26,7 +30,7 @@ from supervisor.core.session import (
 )
 from supervisor.core.step import Step
 from supervisor.core.table import decide
-from tests.core.histories import history
+from tests.core.histories import Chance, history
 
 AT = 100_000.0
 LATER = AT + 10_000.0
@@ -447,20 +451,6 @@ def test_a_clock_that_was_set_back_does_not_turn_time_around() -> None:
     assert recovered([row])[row.id].updated_at == AT + 500.0
 
 
-def test_a_parent_that_has_not_heard_of_an_end_is_named() -> None:
-    has_one = Family(open_children=1)
-    rows = [
-        a_row("knows", Phase.SUSPENDED, family=has_one),
-        a_row("lives", Phase.SUSPENDED, lineage=below("knows")),
-        a_row("misses", Phase.SUSPENDED, family=has_one),
-        a_row("ended", Phase.STOPPED, lineage=below("misses")),
-        a_row("will miss", Phase.SUSPENDED, family=has_one),
-        a_row("ends", Phase.STARTING, lineage=below("will miss")),
-    ]
-
-    assert set(plan(rows, at=AT).unheard) == {"misses", "will miss"}
-
-
 def test_a_thousand_levels_are_no_problem() -> None:
     rows = [a_row("s_0", Phase.STARTING)]
     rows += [a_row(f"s_{n}", Phase.IDLE, lineage=below(f"s_{n - 1}")) for n in range(1, 2000)]
@@ -480,10 +470,55 @@ def test_whoever_rests_beside_nobody_changes_nothing_in_the_plan(chance: random.
     whole = plan(rows, at=AT)
     rest = plan([row for row in rows if row.id not in unread], at=AT)
 
-    assert (rest.tellings, rest.wakes, rest.unheard) == (whole.tellings, whole.wakes, whole.unheard)
+    assert (rest.tellings, rest.wakes) == (whole.tellings, whole.wakes)
     assert {**rest.fates, **unread} == whole.fates
 
 
 def test_most_of_what_is_at_rest_need_not_be_read() -> None:
     assert rests(a_row("a", Phase.SUSPENDED))
     assert rests(a_row("a", Phase.STOPPED))
+
+
+# Ends that a parent has not heard of ---------------------------------------------------------
+
+
+def lived(seed: int) -> tuple[list[Record], Session | None]:
+    """The records of a life, and the session at the end from which it came back last."""
+    chance = Chance(seed)
+    session, facts = create(SessionId("s_1"), CreationPlan(agent="echo"), at=chance.now)
+    told = list(facts)
+    stopped: Session | None = None
+    end: Session | None = None
+    for _ in range(3 * seed):
+        for fact in decide(session, chance.event(session)).facts:
+            session = fold(session, fact)
+            told.append(fact)
+            if fact.kind == "session_stopped":
+                stopped = session
+            elif fact.kind == "session_resumed" and not fact.body["woken"]:
+                end = stopped
+    return list(numbered(session.id, told, after=0)), end
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_end_is_as_it_was_before_the_return(seed: int) -> None:
+    records, end = lived(seed)
+
+    assert before_its_return(records) == end
+
+
+def test_some_have_come_back_and_some_have_not() -> None:
+    assert {lived(seed)[1] is None for seed in range(60)} == {True, False}
+
+
+def test_no_end_is_told_of_records_that_are_not_whole() -> None:
+    records = next(records for records, end in map(lived, range(60)) if end is not None)
+    returned = max(one.seq for one in records if one.kind == "session_resumed")
+
+    with pytest.raises(ValueError, match="missing"):
+        before_its_return([one for one in records if one.seq != 2])
+    for kind in ("session_resumed", "session_stopped"):
+        spoilt = [attrs.evolve(one, body={}) if one.kind == kind else one for one in records]
+        with pytest.raises(ValueError, match="fit"):
+            before_its_return(spoilt)
+    assert before_its_return(records[:returned]) == before_its_return(records)

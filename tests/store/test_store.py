@@ -17,9 +17,10 @@ import trio
 
 from supervisor.core.creation import Plan
 from supervisor.core.errors import ConfigError, Fenced, NotStorable
-from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.ids import SessionId, SessionKey, TurnId
 from supervisor.core.records import Record, replay
 from supervisor.core.session import Phase, Session, Terms
+from supervisor.store.codec import decode
 from supervisor.store.filters import Filter
 from supervisor.store.port import Kept, Process, Store, Write
 from tests.store.cast import (
@@ -906,6 +907,31 @@ async def test_raw_records_are_what_lies_there(store: Store) -> None:
     assert (last.session_id, last.at, last.turn_id, last.kind) == (ONE, 2.0, "t", "plan")
     assert json.loads(last.body) == {"text": "é\0"}
     assert await store.raw_records(NOBODY) == []
+
+
+async def test_a_raw_row_is_what_lies_there(store: Store) -> None:
+    key = SessionKey("echo", "here", "me")
+    await store.commit([birth(ONE, Plan(agent="echo", key=key)), birth(TWO)])
+    stored = await claim(store, ONE)
+
+    raw = await store.raw_row(ONE)
+
+    assert stored is not None
+    assert raw is not None
+    assert (raw.session_id, raw.epoch, raw.key, raw.root) == (ONE, 1, str(key), ONE)
+    assert decode(raw.row, Session) == stored.row
+    await store.commit([Write(ONE, 1, (), stored.row.changed(archived=True))])
+    archived = await store.raw_row(ONE)
+    assert archived is not None
+    assert archived.key is None
+    assert await store.raw_row(NOBODY) is None
+
+
+async def test_whoever_was_committed_is_not_damaged(store: Store) -> None:
+    await store.commit([birth(ONE), birth(TWO)])
+
+    assert await store.damaged() == []
+    assert await store.damaged(besides={ONE}) == []
 
 
 # Snapshots -------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from supervisor.core.errors import SessionNotFound, shown
-from supervisor.core.info import Info
 
 if TYPE_CHECKING:  # see target
     from supervisor.sessions.surface.handle import Session
@@ -28,30 +27,31 @@ async def find_session(sup: Target, text: str) -> Session:
             raise
         found = await _matching(sup, text)
         if len(found) == 1:
-            return sup.session(found[0].id)
+            return sup.session(found[0])
         if not found:
             raise SessionNotFound(
                 f"no session is called {shown(text)}", hint="`understudy ps` lists them"
             ) from error
-    named = ", ".join(info.id for info in found[:_MOST_NAMED])
+    named = ", ".join(found[:_MOST_NAMED])
     more = ", and others" if len(found) > _MOST_NAMED else ""
     raise SessionNotFound(
         f"{shown(text)} could be {len(found)} sessions: {named}{more}", hint="write an id of these"
     )
 
 
-async def _matching(sup: Target, text: str) -> list[Info]:
+async def _matching(sup: Target, text: str) -> list[str]:
     """Those whose name or key it is; if there are none, those whose id begins or ends with it."""
-    exact: list[Info] = []
-    partly: list[Info] = []
+    exact: list[str] = []
+    ids: list[str] = []
     cursor: str | None = None
     while True:
         page = await sup.list(limit=500, cursor=cursor)
-        for info in page.items:
-            if text in (info.name, info.key):
-                exact.append(info)
-            elif info.id.startswith(text) or info.id.endswith(text):
-                partly.append(info)
+        exact += [info.id for info in page.items if text in (info.name, info.key)]
+        ids += [info.id for info in page.items]
         cursor = page.next
         if cursor is None:
-            return exact or partly
+            break
+    if exact:
+        return exact
+    ids += (await sup.stats()).damaged  # of whom nothing but that can be read
+    return [one for one in ids if one.startswith(text) or one.endswith(text)]

@@ -45,6 +45,8 @@ async def _doctor(screen: Screen, state: str | None, config_path: str | None) ->
         look = partial(_look, config_path, store)
         findings = await trio.to_thread.run_sync(look)
         findings += [await processes.look_at_guardian(), await working.look_at_sessions()]
+        if store is not None:
+            findings += await working.look_into_store(store)
     if screen.as_json:
         screen.data({"ok": not _errors(findings), "findings": findings})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,16 +26,17 @@ if TYPE_CHECKING:
 @click.option(
     "--write/--dry-run",
     default=False,
-    help="Append what closes it, or only look.",
+    help="Mend it, or only look.",
     show_default=True,
 )
 @click.option("--force", is_flag=True, help="Also if there are errors that cannot be mended.")
 @state_option
 @json_option
 def repair(*, session: str, write: bool, force: bool, state: str | None, as_json: bool) -> int:
-    """See whether a session's records are whole; nothing is ever rewritten.
+    """See whether a session's records are whole; none of them is ever rewritten.
 
-    Exits with 1 if there are errors.
+    With --write what was left open is closed, and a row that cannot be read is made anew from the
+    records. Exits with 1 if there are errors.
     """
     screen = Screen(as_json=as_json)
     return run_async(screen, partial(_repair, screen, state, session, write=write, force=force))
@@ -70,8 +72,19 @@ def _show(screen: Screen, report: RepairReport) -> None:
         for one in report.problems
     ]
     screen.table(("SEVERITY", "PROBLEM", "RECORD", "DETAIL"), rows)
+    for said in _mended(report):
+        screen.note(said)
+
+
+def _mended(report: RepairReport) -> Iterator[str]:
+    """What was done, or what --write would do."""
     count = len(report.appended)
     if report.dry_run:
-        screen.note(f"{count} records would close it; --write appends them." if count else "")
-    else:
-        screen.note(f"{count} records were appended.")
+        if report.row_made:
+            yield "--write makes its row anew."
+        if count:
+            yield f"{count} records would close it; --write appends them."
+        return
+    if report.row_made:
+        yield "Its row was made anew."
+    yield f"{count} records were appended."

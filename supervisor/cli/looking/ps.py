@@ -53,8 +53,9 @@ async def _ps(
 ) -> None:
     async with open_target(screen, state=state, access="read") as sup:
         found, hidden, cursor = await _gather(sup, asked, everyone=everyone, limit=limit)
+        damaged = (await sup.stats()).damaged
     if screen.as_json:
-        screen.data({"items": found, "next": cursor})
+        screen.data({"items": found, "next": cursor, "damaged": damaged})
         return
     if found:
         now = time.time()
@@ -63,8 +64,10 @@ async def _ps(
         screen.note(f"These are the first {len(found)}; --limit shows more.")
     elif hidden:
         screen.note(f"{hidden} stopped {_sessions(hidden)} not shown; --all shows them.")
-    elif not found:
+    elif not found and not damaged:
         screen.note("No sessions.")
+    for session_id in damaged:
+        screen.note(f"{session_id} cannot be read; `understudy repair {session_id}` says why.")
 
 
 async def _gather(

@@ -91,8 +91,15 @@ class Ledger:
     def _add(
         self, session_id: SessionId, parent: Member | None, depth: int, lifetime: Lifetime
     ) -> Member:
-        member = self._members[session_id] = Member(session_id, parent, depth, lifetime)
+        # One that could not be read, and can be now, has the page under which its children stand.
+        member = self._gone.pop(session_id, None) or Member(session_id, parent, depth, lifetime)
+        member.lifetime = lifetime
+        self._members[session_id] = member
         return member
+
+    def is_missed(self, session_id: SessionId) -> bool:
+        """Whether others stand below it, and it is not here."""
+        return session_id in self._gone
 
     def take_place(self, session_id: SessionId, agent: str) -> None:
         """A session is to begin: from now on it counts."""

@@ -1,5 +1,6 @@
 """What all sessions share, and how that opens, changes and closes.
 
 `house` holds it together; `recovery` is before anybody is let in, `reloading` while they live,
-`leaving` the end. `works` are carried through whoever gives up, and `taps` tell what happens.
+`leaving` the end. `works` are carried through whoever gives up, `taps` tell what happens, and the
+`lookout` sees whether the store is still there.
 """

@@ -71,6 +71,8 @@ class House:
         health.on_change = self._health_changed
         health.on_commit = self.taps.committed
         self.system = system
+        # Whether nobody is at home: then no session is set in motion, whatever is written.
+        self.is_still = False
         self.workshop = workshop
         self._make_handle = make_handle
         self._make_child = make_child

@@ -20,7 +20,7 @@ from supervisor.core.errors import SessionNotFound, StoreDegraded, SupervisorErr
 from supervisor.core.events import Said
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record, numbered
-from supervisor.core.recovery import Plan, Telling, plan
+from supervisor.core.recovery import Plan, Telling, before_its_return, plan
 from supervisor.core.said import said_in
 from supervisor.core.session import Phase, Session
 from supervisor.core.table import decide
@@ -28,8 +28,8 @@ from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
-from supervisor.store.port import Write
-from supervisor.store.replaying import replay_from
+from supervisor.store.port import Resting, Write
+from supervisor.store.repair.shapes import misfit
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 if TYPE_CHECKING:
@@ -50,6 +50,14 @@ class _Told:
     last_seq: int
 
 
+@attrs.frozen
+class Unheard:
+    """By child, what its parent has heard of it; and as it ended, if that was not heard of."""
+
+    heard: Mapping[SessionId, Heard]
+    ends: Mapping[SessionId, Session]
+
+
 async def recover(house: House) -> Plan:
     """Give every stored session its fate, and have the house know of all of them.
 
@@ -65,18 +73,29 @@ async def recover(house: House) -> Plan:
         logger.exception("what the last supervisor left cannot be put in order: read-only")
         house.health.give_up(trouble)
         found = attrs.evolve(found, wakes=())
-    heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
     rows = [sessions[session_id].row for session_id in found.fates]
+    know(house, rows, resting, await find_unheard(house, rows))
+    _say_what_was_found(found, [one.row for one in stored], resting=len(resting))
+    return found
+
+
+async def find_unheard(house: House, rows: Iterable[Session]) -> Unheard:
+    """What the parents of these have heard of them so far, and what not."""
+    heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
+    return Unheard(heard, await _ends_not_heard_of(house, rows, heard))
+
+
+def know(
+    house: House, rows: Sequence[Session], resting: Sequence[Resting], unheard: Unheard
+) -> None:
+    """Have the house know sessions that have their fate; parents come before children."""
     house.register.restore(rows, resting)
-    ends = await _ends_not_heard_of(house, rows, heard)
-    is_still = house.health.is_given_up
-    house.desk.restore(rows, heard, ends=ends, resting=resting, is_still=is_still)
-    if not house.health.is_given_up:
+    is_still = house.is_still or house.health.is_given_up
+    house.desk.restore(rows, unheard.heard, ends=unheard.ends, resting=resting, is_still=is_still)
+    if not is_still:
         for row in rows:
             if row.is_at_rest and row.inputs:
                 house.lines.wake_for_expiry(row)
-    _say_what_was_found(found, [one.row for one in stored], resting=len(resting))
-    return found
 
 
 async def wake(house: House, found: Plan) -> None:
@@ -167,6 +186,10 @@ def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
     """By child; what a parent has not heard it will be told."""
     heard: dict[SessionId, Heard] = {}
     for record in records:
+        wrong = misfit(record.kind, record.body)
+        if wrong is not None:  # its own trouble, and nobody is kept out by it
+            logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
+            continue
         child = SessionId(record.body["child"])
         known = heard.get(child, Heard())
         if record.kind == "child_started":
@@ -192,28 +215,13 @@ async def _ends_not_heard_of(
         if row.lineage.parent is None or told.over or row.returns <= told.returns:
             continue
         try:
-            end = _before_its_return(await house.store.records(row.id))
+            end = before_its_return(await house.store.records(row.id))
         except (SupervisorError, ValueError) as error:
             logger.warning("how session %s ended is not told: %s", row.id, error)
             continue
         if end is not None:
             ends[row.id] = end
     return ends
-
-
-def _before_its_return(records: Sequence[Record]) -> Session | None:
-    """The session when it had stopped for the last time before it came back."""
-    returned = [
-        record.seq
-        for record in records
-        if record.kind == "session_resumed" and not record.body["woken"]
-    ]
-    stopped = [
-        record.seq
-        for record in records
-        if record.kind == "session_stopped" and record.seq < max(returned, default=0)
-    ]
-    return replay_from(None, records, stopped[-1]) if stopped else None
 
 
 def _say_what_was_found(found: Plan, rows: list[Session], *, resting: int) -> None:

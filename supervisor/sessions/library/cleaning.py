@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from supervisor.core.errors import NotStorable, SessionNotFound, SupervisorError
+from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.session import Phase
 from supervisor.store.retention import Goes, Reason, Rules, plan
@@ -40,7 +40,7 @@ async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupRepor
     size = 0
     seen = {row.id: row.updated_at for row in known}
     for tree in goes:
-        if tree.root not in seen and not await _is_gone(house, tree.root):
+        if tree.root not in seen and await house.tree.exists(tree.root):
             continue  # it is there and cannot be read: nothing is deleted because of that
         # From here on nothing brings any of them back, so that a tree goes whole or stays whole.
         house.tree.ending.update(tree.sessions)
@@ -55,13 +55,6 @@ async def clean_up(house: House, rules: Rules, *, dry_run: bool) -> CleanupRepor
         finally:
             house.tree.ending.difference_update(tree.sessions)
     return CleanupReport(dry_run, deleted, size, failed)
-
-
-async def _is_gone(house: House, session_id: SessionId) -> bool:
-    try:
-        return await house.store.read(session_id) is None
-    except NotStorable:
-        return False
 
 
 async def _is_as_it_was(house: House, tree: Goes, seen: Mapping[SessionId, float]) -> bool:

@@ -10,11 +10,13 @@ from supervisor.core.errors import RecordNotFound, shown
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, info_of
 from supervisor.core.session import Session
-from supervisor.store.port import Write
+from supervisor.store.port import RawRow, Write
 from supervisor.store.repair import RepairReport, mend, refusal
 from supervisor.store.replaying import replay_from
 from supervisor.store.threads import in_thread
 from supervisor.store.writer import Claim
+
+from .damage import look_at_row, make_row_anew, row_or_damage
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
@@ -26,7 +28,11 @@ async def repair(
     """See `Session.repair`."""
     if not dry_run:
         house.tree.refuse_if_leaving()
-    row = (await house.tree.stored(session_id)).row
+    row = await row_or_damage(house, session_id)
+    if isinstance(row, RawRow):
+        if dry_run:
+            return (await look_at_row(house, row, dry_run=True, force=force)).report
+        return await make_row_anew(house, session_id, force=force)
     _refuse_at_work(house, session_id, row)
     if dry_run:
         return await _examine(house, session_id, row, None, force=force)
@@ -35,9 +41,7 @@ async def repair(
 
 
 def _refuse_at_work(house: House, session_id: SessionId, row: Session) -> None:
-    seat = house.tree.find_seat(session_id)
-    has_actor = seat is not None and (seat.ref is not None or seat.start is not None)
-    live = has_actor or not row.is_at_rest
+    live = house.tree.is_awake(session_id) or not row.is_at_rest
     refused = refusal(session_id, (), live=live, dry_run=True, force=False)
     if refused is not None:
         raise refused

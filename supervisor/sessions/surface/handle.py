@@ -453,8 +453,9 @@ class Session:
     async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
         """Look whether its records are whole, and without `dry_run` close what was left open.
 
-        Nothing is rewritten. Raises `RepairRefused` for a session at work, and without `force` for
-        one whose records have errors that nothing can be appended to mend.
+        No record is rewritten; a row that cannot be read is made anew from them. Raises
+        `RepairRefused` for a session at work, and without `force` for one whose records have errors
+        that nothing can be appended to mend.
         """
         a_flag("dry_run", dry_run)
         return await repair(self._house, self.id, dry_run=dry_run, force=a_flag("force", force))

@@ -37,6 +37,8 @@ class Stats:
     zombies: int  # tasks of turns that are over, and will not end
     last_position: int  # of all records: `watch(after=...)` goes on from there
     store: StoreState = StoreState()
+    # Sessions whose rows cannot be read, and which are counted nowhere above: see `repair`.
+    damaged: tuple[SessionId, ...] = ()
 
 
 async def tree_of(house: House, root: SessionId | None) -> tuple[Node, ...]:
@@ -92,6 +94,7 @@ async def stats_of(house: House) -> Stats:
         zombies=len(house.workshop.zombies),
         last_position=await house.store.last_position(),
         store=house.health.state_with_load,
+        damaged=tuple(await house.store.damaged(besides={info.id for info in infos})),
     )
 
 

@@ -35,6 +35,7 @@ from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.library.cleaning import CleanupReport, clean_up
 from supervisor.sessions.library.importing import import_session
 from supervisor.sessions.library.searching import SearchHit, search
+from supervisor.sessions.refusals import not_found
 from supervisor.sessions.shell.feed import Everything
 from supervisor.store.importing import Format
 
@@ -183,9 +184,13 @@ class Supervisor:
         return Session(self._house, session_id(id))
 
     async def get(self, id: str) -> Session:  # noqa: A002 - its public name
-        """A handle on a session that exists, or `SessionNotFound`."""
+        """A handle on a session that exists, or `SessionNotFound`.
+
+        One whose row cannot be read exists: it can be repaired, or deleted.
+        """
         session = self.session(id)
-        await self._house.tree.stored(session.id)
+        if not await self._house.tree.exists(session.id):
+            raise not_found(session.id)
         return session
 
     async def exists(self, id: str) -> bool:  # noqa: A002 - its public name

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from supervisor.core.events import SupervisorRestarted
+from supervisor.core.events import Said, SupervisorRestarted
 from supervisor.core.facts import Body, Fact
 from supervisor.core.ids import TurnId
 from supervisor.core.records import Record, numbered
@@ -28,16 +28,23 @@ _SITUATION: Final = Situation(no_place=True)
 
 
 def closing(
-    session: Session, records: Sequence[Record], at: float, *, epoch: int | None = None
+    session: Session,
+    records: Sequence[Record],
+    at: float,
+    *,
+    epoch: int | None = None,
+    is_astray: bool = False,
 ) -> tuple[Fact, ...]:
     """What is to be appended so that all that was begun has an end; nothing, the second time.
 
     The row that goes with it is these facts folded into `session`. `epoch` is that of the claim
-    under which they are written; None is the next one. Those below the session are not looked at:
-    if it ends by this, they are ended when they are next started.
+    under which they are written; None is the next one. `is_astray`: a start could not give it its
+    fate, so it gets it here, with or without an open turn. Those below the session are not looked
+    at: if it ends by this, they are ended when they are next started.
     """
     at = max(at, session.updated_at)  # the clock may have been set back meanwhile
-    facts = _recover(session, records, at, epoch)
+    is_to_hear = is_astray or session.turn is not None
+    facts = _recover(session, records, at, epoch) if is_to_hear else ()
     last = records[-1].seq if records else 0
     ends = loose_ends([*records, *numbered(session.id, facts, after=last)])
     return (*facts, *_end_all(ends, records, at))
@@ -47,11 +54,11 @@ def _recover(
     session: Session, records: Sequence[Record], at: float, epoch: int | None
 ) -> tuple[Fact, ...]:
     turn = session.turn
-    if turn is None or (session.phase is Phase.STOPPING and session.stopping is None):
-        return ()  # the latter is no row that we wrote, and the table has nothing to say to it
+    if session.phase is Phase.STOPPING and session.stopping is None:
+        return ()  # this is no row that we wrote, and the table has nothing to say to it
     event = SupervisorRestarted(
         epoch=session.epoch + 1 if epoch is None else epoch,
-        said=said_in(records, turn.id),
+        said=Said() if turn is None else said_in(records, turn.id),
         at=at,
         fresh=TurnId("unused"),
         situation=_SITUATION,

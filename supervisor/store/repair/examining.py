@@ -12,30 +12,25 @@ has lost it yet, and whoever starts the session again closes it as a repair does
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 import attrs
 
-from supervisor.core.folds import begin, fold
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
-from supervisor.store.codec import decode, encode
 from supervisor.store.port import RawRecord
 
 from .ends import LooseEnd, loose_ends
+from .folding import fold_all
 from .problems import Problem
 from .reading import read
-from .shapes import FLAT
-
-_DETAIL_LETTERS: Final = 200
 
 
 def examine(raw: Sequence[RawRecord], row: Session | None) -> list[Problem]:
     """All that is wrong, by number; what is about no number comes last. Never raises."""
     reading = read(raw, row.id if row is not None else _owner(raw))
     problems = [*reading.problems]
-    folded, unfit = _fold_all(reading.records)
+    folded, unfit = fold_all(reading.records)
     problems += unfit
     problems += _look_at_ends(reading.records, row)
     if not any(problem.severity == "error" for problem in problems):
@@ -46,34 +41,6 @@ def examine(raw: Sequence[RawRecord], row: Session | None) -> list[Problem]:
 def _owner(raw: Iterable[RawRecord]) -> SessionId | None:
     found = (lying.session_id for lying in raw if type(lying.session_id) is str)
     return next((SessionId(name) for name in found), None)
-
-
-def _fold_all(records: Iterable[Record]) -> tuple[Session | None, list[Problem]]:
-    """The session that they make, without those that do not fit; None if it cannot be begun."""
-    session: Session | None = None
-    problems = []
-    for record in records:
-        if session is None and record.seq > 1:
-            break
-        try:
-            after = (
-                begin(record.session_id, record.fact)
-                if session is None
-                else fold(session, record.fact)
-            )
-            if record.kind not in FLAT and after is not session:
-                decode(encode(after), Session)
-        except Exception as error:  # noqa: BLE001 - whatever folding makes of what nobody checked
-            problems.append(_unfit(record, error))
-        else:
-            session = after
-    return session, problems
-
-
-def _unfit(record: Record, error: Exception) -> Problem:
-    why = ascii(f"{type(error).__name__}: {error}")[1:-1][:_DETAIL_LETTERS]
-    detail = f"number {record.seq} is a {record.kind} that cannot be folded: {why}"
-    return Problem("type_mismatch", "error", record.seq, detail)
 
 
 def _look_at_ends(records: Iterable[Record], row: Session | None) -> Iterator[Problem]:

@@ -23,7 +23,8 @@ Code: TypeAlias = Literal[
 # error: the records do not tell the whole story, or not one story; what is appended to them is
 #        appended to something that nobody can vouch for, and so only by force.
 # warning: the story can be told, and something about it is not as it should be. What was left open
-#        is closed by a repair; what lies in the wrong order stays as it is.
+#        is closed by a repair, and a row that cannot be read is made anew; what lies in the wrong
+#        order stays as it is.
 # note: nothing is wrong; somebody who looks may want to know.
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
@@ -46,3 +47,5 @@ class RepairReport:
     dry_run: bool
     problems: tuple[Problem, ...]
     appended: tuple[Record, ...] = ()
+    # Whether the row could not be read, and was made anew from the records.
+    row_made: bool = False

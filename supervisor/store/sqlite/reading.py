@@ -15,7 +15,7 @@ from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain, encode_text
 from supervisor.store.fates import KINDS_OF_FATES, fate_of
 from supervisor.store.filters import EVERYTHING, PHASES_OF_BADGES, Filter, fits
-from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, Resting, Stored
+from supervisor.store.port import AtStart, Hit, Kept, Process, RawRecord, RawRow, Resting, Stored
 from supervisor.store.words import snippet, text_in, words_of, words_of_text
 
 from .schema import INPUT_ID, version_of
@@ -25,6 +25,7 @@ logger = logging.getLogger("supervisor")
 
 _STORED: Final = """
     SELECT
+        id,
         CAST(row AS BLOB),
         epoch,
         (
@@ -59,22 +60,25 @@ def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | 
 
 
 def _stored(found: Sequence[Any]) -> Stored:
-    row, epoch, last, number = found
+    session_id, row, epoch, last, number = found
     try:
-        return Stored(_session(row), epoch, last or 0, number)
+        return Stored(_session(session_id, row), epoch, last or 0, number)
     except ValueError as error:
         raise NotStorable(
-            f"session number {number} is stored in a way that cannot be read: {error}",
-            hint="restore a backup, or look at it with sqlite3",
+            f"session {session_id} is stored in a way that cannot be read: {error}",
+            hint="a repair makes its row anew if its records are whole; or delete it",
         ) from error
 
 
-def _session(row: str) -> Session:
-    return _small(row) if len(row) <= _SMALL_ROW_BYTES else decode(row, Session)
+def _session(session_id: SessionId, row: bytes) -> Session:
+    session = _small(row) if len(row) <= _SMALL_ROW_BYTES else decode(row, Session)
+    if session.id != session_id:
+        raise ValueError("this is the row of another session")
+    return session
 
 
 @functools.lru_cache(maxsize=_SMALL_ROWS)
-def _small(row: str) -> Session:
+def _small(row: bytes) -> Session:
     # Most rows of a list are as they were when somebody looked last; and they are frozen.
     return decode(row, Session)
 
@@ -219,18 +223,28 @@ def snapshot(
     """See `port.Store.snapshot`."""
     found = connection.execute(
         "SELECT seq, CAST(row AS BLOB) FROM snapshots WHERE session_id = ? AND seq <= ?"
-        " ORDER BY seq DESC LIMIT 1",
+        " ORDER BY seq DESC",
         (session_id, at),
-    ).fetchone()
-    return None if found is None else (found[0], decode(found[1], Session))
+    )
+    for seq, row in found:
+        try:
+            return seq, _session(session_id, row)
+        except ValueError:  # an earlier one does as well, and so do the records
+            logger.warning("a snapshot of session %s, at %s, cannot be read", session_id, seq)
+    return None
 
 
 def page_of_rows(
-    connection: sqlite3.Connection, after: int, wanted: Filter, count: int = PAGE_ROWS
+    connection: sqlite3.Connection,
+    after: int,
+    wanted: Filter,
+    count: int = PAGE_ROWS,
+    named: set[SessionId] | None = None,
 ) -> tuple[list[Stored], int | None]:
     """The next sessions that fit, about so many, and after which number to go on; None at the end.
 
-    The index narrows, and `fits` decides: so every store means the same.
+    The index narrows, and `fits` decides: so every store means the same. Of whom cannot be read the
+    log says so, unless it was `named` before.
     """
     conditions, values = _conditions(wanted)
     # Which they are is looked up first, in an index where there is one for it: rows are large.
@@ -242,40 +256,77 @@ def page_of_rows(
         """,
         (after, *values, count),
     ).fetchall()
-    last: int | None = found[-1][3] if len(found) == count else None
-    return [one for one in _readable_rows(found) if fits(one.row, wanted)], last
+    last: int | None = found[-1][-1] if len(found) == count else None
+    readable, _ = _readable_rows(found, set() if named is None else named)
+    return [one for one in readable if fits(one.row, wanted)], last
 
 
 # Beside nobody else: whoever is below somebody names its root, and all in between are below it too.
 _RESTS: Final = "resting AND id NOT IN (SELECT root FROM sessions WHERE parent IS NOT NULL)"
 
 
-def at_start(connection: sqlite3.Connection) -> AtStart:
+def at_start(connection: sqlite3.Connection, named: set[SessionId]) -> AtStart:
     """See `port.Store.at_start`."""
     # Whoever only reads may read a file in which nobody has noted yet who rests.
-    knows = version_of(connection) >= _NOTES_WHO_RESTS
-    rests = _RESTS if knows else "FALSE"
-    key = "CASE WHEN archived THEN NULL ELSE key END" if knows else "NULL"
+    rests = _RESTS if version_of(connection) >= _NOTES_WHO_RESTS else "FALSE"
+    resting = f"SELECT id, phase = 'stopped', {_key(connection)} FROM sessions"
     connection.execute("BEGIN")
     try:
-        resting = connection.execute(
-            f"SELECT id, phase = 'stopped', {key} FROM sessions WHERE {rests} ORDER BY number"
-        ).fetchall()
+        still = connection.execute(f"{resting} WHERE {rests} ORDER BY number").fetchall()
         others = connection.execute(f"{_STORED} WHERE NOT ({rests}) ORDER BY number").fetchall()
+        readable, damaged = _readable_rows(others, named)
+        for one in damaged:
+            still += connection.execute(f"{resting} WHERE id = ?", (one,))
     finally:
         connection.execute("COMMIT")
-    return AtStart([Resting(*one) for one in resting], _readable_rows(others))
+    return AtStart([Resting(*one) for one in still], readable)
 
 
-def _readable_rows(found: Iterable[Sequence[Any]]) -> list[Stored]:
-    """Those of them that can be read: one that is damaged keeps nobody from the others."""
+def _key(connection: sqlite3.Connection) -> str:
+    """The key that a session bears, as far as the file knows."""
+    knows = version_of(connection) >= _NOTES_WHO_RESTS
+    return "CASE WHEN archived THEN NULL ELSE key END" if knows else "NULL"
+
+
+def _readable_rows(
+    found: Iterable[Sequence[Any]], named: set[SessionId]
+) -> tuple[list[Stored], list[SessionId]]:
+    """Those of them that can be read, and who is damaged: that keeps nobody from the others."""
     readable: list[Stored] = []
+    damaged: list[SessionId] = []
     for one in found:
         try:
             readable.append(_stored(one))
         except NotStorable as error:
-            logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
-    return readable
+            damaged.append(one[0])
+            if one[0] not in named:
+                logger.error("%s", error)  # noqa: TRY400 - what is wrong is said, where is no matter
+                named.add(one[0])
+    return readable, damaged
+
+
+def raw_row(connection: sqlite3.Connection, session_id: SessionId) -> RawRow | None:
+    """See `port.Store.raw_row`."""
+    found = connection.execute(
+        f"SELECT id, epoch, {_key(connection)}, root, CAST(row AS BLOB) FROM sessions WHERE id = ?",
+        (session_id,),
+    ).fetchone()
+    return None if found is None else RawRow(*found)
+
+
+def damaged(connection: sqlite3.Connection, besides: Collection[SessionId]) -> list[SessionId]:
+    """See `port.Store.damaged`."""
+    readable = frozenset(besides)
+    there = [one for (one,) in connection.execute("SELECT id FROM sessions ORDER BY number")]
+    return [one for one in there if one not in readable and _is_damaged(connection, one)]
+
+
+def _is_damaged(connection: sqlite3.Connection, session_id: SessionId) -> bool:
+    try:
+        read_one(connection, session_id)
+    except NotStorable:
+        return True
+    return False
 
 
 def _conditions(wanted: Filter) -> tuple[str, Values]:

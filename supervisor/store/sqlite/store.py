@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -22,7 +23,17 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.filters import EVERYTHING, Filter
-from supervisor.store.port import AtStart, Hit, Kept, Leftovers, Process, RawRecord, Stored, Write
+from supervisor.store.port import (
+    AtStart,
+    Hit,
+    Kept,
+    Leftovers,
+    Process,
+    RawRecord,
+    RawRow,
+    Stored,
+    Write,
+)
 from supervisor.store.threads import Hand, Lent, Own, in_thread
 
 from . import copies, pieces, reading, schema, writing
@@ -95,6 +106,8 @@ class SqliteStore:
         self._is_tidying = False
         # Whether it waits a while for somebody else's lock.
         self._is_patient = True
+        # Sessions that cannot be read, and of which the log has said so: once is enough.
+        self._named: set[SessionId] = set()
         # Readers that nobody uses just now.
         self._free: list[sqlite3.Connection] = []
 
@@ -246,6 +259,10 @@ class SqliteStore:
     async def probe(self) -> None:
         await self._write(writing.probe)
 
+    async def look(self) -> None:
+        if self._place is not None:
+            await self._in_thread(self._pen, partial(self._place.check, is_certain=True))
+
     async def note_process(self, process: Process) -> None:
         await self._write(writing.note_process, process)
 
@@ -294,13 +311,19 @@ class SqliteStore:
         count = reading.PAGE_ROWS if at_once is None else min(at_once, reading.PAGE_ROWS)
         while next_after is not None:
             page, next_after = await self._read(
-                reading.page_of_rows, next_after, fitting or EVERYTHING, count
+                reading.page_of_rows, next_after, fitting or EVERYTHING, count, self._named
             )
             for stored in page:
                 yield stored
 
     async def at_start(self) -> AtStart:
-        return await self._read(reading.at_start)
+        return await self._read(reading.at_start, self._named)
+
+    async def raw_row(self, session_id: SessionId) -> RawRow | None:
+        return await self._read(reading.raw_row, session_id)
+
+    async def damaged(self, *, besides: Collection[SessionId] = ()) -> list[SessionId]:
+        return await self._read(reading.damaged, besides)
 
     async def search(
         self,

@@ -509,6 +509,19 @@ def test_who_is_on_record_last_is_the_youngest_however_they_were_admitted() -> N
     assert root.stand_in_line() == [b, c, a]
 
 
+def test_who_could_not_be_read_has_its_children_when_it_is_back() -> None:
+    ledger = Ledger()
+    ledger.remember([ROOT.id])
+    assert ledger.is_missed(ROOT.id)
+    ledger.enter(child("a", Phase.IDLE))
+
+    root = ledger.enter(ROOT)
+
+    assert list(root.children) == ["a"]
+    assert (root.up, root.descendants, root.spawns) == (1, 1, 1)
+    assert not ledger.is_missed(ROOT.id)
+
+
 def test_nobody_comes_to_be_a_child_by_being_counted() -> None:
     ledger, (root, *_) = a_family("a")
     ledger.settle(child("a", Phase.STOPPED), 0.0)

@@ -211,6 +211,8 @@ class Life:
             self._sessions.append(await self._sup.new(self._chance.choice(KEYS)))
 
     async def _delete(self) -> None:
+        if len(self._sessions) < 2:
+            return  # or there were nobody to go on with
         session = self._chance.choice(self._sessions)
         report("deleting", session=session.id)
         self._sessions.remove(session)

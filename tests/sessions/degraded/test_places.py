@@ -14,6 +14,7 @@ import trio
 import supervisor
 from supervisor import ConfigError, Session, StoreDegraded, Supervisor
 from supervisor.core.records import replay
+from supervisor.sessions.house import lookout
 
 PATIENCE_SECONDS = 10.0
 
@@ -57,7 +58,7 @@ def replace(path: Path) -> None:
 
 
 def move_folder(path: Path) -> None:
-    path.parent.rename(path.parent.with_name("elsewhere"))
+    path.parent.rename(path.parent.with_name(f"{path.parent.name} elsewhere"))
 
 
 DEEDS: tuple[Callable[[Path], None], ...] = (delete, delete_log, replace, move_folder)
@@ -77,6 +78,29 @@ async def test_nothing_is_acknowledged_into_a_file_that_nobody_finds(
     assert next(iter(await session.transcript())).text == "before"
     with pytest.raises(StoreDegraded):
         await sup.create("echo")
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
+async def test_it_is_noticed_also_while_nobody_writes(
+    path: Path, deed: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookout, "time_is_real", lambda: True)
+    async with supervisor.open(path) as sup:
+        await sup.create("echo")
+        await trio.sleep(PATIENCE_SECONDS)
+        assert not (await sup.stats()).store.degraded
+        deed(path)
+
+        await trio.sleep(2.0 * lookout.LOOK_SECONDS)
+
+        assert (await sup.stats()).store.degraded
+
+
+async def test_where_there_is_no_file_nothing_is_noticed() -> None:
+    async with supervisor.open() as sup:
+        await lookout.look(sup._house)
+
+        assert not (await sup.stats()).store.degraded
 
 
 async def test_what_was_sent_while_it_was_deleted_is_not_acknowledged(

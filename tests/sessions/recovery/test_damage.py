@@ -20,30 +20,56 @@ def damage(program: Program, what: str, *values: object) -> None:
         connection.execute(what, values)
 
 
+# No JSON, JSON that is no object, and objects without what their kind has, or with something else.
+BODIES = ("{", "[]", "{}", '{"child": 1, "text": 2, "part": 3}')
+
+
+@pytest.mark.parametrize("body", BODIES)
 async def test_a_record_of_a_child_that_cannot_be_read_keeps_nobody_out(
-    program: Program, player: Player
+    program: Program, player: Player, body: str
 ) -> None:
     async with program.life() as sup:
         parent, other = await sup.create("player"), await sup.create("player")
         await parent.spawn("echo", "errand")
-    damage(program, "UPDATE records SET body = '{' WHERE kind LIKE 'child_%'")
+    damage(program, "UPDATE records SET body = ? WHERE kind LIKE 'child_%'", body)
 
     async with program.life() as sup:
         await sup.session(other.id).send("hello")
         assert await player.play_all() == ["hello"]
 
 
+@pytest.mark.parametrize("body", BODIES)
 async def test_what_was_said_in_an_open_turn_and_cannot_be_read_keeps_nobody_out(
-    program: Program, player: Player
+    program: Program, player: Player, body: str
 ) -> None:
     async with program.life() as sup:
         session = await sup.create("player")
         await session.send("first")
-        await player.next_scene()
-    damage(program, "UPDATE records SET body = '[' WHERE kind = 'user_text'")
+        scene = await player.next_scene()
+        await scene.do(scene.turn.say("so far"))
+        await trio.sleep(1.0)
+    damage(program, "UPDATE records SET body = ? WHERE kind IN ('user_text', 'agent_text')", body)
 
     async with program.life() as sup:
         assert (await sup.session(session.id).info()).phase in ("restarting", "idle")
+
+
+@pytest.mark.parametrize("kind", ["session_resumed", "session_stopped", "turn_ended"])
+@pytest.mark.parametrize("body", BODIES)
+async def test_how_a_child_ended_and_cannot_be_read_keeps_nobody_out(
+    program: Program, kind: str, body: str
+) -> None:
+    async with program.life() as sup:
+        parent, other = await sup.create("echo"), await sup.create("echo")
+        child = await parent.spawn("echo", "errand", lifetime="detached")
+        await child.wait()
+        await child.stop()
+        await child.resume()
+    damage(program, "DELETE FROM records WHERE kind LIKE 'child_%'")
+    damage(program, "UPDATE records SET body = ? WHERE kind = ?", body, kind)
+
+    async with program.life() as sup:
+        assert (await sup.session(other.id).prompt("hello")).text == "hello"
 
 
 async def test_a_search_leaves_out_what_cannot_be_read(program: Program) -> None:

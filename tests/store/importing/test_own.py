@@ -18,8 +18,11 @@ from supervisor.store.exporting import export
 from supervisor.store.importing import ImportFailed, read
 from supervisor.store.importing.fields import ALWAYS
 from supervisor.store.importing.strict import MAX_DEPTH
+from supervisor.store.sqlite import schema
+from supervisor.store.sqlite.store import open_sqlite
 from tests.store.cast import ONE, life
 from tests.store.exporting.cast import Told, exported, records_of, rich
+from tests.store.fixtures.make import SESSIONS, load
 from tests.store.importing.cast import changed, ours, replayed
 
 PAGE = Path(__file__).parents[3] / "docs/reference/records.md"
@@ -283,6 +286,17 @@ def test_the_fields_of_each_kind_are_those_of_the_page() -> None:
 
     assert listed == ALWAYS
     assert set(ALWAYS) == set(KINDS)
+
+
+@pytest.mark.parametrize("version", range(1, schema.VERSION + 1))
+async def test_what_an_earlier_program_wrote_down_comes_in(version: int, tmp_path: Path) -> None:
+    load(version, tmp_path / "state.db")
+    async with open_sqlite(tmp_path / "state.db") as store:
+        records = await store.records(SESSIONS[0])
+
+    imported = read("jsonl", exported("jsonl", records))
+
+    assert [imported.created, *imported.facts] == [record.fact for record in records]
 
 
 def test_what_is_given_are_facts() -> None:

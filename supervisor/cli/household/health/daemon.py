@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from supervisor.cli.household.version import installed
@@ -15,6 +15,7 @@ from .finding import Finding, error, ok, warning
 _SECONDS: Final = 5.0
 # What fits into the kernel's `sun_path`.
 _LONGEST_PATH: Final = 107
+_MOST_NAMED: Final = 5
 
 Ask = Callable[[str], Any]
 
@@ -42,7 +43,8 @@ def look_at_daemon(socket: str, *, seconds: float = _SECONDS) -> Iterator[Findin
 def look_at_running(who: str, ask: Ask) -> Iterator[Finding]:
     """Whether it answers, and what."""
     try:
-        version, store = ask("/v1/version")["version"], ask("/v1/stats")["store"]
+        version, stats = ask("/v1/version")["version"], ask("/v1/stats")
+        store, damaged = stats["store"], stats.get("damaged", ())
     except (OSError, ValueError, KeyError, TypeError) as problem:
         yield error(
             "daemon",
@@ -66,8 +68,23 @@ def look_at_running(who: str, ask: Ask) -> Iterator[Finding]:
             f"{who}, and cannot write: {store['problem']}",
             store["hint"],
         )
-    if version == ours and not store["degraded"]:
+    yield from look_at_damaged(who, damaged)
+    if version == ours and not store["degraded"] and not damaged:
         yield ok("daemon", who)
+
+
+def look_at_damaged(who: str, damaged: Sequence[str]) -> Iterator[Finding]:
+    """Whether there are sessions that cannot be read."""
+    if damaged:
+        named = " ".join(damaged[:_MOST_NAMED])
+        more = " and others" if len(damaged) > _MOST_NAMED else ""
+        yield error(
+            "store",
+            "session-damaged",
+            f"{who}, and {len(damaged)} of its sessions cannot be read: {named}{more}",
+            f"`understudy repair {damaged[0]}` says what is wrong; with --write it makes the row"
+            " anew from the records, and `understudy rm` deletes the session",
+        )
 
 
 def _ask(socket: str, path: str, seconds: float) -> Any:  # noqa: ANN401 - whatever JSON has

@@ -15,6 +15,7 @@ from supervisor.cli.terminal.times import duration, stamp
 from supervisor.configuration import AgentTable, check, find_program
 from supervisor.core.errors import SupervisorError
 
+from .daemon import look_at_damaged
 from .finding import Finding, error, ok, warning
 
 _SECONDS: Final = 30.0
@@ -43,6 +44,27 @@ async def look_at_sessions() -> Finding:
     if result.outcome != "completed" or not found.items:
         return error("sessions", "turns-fail", f"a turn was {result.outcome}", "please report it")
     return ok("sessions", f"one was made, answered, and was found again: {_since(began)}")
+
+
+async def look_into_store(path: Path) -> list[Finding]:
+    """Whether every session in a file can be read."""
+    from supervisor.still import open_for_reading  # noqa: PLC0415 - late
+
+    try:
+        async with open_for_reading(str(path)) as sup:
+            stats = await sup.stats()
+    except (SupervisorError, OSError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem.args[0]
+        return [
+            error(
+                "store",
+                "store-unreadable",
+                f"{path} cannot be read: {why}",
+                getattr(problem, "hint", "name a file with sessions"),
+            )
+        ]
+    found = list(look_at_damaged(f"{path} is a store", stats.damaged))
+    return found or [ok("store", f"{path} has {stats.sessions} sessions, and all can be read")]
 
 
 def _since(began: float) -> str:
