@@ -20,9 +20,9 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
-from supervisor.core.step import InterruptReport, Receipt
 from supervisor.sessions.shell.results import TurnResult
 from supervisor.sessions.surface.checks import role_of
 from supervisor.sessions.surface.shapes import Input, InputState, Options, Role, Scope, TurnRecords

@@ -27,7 +27,7 @@ from supervisor.core.errors import (
     StoreDegraded,
     SupervisorError,
 )
-from supervisor.core.step import Receipt
+from supervisor.core.receipts import Receipt
 from supervisor.sessions.surface.handle import Session
 from supervisor.sessions.surface.shapes import Input, InputState
 from supervisor.sessions.surface.supervisor import Page

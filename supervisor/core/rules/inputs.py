@@ -23,6 +23,7 @@ from supervisor.core.events import (
     SteeringSubmitted,
 )
 from supervisor.core.ids import InputId, TurnId
+from supervisor.core.receipts import Receipt
 from supervisor.core.session import (
     NOT_RESUMED_BY_INPUT,
     SPENT_REASONS,
@@ -30,7 +31,7 @@ from supervisor.core.session import (
     Session,
     Waiting,
 )
-from supervisor.core.step import Draft, Receipt
+from supervisor.core.step import Draft
 
 from .door import (
     budget_problem,

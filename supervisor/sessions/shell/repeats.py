@@ -10,9 +10,9 @@ import attrs
 
 from supervisor.core.errors import IdempotencyConflict
 from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.receipts import Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Session
-from supervisor.core.step import Receipt
 from supervisor.store.codec import encode
 from supervisor.store.port import Kept
 

@@ -15,10 +15,11 @@ from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, Source, WhenBusy
 from supervisor.core.session import Session as Row
-from supervisor.core.step import InterruptReport, Receipt, UnderWay
+from supervisor.core.step import UnderWay
 from supervisor.drivers.turn import INSIDE
 from supervisor.sessions.library.exporting import exported
 from supervisor.sessions.library.mending import repair, replay

@@ -18,10 +18,11 @@ from supervisor.core.errors import (
     shown,
 )
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.receipts import InterruptReport
 from supervisor.core.rules.door import queue_problem, text_problem
 from supervisor.core.session import LadderStep, Phase, Source
 from supervisor.core.session import Session as Row
-from supervisor.core.step import InterruptReport, UnderWay
+from supervisor.core.step import UnderWay
 
 from .checks import exact, known_word, some_text
 from .sending import show_to_hooks

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from supervisor.cli.ground.target import Target
-    from supervisor.core.step import InterruptReport
+    from supervisor.core.receipts import InterruptReport
     from supervisor.sessions.surface.overview import Stats
 
 _REMARK_SECONDS: Final = 4.0
