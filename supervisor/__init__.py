@@ -92,13 +92,15 @@ if TYPE_CHECKING:
         Input,
         InputState,
         Options,
+        Page,
         Scope,
         ToolCall,
         TurnRecords,
         TurnScope,
+        Waits,
+        Why,
     )
-    from .sessions.surface.supervisor import Page, Supervisor
-    from .sessions.surface.why import Waits, Why
+    from .sessions.surface.supervisor import Supervisor
     from .store.health import StoreState
     from .store.repair import Problem, RepairReport
 
@@ -181,13 +183,15 @@ _HOMES: Final = {
         "Input",
         "InputState",
         "Options",
+        "Page",
         "Scope",
         "ToolCall",
         "TurnRecords",
         "TurnScope",
+        "Waits",
+        "Why",
     ),
-    "sessions.surface.supervisor": ("Page", "Supervisor"),
-    "sessions.surface.why": ("Waits", "Why"),
+    "sessions.surface.supervisor": ("Supervisor",),
     "store.health": ("StoreState",),
     "store.repair": ("Problem", "RepairReport"),
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 import trio
 
+import supervisor  # for answers that are hardly ever asked for: they come in when they are
 from supervisor.api.wire import error_of
 from supervisor.core.creation import Message
 from supervisor.core.errors import (
@@ -25,16 +26,24 @@ from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
 from supervisor.sessions.shell.results import TurnResult
 from supervisor.sessions.surface.checks import role_of
-from supervisor.sessions.surface.shapes import Input, InputState, Options, Role, Scope, TurnRecords
-from supervisor.sessions.surface.supervisor import Page
-from supervisor.sessions.surface.why import Why
-from supervisor.store.exporting import Format
-from supervisor.store.repair import RepairReport
+from supervisor.sessions.surface.shapes import (
+    Input,
+    InputState,
+    Options,
+    Page,
+    Role,
+    Scope,
+    TurnRecords,
+    Why,
+)
 
 from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .given import named, prepared, sendable
 from .line import QUICK_SECONDS, SLOW_SECONDS, Line, is_id
 from .watching import RETURN_SECONDS, RemoteWatcher, following
+
+if TYPE_CHECKING:
+    from supervisor.store.exporting import Format
 
 # A result is waited for in pieces, so that a line that is dead is noticed.
 _WAIT_SECONDS: Final = 20.0
@@ -345,11 +354,15 @@ class RemoteSession:
         )
         return content.decode()
 
-    async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
+    async def repair(self, *, dry_run: bool = True, force: bool = False) -> supervisor.RepairReport:
         """Look whether its records are whole, and without `dry_run` close what was left open."""
         given = {"dry_run": dry_run, "force": force}
         return await self._line.ask(
-            RepairReport, "POST", self._path("repair"), given, timeout_seconds=SLOW_SECONDS
+            supervisor.RepairReport,
+            "POST",
+            self._path("repair"),
+            given,
+            timeout_seconds=SLOW_SECONDS,
         )
 
     async def replay(self, at: int) -> Info:

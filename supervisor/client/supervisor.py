@@ -6,8 +6,9 @@ import builtins
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
 
+import supervisor  # for answers that are hardly ever asked for: they come in when they are
 from supervisor.api.wire.answers import BackupReport
 from supervisor.core.errors import (
     ConfigError,
@@ -21,20 +22,17 @@ from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
-from supervisor.sessions.house.reloading import Reloaded
 from supervisor.sessions.inbox import PermissionRequest
-from supervisor.sessions.library.cleaning import CleanupReport
-from supervisor.sessions.library.searching import SearchHit
 from supervisor.sessions.surface.checks import checked_path
-from supervisor.sessions.surface.overview import Stats
-from supervisor.sessions.surface.shapes import Options
-from supervisor.sessions.surface.supervisor import Page
-from supervisor.store.importing import Format
+from supervisor.sessions.surface.shapes import Options, Page
 
 from .given import prepared
 from .line import SLOW_SECONDS, Line, is_id
 from .session import RemoteSession
 from .watching import RemoteEverything, following
+
+if TYPE_CHECKING:
+    from supervisor.store.importing import Format
 
 T = TypeVar("T")
 # More than this the daemon does not give in one answer.
@@ -154,19 +152,19 @@ class RemoteSupervisor:
         session: str | None = None,
         limit: int = 20,
         cursor: str | None = None,
-    ) -> Page[SearchHit]:
+    ) -> Page[supervisor.SearchHit]:
         """What people and agents have said that has all these words, the last said first."""
         given = {"q": text, "session": session, "limit": limit, "cursor": cursor}
-        return await self._page(Page[SearchHit], "v1/search", given)
+        return await self._page(Page[supervisor.SearchHit], "v1/search", given)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
         """Every root that lives, or has somebody below it who does, with its children as nodes."""
         given = {"root": None if root is None else session_id(root)}
         return (await self._line.ask(Page[Node], "GET", "v1/tree", given)).items
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> supervisor.Stats:
         """How many sessions there are, in which phase, and what they come to."""
-        return await self._line.ask(Stats, "GET", "v1/stats")
+        return await self._line.ask(supervisor.Stats, "GET", "v1/stats")
 
     # Keeping ------------------------------------------------------------------------------
 
@@ -196,7 +194,7 @@ class RemoteSupervisor:
         keep_last: int | None = None,
         max_bytes: int | None = None,
         dry_run: bool = False,
-    ) -> CleanupReport:
+    ) -> supervisor.CleanupReport:
         """Delete trees in which all are stopped: old ones, too many, or too large in all."""
         given = {
             "older_than_seconds": older_than_seconds,
@@ -205,7 +203,7 @@ class RemoteSupervisor:
             "dry_run": dry_run,
         }
         return await self._line.ask(
-            CleanupReport, "POST", "v1/cleanup", given, timeout_seconds=SLOW_SECONDS
+            supervisor.CleanupReport, "POST", "v1/cleanup", given, timeout_seconds=SLOW_SECONDS
         )
 
     @property
@@ -243,9 +241,11 @@ class RemoteSupervisor:
             raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")
         return following(RemoteEverything(self._line, "v1/stream", {"after": after}))
 
-    async def reload(self) -> Reloaded:
+    async def reload(self) -> supervisor.Reloaded:
         """Have the daemon read its configuration again; says what has changed by that."""
-        return await self._line.ask(Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS)
+        return await self._line.ask(
+            supervisor.Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS
+        )
 
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""

@@ -29,8 +29,7 @@ from supervisor.core.errors import (
 )
 from supervisor.core.receipts import Receipt
 from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.shapes import Input, InputState
-from supervisor.sessions.surface.supervisor import Page
+from supervisor.sessions.surface.shapes import Input, InputState, Page
 
 _TAKING = (
     SessionNotFound,

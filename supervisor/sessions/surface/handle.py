@@ -34,9 +34,9 @@ from .forking import fork
 from .interrupts import interrupt
 from .plans import changed_limits, make_order
 from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
-from .shapes import Input, InputState, Options, Role, Scope, TurnRecords, status_of
+from .shapes import Input, InputState, Options, Role, Scope, TurnRecords, Why, status_of
 from .waiting import ResultOf, state_of_input, wait_for_result
-from .why import Why, why
+from .why import why
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House

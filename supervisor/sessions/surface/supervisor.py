@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 import attrs
 import trio
@@ -44,30 +44,13 @@ from .listing import checked_filter, checked_rules, decoded, encoded, listed, so
 from .overview import Stats, stats_of, tree_of
 from .plans import make_plan
 from .sending import idempotency_of
-from .shapes import Options
+from .shapes import Options, Page
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
 
 T = TypeVar("T")
 logger = logging.getLogger("supervisor")
-
-
-@attrs.frozen
-class Page(Generic[T]):
-    """Some of a list, and like one; `next` is where the rest begins, None at the end."""
-
-    items: tuple[T, ...]
-    next: str | None
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, place: int) -> T:
-        return self.items[place]
 
 
 class Supervisor:
