@@ -112,7 +112,7 @@ async def mistaken(kind: Kind, folder: Path) -> dict[str, SupervisorError]:
 
 
 async def test_every_mistake_is_the_same_error(folder: Path) -> None:
-    embedded, remote = [await mistaken(kind, folder / kind) for kind in KINDS]
+    embedded, remote, _ = [await mistaken(kind, folder / kind) for kind in KINDS]
 
     assert {mistake: type(error) for mistake, error in remote.items()} == {
         mistake: type(error) for mistake, error in embedded.items()
