@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
+import attrs
+
 from supervisor.core.errors import ConfigError, InputRefused, shown
+from supervisor.core.limits import Limits
 from supervisor.core.permissions import RIGHTS, Permissions
 from supervisor.drivers.plain import plain
 
@@ -164,3 +167,12 @@ def a_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {shown(value)}", hint="give True or False")
     return value
+
+
+def changed_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
+    """The limits with some of them changed; raises `ConfigError`."""
+    unknown = changes.keys() - {field.name for field in attrs.fields(Limits)}
+    if unknown:
+        names = ", ".join(field.name for field in attrs.fields(Limits))
+        raise ConfigError(f"limits has no {shown(min(map(str, unknown)))}", hint=f"it has: {names}")
+    return attrs.evolve(limits, **changes)

@@ -29,10 +29,19 @@ from supervisor.sessions.shell.results import TurnResult
 from supervisor.store.exporting import Format
 from supervisor.store.repair import RepairReport
 
-from .checks import a_flag, checked_custom, checked_tags, exact, known_word, role_of, some_text
+from .checks import (
+    a_flag,
+    changed_limits,
+    checked_custom,
+    checked_tags,
+    exact,
+    known_word,
+    role_of,
+    some_text,
+)
 from .forking import fork
 from .interrupts import interrupt
-from .plans import changed_limits, make_order
+from .plans import make_order
 from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
 from .shapes import Input, InputState, Options, Role, Scope, TurnRecords, Why, status_of
 from .waiting import ResultOf, state_of_input, wait_for_result

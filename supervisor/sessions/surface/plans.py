@@ -110,15 +110,6 @@ def _time_to_live(seconds: float) -> float:
 _TERMS: Final = frozenset(field.name for field in attrs.fields(Terms))
 
 
-def changed_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
-    """The limits with some of them changed; raises `ConfigError`."""
-    unknown = changes.keys() - {field.name for field in attrs.fields(Limits)}
-    if unknown:
-        names = ", ".join(field.name for field in attrs.fields(Limits))
-        raise ConfigError(f"limits has no {shown(min(map(str, unknown)))}", hint=f"it has: {names}")
-    return attrs.evolve(limits, **changes)
-
-
 def _terms(house: House, given: Mapping[str, Any]) -> Terms:
     chosen = {name: value for name, value in given.items() if value is not None}
     unknown = chosen.keys() - {field.name for field in attrs.fields(Terms)}
