@@ -23,10 +23,18 @@ from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
 from supervisor.sessions.inbox import PermissionRequest
-from supervisor.sessions.surface.checks import checked_path
+from supervisor.sessions.surface.checks import (
+    checked_path,
+    checked_wanted,
+    decoded,
+    known_options,
+    known_word,
+    some_number,
+    some_text,
+)
 from supervisor.sessions.surface.shapes import Options, Page
 
-from .given import prepared
+from .given import checked, of_session
 from .line import SLOW_SECONDS, Line, is_id
 from .session import RemoteSession
 from .watching import RemoteEverything, following
@@ -79,23 +87,23 @@ class RemoteSupervisor:
     ) -> RemoteSession:
         """Make a session; answers when its agent is up and it is idle."""
         given = {name: value for name, value in locals().items() if name != "self"}
-        return await self._made("v1/sessions", given)
+        return await self._made("v1/sessions", of_session(given, needed={"agent"}))
 
     async def get_or_create(
         self, key: SessionKey | str, *, agent: str | None = None, **options: Unpack[Options]
     ) -> RemoteSession:
         """The session that bears the key, in any phase; made if there is none."""
-        return await self._made("v1/keys/get_or_create", {"key": key, "agent": agent, **options})
+        return await self._made("v1/keys/get_or_create", _of_key(key, agent, options))
 
     async def new(
         self, key: SessionKey | str, *, agent: str | None = None, **options: Unpack[Options]
     ) -> RemoteSession:
         """Archive the session that bears the key, and begin another one that does."""
-        return await self._made("v1/keys/new", {"key": key, "agent": agent, **options})
+        return await self._made("v1/keys/new", _of_key(key, agent, options))
 
     async def reset(self, key: SessionKey | str) -> RemoteSession:
         """Begin a new chapter in the session that bears the key."""
-        return await self._made("v1/keys/reset", {"key": key})
+        return await self._made("v1/keys/reset", {"key": str(as_key(key))})
 
     def session(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
         """A handle, without looking whether there is such a session."""
@@ -143,6 +151,7 @@ class RemoteSupervisor:
     ) -> Page[Info]:
         """Sessions in the order of their making, those that fit all that is given."""
         given = {name: value for name, value in locals().items() if name != "self"}
+        checked_wanted(given)
         return await self._page(Page[Info], "v1/sessions", given)
 
     async def search(
@@ -154,7 +163,8 @@ class RemoteSupervisor:
         cursor: str | None = None,
     ) -> Page[supervisor.SearchHit]:
         """What people and agents have said that has all these words, the last said first."""
-        given = {"q": text, "session": session, "limit": limit, "cursor": cursor}
+        whose = None if session is None else session_id(session)
+        given = {"q": some_text("text", text), "session": whose, "limit": limit, "cursor": cursor}
         return await self._page(Page[supervisor.SearchHit], "v1/search", given)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
@@ -176,7 +186,10 @@ class RemoteSupervisor:
         agent: str | None = None,
     ) -> RemoteSession:
         """Make a session of a file: our `jsonl`, or the files of `picoclaw` and `ggcode`."""
-        given = {"path": _absolute(path), "format": format, "agent": agent}
+        from supervisor.store.importing import Format  # noqa: PLC0415 - only for this
+
+        given = checked({"path": _absolute(path), "format": format, "agent": agent})
+        known_word("format", format, Format)
         return await self._made("v1/import", given)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:
@@ -202,6 +215,7 @@ class RemoteSupervisor:
             "max_bytes": max_bytes,
             "dry_run": dry_run,
         }
+        checked(given)
         return await self._line.ask(
             supervisor.CleanupReport, "POST", "v1/cleanup", given, timeout_seconds=SLOW_SECONDS
         )
@@ -222,11 +236,14 @@ class RemoteSupervisor:
 
     async def answer(self, request_id: str, decision: Decision) -> None:
         """Decide; raises `PermissionNotFound`, `PermissionConflict` or `InvalidDecision`."""
+        some_text("request_id", request_id)
         if not is_id(request_id):
             raise PermissionNotFound(
-                f"no request is called {shown(request_id)}", hint="list the requests that wait"
+                f"no request {shown(request_id)} is waiting",
+                hint="list the requests that wait; an interrupted turn cancels its own",
             )
-        if decision not in get_args(Decision):
+        # Of words it is the request that says whether it offers them.
+        if not isinstance(decision, str) or not decision.isascii():
             raise InvalidDecision(
                 f"request {request_id} does not offer {shown(decision)}",
                 hint=f"choose one of {', '.join(get_args(Decision))}",
@@ -253,8 +270,9 @@ class RemoteSupervisor:
 
     async def _page(self, kind: type[Page[T]], path: str, given: Mapping[str, Any]) -> Page[T]:
         """As many as were asked for, in as many questions as that takes."""
-        wanted = given["limit"]
-        if type(wanted) is not int or wanted <= MAX_PAGE:
+        wanted = some_number("limit", given["limit"])
+        decoded(given["cursor"])
+        if wanted <= MAX_PAGE:
             return await self._line.ask(kind, "GET", path, given)
         found: builtins.list[T] = []
         following = given["cursor"]
@@ -269,11 +287,13 @@ class RemoteSupervisor:
 
     async def _made(self, path: str, given: Mapping[str, Any]) -> RemoteSession:
         """The session that an answer tells of."""
-        given = prepared(given)
-        if given.get("key") is not None:
-            given["key"] = str(as_key(given["key"]))
         info = await self._line.ask(Info, "POST", path, given, timeout_seconds=SLOW_SECONDS)
         return RemoteSession(self._line, info.id)
+
+
+def _of_key(key: SessionKey | str, agent: str | None, options: Options) -> Mapping[str, Any]:
+    known_options("a session", options)
+    return of_session({"key": as_key(key), "agent": agent, **options})
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

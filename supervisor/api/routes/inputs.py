@@ -173,6 +173,10 @@ async def _missing_said(call: Call) -> AsyncIterator[None]:
     """Tell an input that is over, which is a conflict, from one that never was."""
     try:
         yield
-    except (InputRefused, NotRunning):
-        await _state(call)  # raises if there never was one
+    except (InputRefused, NotRunning) as refusal:
+        try:
+            await _state(call)
+        except NotThere as missing:
+            # In the words of the embedding API, as far as they are about the input.
+            raise (NotThere(refusal) if isinstance(refusal, InputRefused) else missing) from None
         raise

@@ -12,6 +12,7 @@ from supervisor.core.errors import (
     NotRunning,
     SessionNotActive,
     SupervisorError,
+    shown,
 )
 from supervisor.core.events import (
     InputEdited,
@@ -334,7 +335,7 @@ def _waiting(draft: Draft, input_id: InputId) -> Waiting | None:
     if waiting is None:
         draft.refuse(
             InputRefused(
-                f"no input {input_id} is waiting in session {draft.session.id}",
+                f"no input {shown(input_id)} is waiting in session {draft.session.id}",
                 hint="it was settled already, or never accepted: list the inputs",
             )
         )

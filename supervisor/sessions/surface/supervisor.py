@@ -38,9 +38,9 @@ from supervisor.sessions.library.searching import SearchHit, search
 from supervisor.sessions.shell.feed import Everything
 from supervisor.store.importing import Format
 
-from .checks import a_flag, checked_path, known_word, some_text
+from .checks import a_flag, checked_path, decoded, known_word, some_number, some_text
 from .handle import Session
-from .listing import checked_filter, checked_rules, decoded, encoded, listed, some_number
+from .listing import checked_filter, checked_rules, encoded, listed
 from .overview import Stats, stats_of, tree_of
 from .plans import make_plan
 from .sending import idempotency_of
@@ -99,7 +99,7 @@ class Supervisor:
             name=name,
             title=title,
             tags=tags,
-            custom=custom or {},
+            custom=custom,
             workspace=workspace,
             limits=limits,
             permissions=permissions,
@@ -134,7 +134,7 @@ class Supervisor:
         `agent` is the key's own unless you name another, and further options are those of `create`.
         """
         key = as_key(key)
-        plan = self._plan(agent or key.agent, key=key, **options)
+        plan = self._plan(key.agent if agent is None else agent, key=key, **options)
         return Session(self._house, await self._house.register.get_or_create(key, plan))
 
     async def new(
@@ -147,7 +147,10 @@ class Supervisor:
         """Archive the session that bears the key, and begin another one that does."""
         key = as_key(key)
         made = await self._house.register.replace(
-            key, lambda old: self._plan(agent or old or key.agent, key=key, **options)
+            key,
+            lambda old: self._plan(
+                (old or key.agent) if agent is None else agent, key=key, **options
+            ),
         )
         return Session(self._house, made)
 
