@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from .core.info import Badge, Info, Node
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
+    from .core.receipts import InterruptReport, Receipt
     from .core.records import Record
     from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
-    from .core.step import InterruptReport, Receipt
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.command.agent import CommandAgent, command
     from .drivers.confined import Confined
@@ -92,13 +92,15 @@ if TYPE_CHECKING:
         Input,
         InputState,
         Options,
+        Page,
         Scope,
         ToolCall,
         TurnRecords,
         TurnScope,
+        Waits,
+        Why,
     )
-    from .sessions.surface.supervisor import Page, Supervisor
-    from .sessions.surface.why import Waits, Why
+    from .sessions.surface.supervisor import Supervisor
     from .store.health import StoreState
     from .store.repair import Problem, RepairReport
 
@@ -149,6 +151,7 @@ _HOMES: Final = {
     "core.info": ("Badge", "Info", "Node"),
     "core.limits": ("Ladder", "Limits", "Restart"),
     "core.permissions": ("Permissions",),
+    "core.receipts": ("InterruptReport", "Receipt"),
     "core.records": ("Record",),
     "core.session": (
         "Decision",
@@ -159,7 +162,6 @@ _HOMES: Final = {
         "Usage",
         "WhenBusy",
     ),
-    "core.step": ("InterruptReport", "Receipt"),
     "drivers.acp.agent": ("AcpAgent", "acp", "scripted_process"),
     "drivers.command.agent": ("CommandAgent", "command"),
     "drivers.confined": ("Confined",),
@@ -181,13 +183,15 @@ _HOMES: Final = {
         "Input",
         "InputState",
         "Options",
+        "Page",
         "Scope",
         "ToolCall",
         "TurnRecords",
         "TurnScope",
+        "Waits",
+        "Why",
     ),
-    "sessions.surface.supervisor": ("Page", "Supervisor"),
-    "sessions.surface.why": ("Waits", "Why"),
+    "sessions.surface.supervisor": ("Supervisor",),
     "store.health": ("StoreState",),
     "store.repair": ("Problem", "RepairReport"),
 }

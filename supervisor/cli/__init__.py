@@ -9,6 +9,8 @@ Rule 3: text that an agent wrote reaches a terminal only through `terminal.safe`
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 
@@ -42,4 +44,6 @@ def _run(given: list[str]) -> int:
     with Importing():
         from .group import run  # noqa: PLC0415 - see Rule 1
 
+    # What lives at the end goes with the process: to look through all of it takes 50 ms.
+    atexit.register(gc.freeze)
     return run(given)

@@ -4,11 +4,11 @@
         session = await sup.create("echo")
         result = await session.prompt("hello")
 
-`connecting` finds the daemon, `line` asks it one thing at a time, `watching` follows its streams;
-`supervisor` and `session` have the methods of the embedding API.
+`connecting` finds the daemon, `line` asks it one thing at a time, by `asking` or a `pool`;
+`watching` follows its streams; `supervisor` and `session` have the methods of the embedding API.
 """
 
-from .connecting import connect
+from .connecting import connect, connect_briefly
 from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .session import RemoteSession
 from .supervisor import RemoteSupervisor
@@ -23,4 +23,5 @@ __all__ = [
     "RemoteSupervisor",
     "RemoteWatcher",
     "connect",
+    "connect_briefly",
 ]

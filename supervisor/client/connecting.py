@@ -7,13 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-import httpcore
-import httpx
-
 from supervisor.api.wire.answers import Version
 
 from .address import find_address
-from .dialling import Backend
+from .asking import Caller
 from .errors import AnswerLost
 from .line import Line
 from .supervisor import RemoteSupervisor
@@ -33,32 +30,33 @@ async def connect(
     `address` is the path of its socket, or `http://127.0.0.1:PORT` with the token in `token_file`;
     what is None is where the configuration has it. Raises `NoDaemon` if nobody listens there.
     """
+    from .pool import open_pool  # noqa: PLC0415 - commands, which come by below, need none
+
     found = find_address(address, token_file, os.environ if environ is None else environ)
-    # Proxies and passwords that the environment names are for other people's servers.
-    async with httpx.AsyncClient(
-        transport=_Transport(found.socket),
-        base_url=found.base_url,
-        headers=found.headers,
-        trust_env=False,
-    ) as http:
-        line = Line(http, found)
-        await _greet(line)
-        try:
-            yield RemoteSupervisor(line)
-        finally:
-            line.close()
+    async with open_pool(found) as pool, _open(Line(pool, found)) as sup:
+        yield sup
 
 
-class _Transport(httpx.AsyncHTTPTransport):
-    """One that waits in line."""
+@asynccontextmanager
+async def connect_briefly(
+    address: str | os.PathLike[str] | None = None,
+    *,
+    token_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> AsyncIterator[RemoteSupervisor]:
+    """The same, for who asks a few things and leaves: up in a fraction of the time."""
+    found = find_address(address, token_file, os.environ if environ is None else environ)
+    async with _open(Line(Caller(found), found)) as sup:
+        yield sup
 
-    def __init__(self, socket: str | None) -> None:
-        # There is no TLS here, ever; to read all certificates for it would take 66 ms.
-        super().__init__(verify=False, trust_env=False)
-        # httpx has no other way to be given a way to connect.
-        self._pool = httpcore.AsyncConnectionPool(
-            uds=socket, max_connections=None, keepalive_expiry=5.0, network_backend=Backend()
-        )
+
+@asynccontextmanager
+async def _open(line: Line) -> AsyncIterator[RemoteSupervisor]:
+    await _greet(line)
+    try:
+        yield RemoteSupervisor(line)
+    finally:
+        line.close()
 
 
 async def _greet(line: Line) -> None:

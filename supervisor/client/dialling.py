@@ -6,10 +6,9 @@ connection breaks at the first word. So it is looked at, and tried again, for a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-import httpcore
 import trio
 
 T = TypeVar("T")
@@ -20,7 +19,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 0.25
 
 
-class Crowded(httpcore.ConnectError):
+class Crowded(Exception):
     """Somebody listens, and takes nobody in: too many want to."""
 
 
@@ -30,40 +29,21 @@ async def dial_unix(path: str) -> trio.SocketStream:
     async def connect() -> trio.SocketStream:
         return await trio.open_unix_socket(path)
 
-    return await _patiently(connect, lambda stream: stream.socket, LINE_SECONDS)
+    return await patiently(connect, lambda stream: stream.socket)
 
 
-class Backend(httpcore.TrioBackend):
-    """The same, for httpx."""
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """See `httpcore.AsyncNetworkBackend`."""
-        connect = super().connect_unix_socket
-        return await _patiently(
-            lambda: connect(path, timeout, socket_options),
-            lambda stream: stream.get_extra_info("socket"),
-            LINE_SECONDS if timeout is None else min(timeout, LINE_SECONDS),
-        )
-
-
-async def _patiently(
-    connect: Callable[[], Awaitable[T]],
-    socket_of: Callable[[T], trio.socket.SocketType],
-    patience_seconds: float,
+async def patiently(
+    connect: Callable[[], Awaitable[T]], socket_of: Callable[[T], trio.socket.SocketType]
 ) -> T:
-    tried_until, pause = trio.current_time() + patience_seconds, _FIRST_PAUSE_SECONDS
+    """Connect, again and again while the line is full; raises `Crowded` if it stays so."""
+    tried_until, pause = trio.current_time() + LINE_SECONDS, _FIRST_PAUSE_SECONDS
     while True:
         made = await connect()
         if _is_connected(socket_of(made)):
             return made
         socket_of(made).close()
         if trio.current_time() >= tried_until:
-            raise Crowded("its line is full")
+            raise Crowded
         await trio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

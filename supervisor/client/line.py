@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
 
 import attrs
-import httpx
 import orjson
 import trio
 
@@ -21,11 +21,12 @@ from supervisor.api.wire import Unreadable, decode, encode, error_of
 from supervisor.core.errors import ConfigError, SupervisorError
 
 from .address import Address
+from .asking import Answer, Asker, Method, Question
 from .dialling import Crowded
 from .errors import AnswerLost, DaemonBusy, NoDaemon
+from .stream import Broken, Unreachable
 
 T = TypeVar("T")
-Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 
 # For what is answered from memory or with one commit; and for what starts, stops or copies things.
 QUICK_SECONDS: Final = 30.0
@@ -38,8 +39,8 @@ _ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 class Line:
     """An open line; made by `connect()`."""
 
-    def __init__(self, http: httpx.AsyncClient, address: Address) -> None:
-        self._http = http
+    def __init__(self, asker: Asker, address: Address) -> None:
+        self._asker = asker
         self.address = address
         self.is_closed = False
 
@@ -81,37 +82,31 @@ class Line:
     ) -> bytes:
         """Ask, and have the answer as it is; `given` goes into the body or, of GET, the query."""
         self.refuse_if_closed()
-        given = given or {}
-        request = self._http.build_request(
-            method,
-            f"/{path}",
-            params=as_query(given) if method == "GET" else None,
-            content=as_body(given) if method in ("POST", "PATCH") else None,
-            headers=_JSON if method in ("POST", "PATCH") else None,
-            timeout=httpx.Timeout(timeout_seconds),
-        )
+        question = _question(method, path, given or {})
         with trio.move_on_after(timeout_seconds):
-            response = await self._send(request)
-            if response.status_code >= _ERRORS:
-                raise error_from(response.content, status=response.status_code)
-            return response.content
+            answer = await self._ask(question)
+            if answer.status >= _ERRORS:
+                raise error_from(answer.content, status=answer.status)
+            return answer.content
         raise AnswerLost(
             f"no answer from {self.where} within {timeout_seconds:g} seconds",
             hint="it may have happened: look, or ask again with the same idempotency_key",
         )
 
-    async def _send(self, request: httpx.Request) -> httpx.Response:
+    async def _ask(self, question: Question) -> Answer:
         try:
-            return await self._http.send(request)
-        except httpx.TransportError as error:
-            if request.method != "GET" or isinstance(
-                error, httpx.TimeoutException | httpx.ConnectError
-            ):
-                raise self._trouble(error) from error
-        try:
-            return await self._http.send(request)
-        except httpx.TransportError as error:
-            raise self._trouble(error) from error
+            try:
+                return await self._asker.ask(question)
+            except Broken:
+                if question.method != "GET":
+                    raise
+            return await self._asker.ask(question)
+        except Crowded:
+            raise self.line_is_full() from None
+        except Unreachable as error:
+            raise self.nobody_there() from error
+        except Broken as error:
+            raise self.answer_lost() from error
 
     def refuse_if_closed(self) -> None:
         """Raise if the block of `connect()` has been left."""
@@ -138,13 +133,13 @@ class Line:
             hint="it may have happened: look, or ask again with the same idempotency_key",
         )
 
-    def _trouble(self, error: httpx.TransportError) -> SupervisorError:
-        """What it means to us that the line broke."""
-        if isinstance(error.__cause__, Crowded):
-            return self.line_is_full()
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            return self.nobody_there()
-        return self.answer_lost()
+
+def _question(method: Method, path: str, given: Mapping[str, Any]) -> Question:
+    if method == "GET":
+        query = urlencode(as_query(given))
+        return Question(method, f"/{path}?{query}" if query else f"/{path}", {})
+    content = as_body(given) if method in ("POST", "PATCH") else None
+    return Question(method, f"/{path}", {} if content is None else _JSON, content)
 
 
 def error_from(content: bytes, *, status: int) -> SupervisorError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 import trio
 
+import supervisor  # for answers that are hardly ever asked for: they come in when they are
 from supervisor.api.wire import error_of
 from supervisor.core.creation import Message
 from supervisor.core.errors import (
@@ -19,22 +20,30 @@ from supervisor.core.errors import (
 )
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
-from supervisor.core.limits import Limits
+from supervisor.core.limits import LARGEST, Limits
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, WhenBusy
-from supervisor.core.step import InterruptReport, Receipt
 from supervisor.sessions.shell.results import TurnResult
-from supervisor.sessions.surface.checks import role_of
-from supervisor.sessions.surface.shapes import Input, InputState, Options, Role, Scope, TurnRecords
-from supervisor.sessions.surface.supervisor import Page
-from supervisor.sessions.surface.why import Why
-from supervisor.store.exporting import Format
-from supervisor.store.repair import RepairReport
+from supervisor.sessions.surface.checks import checked_prompt, known_word, role_of, some_text
+from supervisor.sessions.surface.shapes import (
+    Input,
+    InputState,
+    Options,
+    Page,
+    Role,
+    Scope,
+    TurnRecords,
+    Why,
+)
 
 from .errors import AnswerLost, DaemonBusy, NoDaemon
-from .given import named, prepared, sendable
+from .given import checked, named, of_child, of_limits
 from .line import QUICK_SECONDS, SLOW_SECONDS, Line, is_id
 from .watching import RETURN_SECONDS, RemoteWatcher, following
+
+if TYPE_CHECKING:
+    from supervisor.store.exporting import Format
 
 # A result is waited for in pieces, so that a line that is dead is noticed.
 _WAIT_SECONDS: Final = 20.0
@@ -75,16 +84,17 @@ class RemoteSession:
     ) -> Receipt:
         """Give the session an input; the receipt says that it is durable, and where it is now."""
         given = {
-            "text": sendable(text),
-            "attachments": attachments,
-            "when_busy": when_busy,
-            "idempotency_key": idempotency_key,
-            "ttl_seconds": ttl_seconds,
-            "if_stopped": if_stopped,
             "queued": queued,
+            "when_busy": when_busy,
+            "if_stopped": if_stopped,
+            "attachments": attachments,
+            "ttl_seconds": ttl_seconds,
+            "idempotency_key": idempotency_key,
+            "text": text,
         }
+        sent = checked(given, needed={"attachments", "text"})
         path = self._path("inputs")
-        return await self._line.ask(Receipt, "POST", path, given, timeout_seconds=SLOW_SECONDS)
+        return await self._line.ask(Receipt, "POST", path, sent, timeout_seconds=SLOW_SECONDS)
 
     async def prompt(
         self,
@@ -109,6 +119,7 @@ class RemoteSession:
 
     async def result(self, input_id: str) -> TurnResult:
         """Wait for the end of the turn that an input began, or was steered into."""
+        some_text("input_id", input_id)
         path = self._input(input_id)
         away_since: float | None = None
         while True:
@@ -137,18 +148,16 @@ class RemoteSession:
 
     async def input(self, input_id: str) -> InputState:
         """What has become of an input so far, however long ago it was accepted."""
+        some_text("input_id", input_id)
         return await self._line.ask(InputState, "GET", self._input(input_id))
 
     async def steer(
         self, text: str, *, idempotency_key: str | None = None, ttl_seconds: float | None = None
     ) -> Receipt:
         """Guidance for the turn that is running; raises `NotRunning` if none is."""
-        given = {
-            "text": sendable(text),
-            "idempotency_key": idempotency_key,
-            "ttl_seconds": ttl_seconds,
-        }
-        return await self._line.ask(Receipt, "POST", self._path("steer"), given)
+        given = {"text": text, "idempotency_key": idempotency_key, "ttl_seconds": ttl_seconds}
+        sent = checked(given, needed={"text"})
+        return await self._line.ask(Receipt, "POST", self._path("steer"), sent)
 
     async def inputs(self) -> list[Input]:
         """What is accepted and not settled, in the order in which it will run."""
@@ -156,19 +165,21 @@ class RemoteSession:
 
     async def edit_input(self, input_id: str, text: str) -> None:
         """Another text for an input that still waits in the queue."""
-        await self._line.fetch("PATCH", self._input(input_id), {"text": sendable(text)})
+        await self._line.fetch("PATCH", self._waiting(input_id), {"text": checked_prompt(text)})
 
     async def move_input(self, input_id: str, position: int) -> None:
         """Another place in the queue, from 0."""
-        await self._line.fetch("PATCH", self._input(input_id), {"position": position})
+        if isinstance(position, bool) or not isinstance(position, int) or position < 0:
+            raise ConfigError(f"position is {shown(position)}", hint="give a whole number, from 0")
+        await self._line.fetch("PATCH", self._waiting(input_id), {"position": position})
 
     async def promote_input(self, input_id: str) -> Receipt:
         """Make guidance for the running turn of what waits in the queue."""
-        return await self._line.ask(Receipt, "POST", f"{self._input(input_id)}/promote")
+        return await self._line.ask(Receipt, "POST", f"{self._waiting(input_id)}/promote")
 
     async def cancel_input(self, input_id: str) -> None:
         """Cancel an input that still waits in the queue."""
-        await self._line.fetch("DELETE", self._input(input_id))
+        await self._line.fetch("DELETE", self._waiting(input_id))
 
     # The tree -----------------------------------------------------------------------------
 
@@ -185,19 +196,16 @@ class RemoteSession:
         **options: Unpack[Options],
     ) -> RemoteSession:
         """A child of this session, at work on `text`; answers when its agent is up."""
-        given = prepared(
-            {
-                "agent": agent,
-                "text": sendable(text),
-                "role": role,
-                "lifetime": lifetime,
-                "on_end": on_end,
-                "ttl_seconds": ttl_seconds,
-                "idempotency_key": idempotency_key,
-                **options,
-            }
-        )
-        return await self._other("spawn", given)
+        order = {
+            "agent": agent,
+            "text": text,
+            "role": role,
+            "lifetime": lifetime,
+            "on_end": on_end,
+            "ttl_seconds": ttl_seconds,
+            "idempotency_key": idempotency_key,
+        }
+        return await self._other("spawn", of_child(order, options))
 
     async def wait(self) -> TurnResult:
         """Of a child: wait for the result of the text that it was spawned with."""
@@ -231,8 +239,9 @@ class RemoteSession:
             "replace_with": replace_with,
             "queued": queued,
         }
+        path = self._path("interrupt")
         return await self._line.ask(
-            InterruptReport, "POST", self._path("interrupt"), given, timeout_seconds=SLOW_SECONDS
+            InterruptReport, "POST", path, checked(given), timeout_seconds=SLOW_SECONDS
         )
 
     # The session as a whole -----------------------------------------------------------------
@@ -244,7 +253,7 @@ class RemoteSession:
     async def stop(self, when: Literal["now", "after_turn"] = "now") -> None:
         """Stop it, and wait until it has stopped. Giving up the wait does not undo the stop."""
         info = await self._line.ask(
-            Info, "POST", self._path("stop"), {"when": when}, timeout_seconds=SLOW_SECONDS
+            Info, "POST", self._path("stop"), checked({"when": when}), timeout_seconds=SLOW_SECONDS
         )
         if info.phase is not Phase.STOPPED:  # a turn may end first, and takes its time
             await self.wait_stopped()
@@ -274,11 +283,11 @@ class RemoteSession:
 
     async def append(self, role: Role, text: str) -> None:
         """Put a message into the history without a turn; an agent is an `assistant` too."""
-        await self._do("append", {"role": role_of(role), "text": sendable(text)})
+        await self._do("append", {"role": role_of(role), "text": checked_prompt(text)})
 
     async def fork(self, at_turn: str | None = None) -> RemoteSession:
         """A new session with what was said here, up to the end of a turn (the last, if None)."""
-        return await self._other("fork", {"at_turn": at_turn})
+        return await self._other("fork", checked({"at_turn": at_turn}))
 
     async def archive(self) -> None:
         """Make a stopped session read-only, and free its key."""
@@ -297,8 +306,8 @@ class RemoteSession:
         limits: Limits | Mapping[str, Any] | None = None,
     ) -> None:
         """Change what is given, and leave what is None."""
-        given = {"title": title, "tags": tags, "custom": custom, "limits": limits}
-        await self._line.fetch("PATCH", self._path(), given)
+        given = checked({"title": title, "tags": tags, "custom": custom})
+        await self._line.fetch("PATCH", self._path(), {**given, "limits": of_limits(limits)})
 
     async def rules(self) -> list[PermissionRule]:
         """The answers that were given for always."""
@@ -307,7 +316,9 @@ class RemoteSession:
     async def remove_rule(self, rule_id: str) -> None:
         """Take such an answer back."""
         if not is_id(rule_id):
-            raise InputRefused(f"there is no rule {shown(rule_id)}", hint="rules() lists them")
+            raise InputRefused(
+                f"there is no rule {shown(rule_id)}", hint="list the rules of the session"
+            )
         await self._line.fetch("DELETE", self._path(f"rules/{rule_id}"))
 
     # Reading ------------------------------------------------------------------------------
@@ -337,26 +348,35 @@ class RemoteSession:
         redact: bool = False,
     ) -> str:
         """All of it as text: `markdown`, `jsonl` (which can be imported) or one `html` page."""
+        from supervisor.store.exporting import Format  # noqa: PLC0415 - only for this
+
+        known_word("format", format, Format)
         content = await self._line.fetch(
             "GET",
             self._path("transcript"),
-            {"format": format, "redact": redact},
+            checked({"format": format, "redact": redact}),
             timeout_seconds=SLOW_SECONDS,
         )
         return content.decode()
 
-    async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
+    async def repair(self, *, dry_run: bool = True, force: bool = False) -> supervisor.RepairReport:
         """Look whether its records are whole, and without `dry_run` close what was left open."""
-        given = {"dry_run": dry_run, "force": force}
+        given = checked({"dry_run": dry_run, "force": force})
         return await self._line.ask(
-            RepairReport, "POST", self._path("repair"), given, timeout_seconds=SLOW_SECONDS
+            supervisor.RepairReport,
+            "POST",
+            self._path("repair"),
+            given,
+            timeout_seconds=SLOW_SECONDS,
         )
 
     async def replay(self, at: int) -> Info:
         """How it was when the record of that number had been written."""
-        if type(at) is not int or at < 1:
+        if type(at) is not int or not 1 <= at <= LARGEST:
+            last = (await self.info()).last_seq
             raise RecordNotFound(
-                f"session {self.id} has no record {shown(at)}", hint="give a number from 1 on"
+                f"session {self.id} has no record {shown(at)}",
+                hint=f"give a number from 1 to {last}",
             )
         return await self._line.ask(
             Info, "GET", self._path("replay"), {"at": at}, timeout_seconds=SLOW_SECONDS
@@ -372,6 +392,14 @@ class RemoteSession:
             raise InputRefused(
                 f"session {self.id} has accepted no input {shown(input_id)}",
                 hint="the receipt of send() has the id",
+            )
+        return self._path(f"inputs/{input_id}")
+
+    def _waiting(self, input_id: str) -> str:
+        if not is_id(input_id):
+            raise InputRefused(
+                f"no input {shown(input_id)} is waiting in session {self.id}",
+                hint="it was settled already, or never accepted: list the inputs",
             )
         return self._path(f"inputs/{input_id}")
 

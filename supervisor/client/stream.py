@@ -1,4 +1,4 @@
-"""One answer that does not end: read chunk by chunk, and given up at any moment.
+"""One answer, also one that does not end: read chunk by chunk, and given up at any moment.
 
 It is read with h11 and not through httpx, which reads by generators inside generators: whoever
 leaves those in the middle cannot close them all, and trio says so.
@@ -7,6 +7,7 @@ leaves those in the middle cannot close them all, and trio says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlencode
 
@@ -41,16 +42,21 @@ class Stream:
         self._http = h11.Connection(h11.CLIENT)
         self.status = 0
 
-    async def ask(self, target: str, headers: Mapping[str, str]) -> None:
+    async def ask(
+        self, method: str, target: str, headers: Mapping[str, str], content: bytes | None = None
+    ) -> None:
         """Send the request, and read how the answer begins; raises `Broken`."""
-        request = h11.Request(
-            method="GET", target=target, headers=[("host", self._host), *headers.items()]
-        )
-        whole = self._http.send(request) + self._http.send(h11.EndOfMessage())
-        try:
-            await self._connection.send_all(whole)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise Broken from error
+        sent = [("host", self._host), *headers.items()]
+        if content is not None:
+            sent.append(("content-length", str(len(content))))
+        whole = [
+            self._http.send(h11.Request(method=method, target=target, headers=sent)),
+            self._http.send(h11.Data(data=content or b"")),
+            self._http.send(h11.EndOfMessage()),
+        ]
+        # Who refuses a large body may hang up before its end; the answer is there all the same.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._connection.send_all(b"".join(piece or b"" for piece in whole))
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
@@ -68,8 +74,15 @@ class Stream:
             raise Broken from None
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
+    async def whole(self) -> bytes:
+        """All of an answer that has an end, however long that takes; raises `Broken`."""
+        pieces = []
+        while isinstance(event := await self._event(), h11.Data):
+            pieces.append(bytes(event.data))
+        return b"".join(pieces)
+
     async def rest(self) -> bytes:
-        """All of an answer that has an end."""
+        """All of an answer that should have been a stream, and is an error."""
         content = b""
         while len(content) <= _MOST_ERROR_BYTES:
             chunk = await self.receive()
@@ -104,9 +117,9 @@ async def open_stream(
     stream: Stream | None = None
     try:
         with trio.fail_after(OPEN_SECONDS):
-            stream = Stream(await _dial(address), address.host)
+            stream = Stream(await dial(address), address.host)
             target = f"/{path}?{urlencode(query)}"
-            await stream.ask(target, {**address.headers, **headers})
+            await stream.ask("GET", target, {**address.headers, **headers})
             made, stream = stream, None
             return made
     except trio.TooSlowError:
@@ -116,7 +129,8 @@ async def open_stream(
             stream.close()
 
 
-async def _dial(address: Address) -> trio.SocketStream:
+async def dial(address: Address) -> trio.SocketStream:
+    """A connection; raises `Unreachable`, or `Crowded`."""
     try:
         return await address.dial()
     except OSError as error:

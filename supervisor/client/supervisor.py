@@ -7,8 +7,9 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
 
+import supervisor  # for answers that are hardly ever asked for: they come in when they are
 from supervisor.api.wire.answers import BackupReport
 from supervisor.core.errors import (
     ConfigError,
@@ -23,20 +24,25 @@ from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, OnStall, Phase
-from supervisor.sessions.house.reloading import Reloaded
 from supervisor.sessions.inbox import PermissionRequest
-from supervisor.sessions.library.cleaning import CleanupReport
-from supervisor.sessions.library.searching import SearchHit
-from supervisor.sessions.surface.checks import checked_path
-from supervisor.sessions.surface.overview import Stats
-from supervisor.sessions.surface.shapes import Options
-from supervisor.sessions.surface.supervisor import Page
-from supervisor.store.importing import Format
+from supervisor.sessions.surface.checks import (
+    checked_path,
+    checked_wanted,
+    decoded,
+    known_options,
+    known_word,
+    some_number,
+    some_text,
+)
+from supervisor.sessions.surface.shapes import Options, Page
 
-from .given import prepared
+from .given import checked, of_session
 from .line import SLOW_SECONDS, Line, is_id
 from .session import RemoteSession
 from .watching import RemoteEverything, following
+
+if TYPE_CHECKING:
+    from supervisor.store.importing import Format
 
 T = TypeVar("T")
 # More than this the daemon does not give in one answer.
@@ -83,23 +89,23 @@ class RemoteSupervisor:
     ) -> RemoteSession:
         """Make a session; answers when its agent is up and it is idle."""
         given = {name: value for name, value in locals().items() if name != "self"}
-        return await self._made("v1/sessions", given)
+        return await self._made("v1/sessions", of_session(given, needed={"agent"}))
 
     async def get_or_create(
         self, key: SessionKey | str, *, agent: str | None = None, **options: Unpack[Options]
     ) -> RemoteSession:
         """The session that bears the key, in any phase; made if there is none."""
-        return await self._made("v1/keys/get_or_create", {"key": key, "agent": agent, **options})
+        return await self._made("v1/keys/get_or_create", _of_key(key, agent, options))
 
     async def new(
         self, key: SessionKey | str, *, agent: str | None = None, **options: Unpack[Options]
     ) -> RemoteSession:
         """Archive the session that bears the key, and begin another one that does."""
-        return await self._made("v1/keys/new", {"key": key, "agent": agent, **options})
+        return await self._made("v1/keys/new", _of_key(key, agent, options))
 
     async def reset(self, key: SessionKey | str) -> RemoteSession:
         """Begin a new chapter in the session that bears the key."""
-        return await self._made("v1/keys/reset", {"key": key})
+        return await self._made("v1/keys/reset", {"key": str(as_key(key))})
 
     def session(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
         """A handle, without looking whether there is such a session."""
@@ -148,6 +154,7 @@ class RemoteSupervisor:
     ) -> Page[Info]:
         """Sessions in the order of their making, those that fit all that is given."""
         given = {name: value for name, value in locals().items() if name != "self"}
+        checked_wanted(given)
         return await self._page(Page[Info], "v1/sessions", given)
 
     async def search(
@@ -157,19 +164,20 @@ class RemoteSupervisor:
         session: str | None = None,
         limit: int = 20,
         cursor: str | None = None,
-    ) -> Page[SearchHit]:
+    ) -> Page[supervisor.SearchHit]:
         """What people and agents have said that has all these words, the last said first."""
-        given = {"q": text, "session": session, "limit": limit, "cursor": cursor}
-        return await self._page(Page[SearchHit], "v1/search", given)
+        whose = None if session is None else session_id(session)
+        given = {"q": some_text("text", text), "session": whose, "limit": limit, "cursor": cursor}
+        return await self._page(Page[supervisor.SearchHit], "v1/search", given)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
         """Every root that lives, or has somebody below it who does, with its children as nodes."""
         given = {"root": None if root is None else session_id(root)}
         return (await self._line.ask(Page[Node], "GET", "v1/tree", given)).items
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> supervisor.Stats:
         """How many sessions there are, in which phase, and what they come to."""
-        return await self._line.ask(Stats, "GET", "v1/stats")
+        return await self._line.ask(supervisor.Stats, "GET", "v1/stats")
 
     # Keeping ------------------------------------------------------------------------------
 
@@ -181,7 +189,10 @@ class RemoteSupervisor:
         agent: str | None = None,
     ) -> RemoteSession:
         """Make a session of a file: our `jsonl`, or the files of `picoclaw` and `ggcode`."""
-        given = {"path": _absolute(path), "format": format, "agent": agent}
+        from supervisor.store.importing import Format  # noqa: PLC0415 - only for this
+
+        given = checked({"path": _absolute(path), "format": format, "agent": agent})
+        known_word("format", format, Format)
         return await self._made("v1/import", given)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:
@@ -199,7 +210,7 @@ class RemoteSupervisor:
         keep_last: int | None = None,
         max_bytes: int | None = None,
         dry_run: bool = False,
-    ) -> CleanupReport:
+    ) -> supervisor.CleanupReport:
         """Delete trees in which all are stopped: old ones, too many, or too large in all."""
         given = {
             "older_than_seconds": older_than_seconds,
@@ -207,8 +218,9 @@ class RemoteSupervisor:
             "max_bytes": max_bytes,
             "dry_run": dry_run,
         }
+        checked(given)
         return await self._line.ask(
-            CleanupReport, "POST", "v1/cleanup", given, timeout_seconds=SLOW_SECONDS
+            supervisor.CleanupReport, "POST", "v1/cleanup", given, timeout_seconds=SLOW_SECONDS
         )
 
     @property
@@ -227,11 +239,14 @@ class RemoteSupervisor:
 
     async def answer(self, request_id: str, decision: Decision) -> None:
         """Decide; raises `PermissionNotFound`, `PermissionConflict` or `InvalidDecision`."""
+        some_text("request_id", request_id)
         if not is_id(request_id):
             raise PermissionNotFound(
-                f"no request is called {shown(request_id)}", hint="list the requests that wait"
+                f"no request {shown(request_id)} is waiting",
+                hint="list the requests that wait; an interrupted turn cancels its own",
             )
-        if decision not in get_args(Decision):
+        # Of words it is the request that says whether it offers them.
+        if not isinstance(decision, str) or not decision.isascii():
             raise InvalidDecision(
                 f"request {request_id} does not offer {shown(decision)}",
                 hint=f"choose one of {', '.join(get_args(Decision))}",
@@ -246,9 +261,11 @@ class RemoteSupervisor:
             raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")
         return following(RemoteEverything(self._line, "v1/stream", {"after": after}))
 
-    async def reload(self) -> Reloaded:
+    async def reload(self) -> supervisor.Reloaded:
         """Have the daemon read its configuration again; says what has changed by that."""
-        return await self._line.ask(Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS)
+        return await self._line.ask(
+            supervisor.Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS
+        )
 
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""
@@ -256,8 +273,9 @@ class RemoteSupervisor:
 
     async def _page(self, kind: type[Page[T]], path: str, given: Mapping[str, Any]) -> Page[T]:
         """As many as were asked for, in as many questions as that takes."""
-        wanted = given["limit"]
-        if type(wanted) is not int or wanted <= MAX_PAGE:
+        wanted = some_number("limit", given["limit"])
+        decoded(given["cursor"])
+        if wanted <= MAX_PAGE:
             return await self._line.ask(kind, "GET", path, given)
         found: builtins.list[T] = []
         following = given["cursor"]
@@ -272,11 +290,13 @@ class RemoteSupervisor:
 
     async def _made(self, path: str, given: Mapping[str, Any]) -> RemoteSession:
         """The session that an answer tells of."""
-        given = prepared(given)
-        if given.get("key") is not None:
-            given["key"] = str(as_key(given["key"]))
         info = await self._line.ask(Info, "POST", path, given, timeout_seconds=SLOW_SECONDS)
         return RemoteSession(self._line, info.id)
+
+
+def _of_key(key: SessionKey | str, agent: str | None, options: Options) -> Mapping[str, Any]:
+    known_options("a session", options)
+    return of_session({"key": as_key(key), "agent": agent, **options})
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

@@ -7,7 +7,6 @@ None means no limit, where None is allowed.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -49,9 +48,9 @@ def number(
         if value is None and optional:
             return
         is_number = type(value) in (int, float)
-        # An int beyond all floats cannot be added to a clock, and isinf() would not even answer.
-        if is_number and abs(value) > sys.float_info.max:  # type: ignore[arg-type]
-            is_number = isinstance(value, float)
+        # An int of more than 64 bits cannot be stored, and isinf() may not even answer.
+        if type(value) is int and abs(value) > LARGEST:
+            is_number = False
         fits = is_number and (value > least if above else value >= least)  # type: ignore[operator]
         if not fits or (finite and math.isinf(value)):  # type: ignore[arg-type]
             words = "above" if above else "of at least"

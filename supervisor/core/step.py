@@ -7,7 +7,7 @@ of the rule sees the session as it then is.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -16,36 +16,9 @@ from .errors import SessionNotActive, SupervisorError
 from .events import Asked, Event
 from .facts import DecidedKind, Fact
 from .folds import fold
-from .ids import CallId, InputId, SessionId, TurnId
-from .session import LadderStep, Session
-
-
-@attrs.frozen
-class Receipt:
-    """What the sender of an input is told: that it is durable, and what will become of it."""
-
-    input_id: InputId
-    session_id: SessionId
-    status: Literal["started", "queued", "staged", "interrupting"]
-    position: int | None
-    turn_id: TurnId | None
-    previous_turn_id: TurnId | None
-    generation: int
-    cancelled: tuple[InputId, ...] = ()
-
-
-@attrs.frozen
-class InterruptReport:
-    """What became of an interrupt: numbers of targets, and how far the ladder went."""
-
-    scope: str
-    matched: int = 0
-    stopped: int = 0
-    already_over: int = 0
-    stale: int = 0
-    unreachable: int = 0
-    ladder_step: LadderStep | None = None
-    seconds: float = 0.0
+from .ids import CallId, TurnId
+from .receipts import InterruptReport, Receipt
+from .session import Session
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from supervisor.core.errors import PermissionConflict, PermissionNotFound
+from supervisor.core.errors import PermissionConflict, PermissionNotFound, shown
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Decision, Session
@@ -85,6 +85,6 @@ class Inbox:
                 hint="the first answer counts; interrupt the turn to stop what it allowed",
             )
         raise PermissionNotFound(
-            f"no request {request_id!r} is waiting",
+            f"no request {shown(request_id)} is waiting",
             hint="list the requests that wait; an interrupted turn cancels its own",
         )

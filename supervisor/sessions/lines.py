@@ -19,15 +19,9 @@ from supervisor.core import events as ev
 from supervisor.core.brakes import is_brake
 from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.session import Cause, Phase, Session
-from supervisor.core.step import (
-    HooksFirst,
-    InterruptReport,
-    Receipt,
-    Refused,
-    Reply,
-    UnderWay,
-)
+from supervisor.core.step import HooksFirst, Refused, Reply, UnderWay
 from supervisor.core.table import decide
 from supervisor.drivers.turn import INSIDE
 from supervisor.store.port import Write

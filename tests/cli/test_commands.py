@@ -166,6 +166,20 @@ def test_help_needs_neither_click_nor_trio_nor_anything_that_takes_long() -> Non
     assert not modules & {"click", "trio", "rich", "attr", "attrs", "re", "typing", "asyncio"}
 
 
+def test_at_its_end_a_command_has_nothing_looked_through_once_more() -> None:
+    """Python would, for what nobody holds any more: a tenth of all that a small command takes."""
+    program = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0));"
+        "from supervisor.cli import main; main(['version'])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 def test_help_whose_reader_has_left_is_quiet() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"{' '.join(COMMAND)} --help | true; echo over"],

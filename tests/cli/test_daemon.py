@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,33 @@ def test_a_session_lives_on_between_commands(call: Caller, daemon: subprocess.Po
     assert call("show", "nobody").code == 3
     assert call("rm", made, "--json").json == {"session_id": made, "deleted": True}
     assert call("ps", "--all", "--json").json["items"] == []
+
+
+# Whose part is the daemon's, or that of live pictures: none of them is for who asks one thing.
+HEAVY = {"actors", "anyio", "cattrs", "httpcore", "httpx", "hypercorn", "pygments", "rich"}
+HEAVY |= {"sqlite3", "starlette", "supervisor.core.events", "supervisor.core.table"}
+HEAVY |= {"supervisor.drivers.port", "supervisor.sessions.surface.handle", "supervisor.store"}
+SMALL = ["ps", "tree", "inbox", "show bob", "why bob", "inputs bob", "log bob", "send bob hello"]
+SMALL += ["interrupt bob", "stop bob", "resume bob"]
+
+
+def test_who_asks_the_daemon_one_thing_imports_nothing_that_takes_long(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    call("new", "echo", "--name", "bob")
+    program = (
+        "import sys; from supervisor.cli import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules); sys.exit(code)"
+    )
+
+    for command in SMALL:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command.split()],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert not set(done.stdout.splitlines()[-1].split()) & HEAVY, command
 
 
 def test_what_is_asked_is_answered(call: Caller, daemon: subprocess.Popen[str]) -> None:

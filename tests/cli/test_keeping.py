@@ -108,10 +108,10 @@ def test_a_row_that_cannot_be_read_is_seen_and_made_anew(call: Caller, kept: Kep
     connection.close()
     state = ("--state", kept.path)
 
-    listed = call("ps", *state)
+    listed = call("ps", "--all", *state)
     assert f"{kept.anna} cannot be read" in listed.err
     assert f"understudy repair {kept.anna}" in listed.err
-    assert call("ps", *state, "--json").json["damaged"] == [kept.anna]
+    assert call("ps", "--all", *state, "--json").json["damaged"] == [kept.anna]
     looked = call("repair", kept.anna[-6:], *state)
     assert (looked.code, "bad_json" in looked.out) == (0, True)
     assert "--write makes its row anew." in looked.err

@@ -13,6 +13,9 @@ from supervisor.cli.looking.top.command import do
 from supervisor.cli.looking.top.drawing import draw
 from supervisor.cli.looking.top.keys import split
 
+# Who leaves does not wait for a turn that asks something.
+BRIEF = supervisor.Settings(exit_seconds=0.0)
+
 
 async def family(sup: supervisor.Supervisor) -> list[str]:
     parent = await sup.create("echo", name="parent")
@@ -109,12 +112,14 @@ async def test_what_is_drawn_fits_and_is_harmless() -> None:
     assert "\x1b" not in console.file.getvalue()
 
 
-async def drawn(sup: supervisor.Supervisor, *keys: str, width: int = 80) -> list[str]:
+async def drawn(
+    sup: supervisor.Supervisor, *keys: str, width: int = 80, height: int = 24
+) -> list[str]:
     board = Board()
-    board.put(await sup.tree())
+    board.put(await sup.tree(), await sup.permissions())
     press(board, *keys)
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    console.print(draw(board, await sup.stats(), "", width=width, height=24, now=0.0))
+    console.print(draw(board, await sup.stats(), "", width=width, height=height, now=0.0))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -138,13 +143,51 @@ async def test_a_wide_terminal_has_room_for_a_long_name() -> None:
 
 
 async def test_what_somebody_has_to_see_to_stands_first() -> None:
-    async with supervisor.open() as sup:
+    async with supervisor.open(settings=BRIEF) as sup:
         session = await sup.create("scripted")
         await session.send("ask rm")
         while not await sup.permissions():
             await trio.lowlevel.checkpoint()
 
         assert (await drawn(sup))[0].startswith("understudy  1 in the inbox; 1 of 1")
+
+
+async def ask(sup: supervisor.Supervisor, count: int) -> tuple[supervisor.PermissionRequest, ...]:
+    """Have so many sessions ask something."""
+    for number in range(count):
+        session = await sup.create("scripted", name=f"bob {number}")
+        await session.send("ask rm\x1b[2J")
+        while len(await sup.permissions()) <= number:
+            await trio.lowlevel.checkpoint()
+    return await sup.permissions()
+
+
+async def test_what_is_asked_stands_below_with_the_command_that_answers_it() -> None:
+    async with supervisor.open(settings=BRIEF) as sup:
+        (request,) = await ask(sup, 1)
+        lines = await drawn(sup, width=100)
+
+    place = next(place for place, line in enumerate(lines) if "bob 0 asks for rm" in line)
+    assert request.question.partition("\x1b")[0] in lines[place]
+    assert lines[place + 1].startswith(
+        f"    understudy answer {request.id} DECISION  (allow_once, "
+    )
+    assert "\x1b" not in "\n".join(lines)
+
+
+async def test_what_is_asked_leaves_room_for_the_sessions() -> None:
+    async with supervisor.open(settings=BRIEF) as sup:
+        await ask(sup, 5)
+        boards = {height: await drawn(sup, height=height) for height in (5, 8, 12, 16, 24)}
+
+    for height, lines in boards.items():
+        assert len(lines) <= height
+        assert any(line.startswith("> bob 0") for line in lines)
+    answers = [sum("understudy answer" in line for line in lines) for lines in boards.values()]
+    assert answers == [0, 0, 1, 2, 3]
+    assert all(
+        "`understudy inbox` lists all that is asked." in boards[height] for height in (8, 24)
+    )
 
 
 async def test_of_a_long_text_the_end_is_shown_where_somebody_types() -> None:

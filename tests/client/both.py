@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -14,13 +14,14 @@ import supervisor
 from supervisor.api.app import make_app
 from supervisor.api.doors import Doors
 from supervisor.api.gate import PEER_UID, UnixGate
-from supervisor.client import RemoteSession, RemoteSupervisor, connect
+from supervisor.client import RemoteSession, RemoteSupervisor, connect, connect_briefly
 from supervisor.daemon.listening.connections import open_connections
 from supervisor.daemon.listening.sockets import unix_listener
 from supervisor.drivers.port import AgentKind
 
-Kind: TypeAlias = Literal["embedded", "remote"]
-KINDS: Final[tuple[Kind, ...]] = ("embedded", "remote")
+Kind: TypeAlias = Literal["embedded", "remote", "briefly"]
+KINDS: Final[tuple[Kind, ...]] = ("embedded", "remote", "briefly")
+Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[RemoteSupervisor]]
 # Either: what is called on it is checked for both.
 Sup: TypeAlias = supervisor.Supervisor | RemoteSupervisor
 Session: TypeAlias = supervisor.Session | RemoteSession
@@ -43,7 +44,8 @@ async def opened(
             if kind == "embedded":
                 yield sup
                 return
-            async with served(sup, folder / "s") as path, connect(path) as remote:
+            connecting = connect if kind == "remote" else connect_briefly
+            async with served(sup, folder / "s") as path, connecting(path) as remote:
                 yield remote
 
 

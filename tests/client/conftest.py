@@ -1,4 +1,4 @@
-"""One suite, two supervisors: in this process, and behind a real socket."""
+"""One suite, whichever way: in this process, and behind a real socket, by either way there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .both import KINDS, Kind, Sup, opened
+from supervisor.client import connect, connect_briefly
+
+from .both import KINDS, Connect, Kind, Sup, opened
 
 
 @pytest.fixture
@@ -21,6 +23,12 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
+    return found
+
+
+@pytest.fixture(name="connect", params=[connect, connect_briefly])
+def way_there(request: pytest.FixtureRequest) -> Connect:
+    found: Connect = request.param
     return found
 
 

@@ -11,9 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from supervisor.client import DaemonBusy, connect, dialling
+from supervisor.client import DaemonBusy, dialling
 from supervisor.client.address import Address
 from supervisor.client.stream import open_stream
+
+from .both import Connect
 
 
 @pytest.fixture
@@ -43,7 +45,10 @@ def crowd(listener: socket.socket) -> Iterator[list[socket.socket]]:
 
 
 async def test_a_line_that_stays_full_is_not_an_answer_that_was_lost(
-    listener: socket.socket, crowd: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+    listener: socket.socket,
+    crowd: list[socket.socket],
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dialling, "LINE_SECONDS", 0.05)
 

@@ -182,8 +182,9 @@ async def tell(kind: Kind, folder: Path) -> dict[str, list[Any]]:
 
 
 async def test_every_method_of_both_answers_the_same(folder: Path) -> None:
-    embedded, remote = [await tell(kind, folder / kind) for kind in KINDS]
+    embedded, remote, briefly = [await tell(kind, folder / kind) for kind in KINDS]
 
     assert set(embedded) == names(supervisor.Supervisor) | names(supervisor.Session)
     for method, answers in embedded.items():
         assert remote[method] == answers, method
+        assert briefly[method] == answers, method

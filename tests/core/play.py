@@ -10,8 +10,9 @@ from supervisor.core import events as ev
 from supervisor.core.errors import SupervisorError
 from supervisor.core.events import Event
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.receipts import Receipt
 from supervisor.core.session import Agent, Capabilities, Session
-from supervisor.core.step import Accepted, Receipt, Refused, Step
+from supervisor.core.step import Accepted, Refused, Step
 from supervisor.core.table import decide
 
 

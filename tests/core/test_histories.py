@@ -11,8 +11,9 @@ from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.facts import DECIDED, Fact
 from supervisor.core.folds import fold
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.session import Phase, Session
-from supervisor.core.step import Accepted, InterruptReport, Receipt, Refused, Step
+from supervisor.core.step import Accepted, Refused, Step
 from supervisor.core.table import decide
 from tests.core.histories import history
 

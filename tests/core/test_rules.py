@@ -34,12 +34,9 @@ from supervisor.core.folds import begin
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Restart
 from supervisor.core.permissions import Permissions
+from supervisor.core.receipts import InterruptReport
 from supervisor.core.session import Failure, Phase, Terms
-from supervisor.core.step import (
-    Accepted,
-    InterruptReport,
-    UnderWay,
-)
+from supervisor.core.step import Accepted, UnderWay
 from tests.core.play import Play, busy, idle
 
 TURN = TurnId("turn_2")  # the first turn: the agent attaches with event 1

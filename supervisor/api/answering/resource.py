@@ -32,7 +32,7 @@ from supervisor.api.wire.problems import (
 )
 from supervisor.api.wire.reading import Unreadable
 from supervisor.core.errors import SessionNotActive, SupervisorError
-from supervisor.sessions.surface.supervisor import Page
+from supervisor.sessions.surface.shapes import Page
 
 from .requests import Gone, Incoming, header, read_body, read_query, with_key
 from .responses import PAGE_POLICY, Response, problem_response

@@ -19,8 +19,6 @@ from supervisor.core.errors import ConfigError, shown
 from supervisor.core.ids import as_key
 from supervisor.core.session import Decision
 from supervisor.sessions.surface import checks
-from supervisor.sessions.surface.listing import decoded, some_number, some_seconds
-from supervisor.sessions.surface.plans import checked_workspace
 
 MAX_PAGE: Final = 1_000
 MAX_WAIT_SECONDS: Final = 60.0
@@ -49,12 +47,12 @@ def _absolute(path: str) -> None:
 
 
 def _seconds(name: str) -> Rule:
-    check = functools.partial(some_seconds, name)
+    check = functools.partial(checks.some_seconds, name)
     return Rule(check, {"minimum": 0, "maximum": checks.MAX_SECONDS})
 
 
 def _count(name: str) -> Rule:
-    return Rule(functools.partial(some_number, name, least=0), {"minimum": 0})
+    return Rule(functools.partial(checks.some_number, name, least=0), {"minimum": 0})
 
 
 def _wait(seconds: float) -> None:
@@ -79,7 +77,7 @@ IN_BODIES: Final[Mapping[str, Rule]] = {
     "custom": Rule(checks.checked_custom),
     "permissions": Rule(checks.checked_permissions),
     "attachments": Rule(checks.checked_attachments),
-    "workspace": Rule(checked_workspace),
+    "workspace": Rule(checks.checked_workspace),
     "ttl_seconds": Rule(
         checks.positive_seconds, {"exclusiveMinimum": 0, "maximum": checks.MAX_SECONDS}
     ),
@@ -94,15 +92,16 @@ IN_BODIES: Final[Mapping[str, Rule]] = {
 
 IN_QUERIES: Final[Mapping[str, Rule]] = {
     "q": _name("q"),
-    "cursor": Rule(decoded),
+    "cursor": Rule(checks.decoded),
     "limit": Rule(
-        functools.partial(some_number, "limit", most=MAX_PAGE), {"minimum": 1, "maximum": MAX_PAGE}
+        functools.partial(checks.some_number, "limit", most=MAX_PAGE),
+        {"minimum": 1, "maximum": MAX_PAGE},
     ),
     "after": _count("after"),
     **{
         name: _seconds(name)
         for name in ("created_after", "created_before", "updated_after", "updated_before")
     },
-    "at": Rule(functools.partial(some_number, "at"), {"minimum": 1}),
+    "at": Rule(functools.partial(checks.some_number, "at"), {"minimum": 1}),
     "wait": Rule(_wait, {"minimum": 0, "maximum": MAX_WAIT_SECONDS}),
 }

@@ -29,7 +29,7 @@ from supervisor.core.errors import (
     StoreDegraded,
 )
 from supervisor.core.info import Info
-from supervisor.core.step import InterruptReport, Receipt
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.sessions.surface.handle import Session
 from supervisor.sessions.surface.shapes import Scope, ToolCall, TurnScope
 from supervisor.store.repair import RepairReport

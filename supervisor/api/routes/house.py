@@ -10,7 +10,8 @@ from supervisor.core.errors import ConfigError, SessionNotFound, StoreDegraded
 from supervisor.core.info import Node
 from supervisor.sessions.library.searching import SearchHit
 from supervisor.sessions.surface.overview import Stats
-from supervisor.sessions.surface.supervisor import Page, Supervisor
+from supervisor.sessions.surface.shapes import Page
+from supervisor.sessions.surface.supervisor import Supervisor
 
 
 @operation("GET", "/v1/health")

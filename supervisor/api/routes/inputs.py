@@ -27,10 +27,9 @@ from supervisor.core.errors import (
     StoreDegraded,
     SupervisorError,
 )
-from supervisor.core.step import Receipt
+from supervisor.core.receipts import Receipt
 from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.shapes import Input, InputState
-from supervisor.sessions.surface.supervisor import Page
+from supervisor.sessions.surface.shapes import Input, InputState, Page
 
 _TAKING = (
     SessionNotFound,
@@ -174,6 +173,10 @@ async def _missing_said(call: Call) -> AsyncIterator[None]:
     """Tell an input that is over, which is a conflict, from one that never was."""
     try:
         yield
-    except (InputRefused, NotRunning):
-        await _state(call)  # raises if there never was one
+    except (InputRefused, NotRunning) as refusal:
+        try:
+            await _state(call)
+        except NotThere as missing:
+            # In the words of the embedding API, as far as they are about the input.
+            raise (NotThere(refusal) if isinstance(refusal, InputRefused) else missing) from None
         raise

@@ -14,7 +14,8 @@ from supervisor.core.errors import (
 )
 from supervisor.core.session import PermissionRule
 from supervisor.sessions.inbox import PermissionRequest
-from supervisor.sessions.surface.supervisor import Page, Supervisor
+from supervisor.sessions.surface.shapes import Page
+from supervisor.sessions.surface.supervisor import Supervisor
 
 
 @operation("GET", "/v1/permissions")

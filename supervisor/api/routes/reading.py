@@ -12,9 +12,7 @@ from supervisor.core.errors import ConfigError, RecordNotFound, SessionNotFound
 from supervisor.core.info import Info
 from supervisor.core.records import Record
 from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.shapes import TurnRecords
-from supervisor.sessions.surface.supervisor import Page
-from supervisor.sessions.surface.why import Why
+from supervisor.sessions.surface.shapes import Page, TurnRecords, Why
 from supervisor.store.exporting import Format
 
 from .records import records_after

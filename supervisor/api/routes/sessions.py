@@ -23,7 +23,8 @@ from supervisor.core.errors import (
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
 from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.supervisor import Page, Supervisor
+from supervisor.sessions.surface.shapes import Page
+from supervisor.sessions.surface.supervisor import Supervisor
 
 _MAKING = (
     AgentUnknown,

@@ -10,7 +10,7 @@ from supervisor.cli.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from supervisor.core.info import Info
-    from supervisor.core.step import Receipt
+    from supervisor.core.receipts import Receipt
     from supervisor.sessions.shell.results import TurnResult
 
 

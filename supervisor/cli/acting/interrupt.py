@@ -17,7 +17,7 @@ from supervisor.cli.terminal.screen import Screen
 from supervisor.cli.terminal.times import duration
 
 if TYPE_CHECKING:
-    from supervisor.core.step import InterruptReport
+    from supervisor.core.receipts import InterruptReport
     from supervisor.sessions.surface.shapes import Scope
 
 

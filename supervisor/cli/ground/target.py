@@ -50,10 +50,10 @@ async def open_target(
 
 @asynccontextmanager
 async def _connected(access: Access) -> AsyncIterator[Target]:
-    from supervisor.client import NoDaemon, connect  # noqa: PLC0415 - only for who talks to it
+    from supervisor.client import NoDaemon, connect_briefly  # noqa: PLC0415 - only for who talks to it
 
     try:
-        async with connect() as sup:
+        async with connect_briefly() as sup:
             yield cast("Target", sup)  # it has the same names, and a test sees to it
     except NoDaemon as error:
         raise NoDaemon(str(error.args[0]), hint=_hint(access)) from None

@@ -53,9 +53,10 @@ async def _ps(
 ) -> None:
     async with open_target(screen, state=state, access="read") as sup:
         found, hidden, cursor = await _gather(sup, asked, everyone=everyone, limit=limit)
-        damaged = (await sup.stats()).damaged
+        # In which phase they are nobody can tell. To find them all rows are gone through.
+        damaged = (await sup.stats()).damaged if everyone else ()
     if screen.as_json:
-        screen.data({"items": found, "next": cursor, "damaged": damaged})
+        screen.data({"items": found, "next": cursor} | ({"damaged": damaged} if everyone else {}))
         return
     if found:
         now = time.time()

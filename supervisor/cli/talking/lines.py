@@ -12,7 +12,7 @@ from supervisor.cli.terminal.screen import Screen
 from supervisor.core.errors import InputRefused
 
 if TYPE_CHECKING:
-    from supervisor.core.step import Receipt
+    from supervisor.core.receipts import Receipt
     from supervisor.sessions.surface.handle import Session
 
 HELP: Final = "/help lists what begins with a slash, /quit leaves."

@@ -12,6 +12,7 @@ from supervisor.core.errors import (
     NotRunning,
     SessionNotActive,
     SupervisorError,
+    shown,
 )
 from supervisor.core.events import (
     InputEdited,
@@ -23,6 +24,7 @@ from supervisor.core.events import (
     SteeringSubmitted,
 )
 from supervisor.core.ids import InputId, TurnId
+from supervisor.core.receipts import Receipt
 from supervisor.core.session import (
     NOT_RESUMED_BY_INPUT,
     SPENT_REASONS,
@@ -30,7 +32,7 @@ from supervisor.core.session import (
     Session,
     Waiting,
 )
-from supervisor.core.step import Draft, Receipt
+from supervisor.core.step import Draft
 
 from .door import (
     budget_problem,
@@ -333,7 +335,7 @@ def _waiting(draft: Draft, input_id: InputId) -> Waiting | None:
     if waiting is None:
         draft.refuse(
             InputRefused(
-                f"no input {input_id} is waiting in session {draft.session.id}",
+                f"no input {shown(input_id)} is waiting in session {draft.session.id}",
                 hint="it was settled already, or never accepted: list the inputs",
             )
         )

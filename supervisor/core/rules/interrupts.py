@@ -19,8 +19,9 @@ from supervisor.core.effects import (
 from supervisor.core.errors import SessionNotActive
 from supervisor.core.events import InterruptRequested, LadderElapsed
 from supervisor.core.ids import CallId, InputId
+from supervisor.core.receipts import InterruptReport
 from supervisor.core.session import LadderStep, Session, Turn
-from supervisor.core.step import Draft, InterruptReport, UnderWay
+from supervisor.core.step import Draft, UnderWay
 
 from .after import go_on
 from .door import budget_problem, queue_problem, refused, text_problem

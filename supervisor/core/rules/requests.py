@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor.core.effects import AnswerRequest, SetRequestTimer, SetTimer
-from supervisor.core.errors import InputRefused, InvalidDecision, PermissionNotFound
+from supervisor.core.errors import InputRefused, InvalidDecision, PermissionNotFound, shown
 from supervisor.core.events import PermissionAsked, RequestAnswered, RequestTimedOut, RuleRemoved
 from supervisor.core.ids import RequestId
 from supervisor.core.liveness import first_look
@@ -112,7 +112,9 @@ def remove_rule(draft: Draft, event: RuleRemoved) -> None:
     rule = next((rule for rule in draft.session.rules if rule.id == event.rule), None)
     if rule is None:
         draft.refuse(
-            InputRefused(f"there is no rule {event.rule}", hint="list the rules of the session")
+            InputRefused(
+                f"there is no rule {shown(event.rule)}", hint="list the rules of the session"
+            )
         )
         return
     draft.note("rule_changed", rule_id=rule.id, tool=rule.tool, decision=None)

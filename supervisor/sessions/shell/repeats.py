@@ -12,9 +12,10 @@ from actors import Ask, Later
 from supervisor.core import events as ev
 from supervisor.core.errors import IdempotencyConflict
 from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.receipts import Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Session
-from supervisor.core.step import Accepted, Receipt, Refused, Reply
+from supervisor.core.step import Accepted, Refused, Reply
 from supervisor.store.codec import encode
 from supervisor.store.port import Kept, Write
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
-from supervisor.core.errors import ConfigError, InputRefused, shown
+import attrs
+
+from supervisor.core.errors import ConfigError, InputRefused, SpawnRefused, shown
+from supervisor.core.info import Badge
+from supervisor.core.limits import Limits
 from supervisor.core.permissions import RIGHTS, Permissions
+from supervisor.core.session import Phase
 from supervisor.drivers.plain import plain
 
-from .shapes import Role
+from .shapes import Options, Role, Scope, ToolCall, TurnScope
 
 T = TypeVar("T")
 
@@ -18,6 +24,10 @@ MAX_NAME_BYTES = 1024
 MAX_CUSTOM_BYTES = 16384
 MAX_PERMISSIONS_BYTES = 65536
 MAX_SECONDS = 1e10  # some three hundred years
+# What every store can count to.
+_LARGEST: Final = 2**53
+_TEXTS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
+_TIMES: Final = ("created_after", "created_before", "updated_after", "updated_before")
 
 
 def exact(text: T) -> T:
@@ -52,8 +62,18 @@ def some_text(name: str, text: object) -> str:
 
 def checked_prompt(text: str) -> str:
     """What an agent is to work on; how long it may be, its session knows."""
-    if not isinstance(text, str) or not text.strip():
+    # In the words of the session, which looks at every text again.
+    if not isinstance(text, str):
         raise InputRefused(f"the text is {shown(text)}", hint="send some text")
+    if not text.strip():
+        raise InputRefused("the text is blank", hint="send some text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputRefused(
+            "the text has half of a character in it",
+            hint="a lone surrogate cannot be stored: decode the text properly first",
+        ) from None
     return exact(text)
 
 
@@ -89,9 +109,10 @@ def positive_seconds(seconds: object) -> float:
 
 def checked_attachments(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """Attachments that are plain data, or `InputRefused`."""
-    if not given:
+    if given == ():
         return ()
-    if not isinstance(given, Sequence) or not all(type(one) is dict for one in given):
+    is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    if not is_list or not all(type(one) is dict for one in given):
         raise InputRefused(f"attachments is {shown(given)}", hint="give a list of dicts")
     made = tuple(plain(one) for one in given)
     if any(copy != one for copy, one in zip(made, given, strict=True)):
@@ -164,3 +185,113 @@ def a_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {shown(value)}", hint="give True or False")
     return value
+
+
+def some_seconds(name: str, value: object) -> None:
+    """Nothing if it is a time or a duration, or `ConfigError`."""
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if not good or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
+        raise ConfigError(f"{name} is {shown(value)}", hint="give seconds, as a number")
+
+
+def some_number(name: str, value: int, *, least: int = 1, most: int = _LARGEST) -> int:
+    """The number, or `ConfigError`."""
+    good = isinstance(value, int) and not isinstance(value, bool)
+    if not good or not least <= value <= most:
+        raise ConfigError(
+            f"{name} is {shown(value)}", hint=f"give a whole number from {least} to {most}"
+        )
+    return value
+
+
+def checked_wanted(given: Mapping[str, Any]) -> None:
+    """Nothing if it can be what a list is to show, or `ConfigError`."""
+    for name in _TEXTS:
+        text_or_none(name, given[name])
+    for name in _TIMES:
+        if given[name] is not None:
+            some_seconds(name, given[name])
+    archived = given["archived"]
+    if archived is not None and not isinstance(archived, bool):
+        raise ConfigError(f"archived is {shown(archived)}", hint="give True, False or None")
+    if given["phase"] is not None:
+        known_word("phase", given["phase"], Literal[tuple(Phase)])
+    if given["badge"] is not None:
+        known_word("badge", given["badge"], Badge)
+
+
+def decoded(cursor: str | None) -> int:
+    """The number in a cursor, 0 without one; or `ConfigError`."""
+    text_or_none("cursor", cursor)
+    if cursor is None:
+        return 0
+    try:
+        number = int(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, TypeError):
+        number = -1
+    if not 0 <= number <= _LARGEST:
+        raise ConfigError(
+            f"{shown(cursor)} is no cursor", hint="give the `next` of a page, or None for the first"
+        )
+    return number
+
+
+def checked_workspace(workspace: object) -> str:
+    """A normalised absolute path."""
+    given = os.fspath(workspace) if isinstance(workspace, os.PathLike) else workspace
+    path = some_text("workspace", given)
+    if "\0" in path:
+        raise ConfigError("workspace has a NUL in it", hint="give the path of a folder")
+    return os.path.abspath(path)  # noqa: PTH100 - normalised, not resolved: it may not exist yet
+
+
+def time_to_live(seconds: float) -> float:
+    """How long a child may live, in seconds; or `SpawnRefused`, or `InputRefused`."""
+    if type(seconds) in (int, float) and seconds <= 0:
+        raise SpawnRefused(
+            f"its time would be over before it begins: ttl_seconds is {shown(seconds)}",
+            hint="give ttl_seconds above 0, or none",
+            limit="expiry",
+        )
+    return positive_seconds(seconds)
+
+
+def known_options(whose: str, options: Mapping[str, Any]) -> None:
+    """Nothing if a session can be made with them, or `ConfigError`."""
+    unknown = options.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise ConfigError(
+            f"{whose} has no {', '.join(sorted(unknown))}",
+            hint=f"it has: {', '.join(sorted(Options.__annotations__))}",
+        )
+
+
+def checked_limits(limits: Limits) -> Limits:
+    """Limits, or `ConfigError`."""
+    if not isinstance(limits, Limits):
+        raise ConfigError(f"limits is {shown(limits)}", hint="give supervisor.Limits(...)")
+    return limits
+
+
+def changed_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
+    """The limits with some of them changed; raises `ConfigError`."""
+    unknown = changes.keys() - {field.name for field in attrs.fields(Limits)}
+    if unknown:
+        names = ", ".join(field.name for field in attrs.fields(Limits))
+        raise ConfigError(f"limits has no {shown(min(map(str, unknown)))}", hint=f"it has: {names}")
+    return attrs.evolve(limits, **changes)
+
+
+def scope_name(scope: Scope) -> str:
+    """What an interrupt is to hit, in a word; or `ConfigError`."""
+    match scope:
+        case TurnScope(str()):
+            return "turn"
+        case ToolCall(str()):
+            return "tool_call"
+        case "turn" | "session" | "tree":
+            return scope
+    raise ConfigError(
+        f"scope is {shown(scope)}",
+        hint='give "turn", "session", "tree", TurnScope(id) or ToolCall(id)',
+    )

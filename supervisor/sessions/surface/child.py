@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
-from supervisor.core.step import InterruptReport, Receipt
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.drivers.port import Turn
 from supervisor.sessions.shell.results import TurnResult
 

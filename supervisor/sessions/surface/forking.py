@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from supervisor.core.creation import plan_of
-from supervisor.core.errors import InputRefused
+from supervisor.core.errors import InputRefused, shown
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.sessions.shell.past import messages_of
+
+from .checks import some_text
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 async def fork(house: House, session_id: SessionId, at_turn: str | None) -> SessionId:
     """The id of the new session; see `Session.fork`."""
+    if at_turn is not None:
+        some_text("at_turn", at_turn)
     stored = await house.tree.stored(session_id)
     records = await house.tree.all_records(session_id)
     if at_turn is not None:
@@ -32,6 +36,6 @@ def _up_to_turn(records: list[Record], at_turn: str) -> list[Record]:
         if record.kind == "turn_ended" and record.turn_id == at_turn:
             return records[: place + 1]
     raise InputRefused(
-        f"no turn {at_turn} has ended in this session",
+        f"no turn {shown(at_turn)} has ended in this session",
         hint="its history has the turns; name none to fork at the end",
     )

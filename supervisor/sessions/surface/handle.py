@@ -15,10 +15,11 @@ from supervisor.core.errors import ConfigError, InputRefused, shown
 from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Lifetime, OnEnd, PermissionRule, Phase, Source, WhenBusy
 from supervisor.core.session import Session as Row
-from supervisor.core.step import InterruptReport, Receipt, UnderWay
+from supervisor.core.step import UnderWay
 from supervisor.drivers.turn import INSIDE
 from supervisor.sessions.library.exporting import exported
 from supervisor.sessions.library.mending import repair, replay
@@ -28,14 +29,23 @@ from supervisor.sessions.shell.results import TurnResult
 from supervisor.store.exporting import Format
 from supervisor.store.repair import RepairReport
 
-from .checks import a_flag, checked_custom, checked_tags, exact, known_word, role_of, some_text
+from .checks import (
+    a_flag,
+    changed_limits,
+    checked_custom,
+    checked_tags,
+    exact,
+    known_word,
+    role_of,
+    some_text,
+)
 from .forking import fork
 from .interrupts import interrupt
-from .plans import changed_limits, make_order
+from .plans import make_order
 from .sending import idempotency_of, make_input, make_steering, send, show_to_hooks
-from .shapes import Input, InputState, Options, Role, Scope, TurnRecords, status_of
+from .shapes import Input, InputState, Options, Role, Scope, TurnRecords, Why, status_of
 from .waiting import ResultOf, state_of_input, wait_for_result
-from .why import Why, why
+from .why import why
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House

@@ -15,15 +15,15 @@ from supervisor.core.errors import (
     SessionNotActive,
     SessionNotFound,
     SupervisorError,
-    shown,
 )
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.receipts import InterruptReport
 from supervisor.core.rules.door import queue_problem, text_problem
 from supervisor.core.session import LadderStep, Phase, Source
 from supervisor.core.session import Session as Row
-from supervisor.core.step import InterruptReport, UnderWay
+from supervisor.core.step import UnderWay
 
-from .checks import exact, known_word, some_text
+from .checks import checked_prompt, exact, known_word, scope_name, some_text
 from .sending import show_to_hooks
 from .shapes import Scope, ToolCall, TurnScope
 
@@ -42,10 +42,12 @@ async def interrupt(
     source: Source = "user",
 ) -> InterruptReport:
     """See `Session.interrupt`."""
-    name = _scope_name(scope)
+    name = scope_name(scope)
     known_word("queued", queued, Literal["keep", "cancel"])
     if reason is not None:
         reason = some_text("reason", reason)
+    if replace_with is not None:
+        checked_prompt(replace_with)
     if isinstance(scope, ToolCall) and (replace_with is not None or queued == "cancel"):
         raise ConfigError(
             "a tool call is interrupted alone: nothing replaces it, and the queue stays",
@@ -199,18 +201,4 @@ async def _report(
         stopped=int(reached),
         unreachable=int(not reached),
         ladder_step=None if call is not None else step,
-    )
-
-
-def _scope_name(scope: Scope) -> str:
-    match scope:
-        case TurnScope(str()):
-            return "turn"
-        case ToolCall(str()):
-            return "tool_call"
-        case "turn" | "session" | "tree":
-            return scope
-    raise ConfigError(
-        f"scope is {shown(scope)}",
-        hint='give "turn", "session", "tree", TurnScope(id) or ToolCall(id)',
     )

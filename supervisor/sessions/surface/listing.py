@@ -4,39 +4,24 @@ from __future__ import annotations
 
 import base64
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
-from supervisor.core.errors import ConfigError, shown
-from supervisor.core.info import Badge, Info
+from supervisor.core.info import Info
 from supervisor.core.session import Phase
 from supervisor.store.filters import Filter
 from supervisor.store.retention import Rules
 
-from .checks import MAX_SECONDS, known_word, text_or_none
+from .checks import checked_wanted, some_number, some_seconds
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
 
-_TEXTS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
-# What every store can count to.
-_LARGEST: Final = 2**53
-_TIMES: Final = ("created_after", "created_before", "updated_after", "updated_before")
-
 
 def checked_filter(**given: Any) -> Filter:  # noqa: ANN401 - the fields of a Filter
     """What a list is to show, or `ConfigError` for what cannot be meant."""
-    for name in _TEXTS:
-        text_or_none(name, given[name])
-    for name in _TIMES:
-        if given[name] is not None:
-            some_seconds(name, given[name])
-    archived = given["archived"]
-    if archived is not None and not isinstance(archived, bool):
-        raise ConfigError(f"archived is {shown(archived)}", hint="give True, False or None")
+    checked_wanted(given)
     if given["phase"] is not None:
-        given["phase"] = Phase(known_word("phase", given["phase"], Literal[tuple(Phase)]))
-    if given["badge"] is not None:
-        known_word("badge", given["badge"], Badge)
+        given["phase"] = Phase(given["phase"])
     return Filter(**given)
 
 
@@ -50,23 +35,6 @@ def checked_rules(
         if number is not None:
             some_number(name, number, least=0)
     return Rules(older_than_seconds=older_than_seconds, keep_last=keep_last, max_bytes=max_bytes)
-
-
-def some_seconds(name: str, value: object) -> None:
-    """Nothing if it is a time or a duration, or `ConfigError`."""
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
-        raise ConfigError(f"{name} is {shown(value)}", hint="give seconds, as a number")
-
-
-def some_number(name: str, value: int, *, least: int = 1, most: int = _LARGEST) -> int:
-    """The number, or `ConfigError`."""
-    good = isinstance(value, int) and not isinstance(value, bool)
-    if not good or not least <= value <= most:
-        raise ConfigError(
-            f"{name} is {shown(value)}", hint=f"give a whole number from {least} to {most}"
-        )
-    return value
 
 
 async def listed(
@@ -88,19 +56,3 @@ async def listed(
 def encoded(number: int | None) -> str | None:
     """A cursor; None stays None, for there is no next page."""
     return None if number is None else base64.urlsafe_b64encode(str(number).encode()).decode()
-
-
-def decoded(cursor: str | None) -> int:
-    """The number in a cursor, 0 without one; or `ConfigError`."""
-    text_or_none("cursor", cursor)
-    if cursor is None:
-        return 0
-    try:
-        number = int(base64.b64decode(cursor, altchars=b"-_", validate=True))
-    except (ValueError, TypeError):
-        number = -1
-    if not 0 <= number <= _LARGEST:
-        raise ConfigError(
-            f"{shown(cursor)} is no cursor", hint="give the `next` of a page, or None for the first"
-        )
-    return number

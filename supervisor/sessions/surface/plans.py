@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from supervisor.core.creation import Plan
-from supervisor.core.errors import ConfigError, SpawnRefused, shown
 from supervisor.core.ids import SessionKey, TurnId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
@@ -18,19 +16,20 @@ from supervisor.sessions.desk.spawning import Order
 
 from .checks import (
     checked_custom,
+    checked_limits,
     checked_permissions,
     checked_prompt,
     checked_tags,
+    checked_workspace,
+    known_options,
     known_word,
-    positive_seconds,
     some_text,
+    time_to_live,
 )
 from .shapes import Options
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
-
-T = TypeVar("T")
 
 
 def make_plan(
@@ -58,9 +57,9 @@ def make_plan(
         name=None if name is None else some_text("name", name),
         title=None if title is None else some_text("title", title),
         tags=checked_tags(tags),
-        custom=checked_custom(custom or {}),
+        custom=checked_custom({} if custom is None else custom),
         workspace=None if workspace is None else checked_workspace(workspace),
-        limits=_of_kind("limits", limits, Limits),
+        limits=None if limits is None else checked_limits(limits),
         permissions=Permissions() if permissions is None else checked_permissions(permissions),
         terms=_terms(house, terms),
     )
@@ -79,67 +78,25 @@ def make_order(
     options: Options,
 ) -> Order:
     """The order of a child; raises `ConfigError` or `InputRefused` for what cannot be meant."""
-    unknown = options.keys() - Options.__annotations__.keys()
-    if unknown:
-        raise ConfigError(
-            f"a child has no {', '.join(sorted(unknown))}",
-            hint=f"it has: {', '.join(sorted(Options.__annotations__))}",
-        )
+    known_options("a child", options)
     return Order(
         plan=make_plan(house, agent, **options),
         text=checked_prompt(text),
         role=None if role is None else some_text("role", role),
         lifetime=known_word("lifetime", lifetime, Lifetime),
         on_end=known_word("on_end", on_end, OnEnd),
-        ttl_seconds=None if ttl_seconds is None else _time_to_live(ttl_seconds),
+        ttl_seconds=None if ttl_seconds is None else time_to_live(ttl_seconds),
         chosen=frozenset(name for name in _TERMS if options.get(name) is not None),
         turn=turn,
     )
 
 
-def _time_to_live(seconds: float) -> float:
-    if type(seconds) in (int, float) and seconds <= 0:
-        raise SpawnRefused(
-            f"its time would be over before it begins: ttl_seconds is {shown(seconds)}",
-            hint="give ttl_seconds above 0, or none",
-            limit="expiry",
-        )
-    return positive_seconds(seconds)
-
-
 _TERMS: Final = frozenset(field.name for field in attrs.fields(Terms))
 
 
-def changed_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
-    """The limits with some of them changed; raises `ConfigError`."""
-    unknown = changes.keys() - {field.name for field in attrs.fields(Limits)}
-    if unknown:
-        names = ", ".join(field.name for field in attrs.fields(Limits))
-        raise ConfigError(f"limits has no {shown(min(map(str, unknown)))}", hint=f"it has: {names}")
-    return attrs.evolve(limits, **changes)
-
-
 def _terms(house: House, given: Mapping[str, Any]) -> Terms:
+    known_options("a session", given)
     chosen = {name: value for name, value in given.items() if value is not None}
-    unknown = chosen.keys() - {field.name for field in attrs.fields(Terms)}
-    if unknown:
-        names = ", ".join(sorted(field.name for field in attrs.fields(Terms)))
-        raise ConfigError(f"a session has no {', '.join(sorted(unknown))}", hint=f"it has: {names}")
     # Checked as settings are, so that the same number is refused with the same words.
     settings = attrs.evolve(house.settings, **chosen) if chosen else house.settings
     return house.terms_of(settings)
-
-
-def _of_kind(name: str, value: T | None, kind: type[T]) -> T | None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} is {shown(value)}", hint=f"give supervisor.{kind.__name__}(...)")
-    return value
-
-
-def checked_workspace(workspace: object) -> str:
-    """A normalised absolute path."""
-    given = os.fspath(workspace) if isinstance(workspace, os.PathLike) else workspace
-    path = some_text("workspace", given)
-    if "\0" in path:
-        raise ConfigError("workspace has a NUL in it", hint="give the path of a folder")
-    return os.path.abspath(path)  # noqa: PTH100 - normalised, not resolved: it may not exist yet

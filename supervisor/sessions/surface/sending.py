@@ -10,8 +10,8 @@ import orjson
 
 from supervisor.core import events as ev
 from supervisor.core.ids import InputId, SessionId
+from supervisor.core.receipts import Receipt
 from supervisor.core.session import Source, WhenBusy
-from supervisor.core.step import Receipt
 from supervisor.drivers.plain import plain
 from supervisor.sessions.shell.repeats import Idempotency, fingerprint
 

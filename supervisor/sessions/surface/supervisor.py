@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 import attrs
 import trio
@@ -39,36 +39,19 @@ from supervisor.sessions.refusals import not_found
 from supervisor.sessions.shell.feed import Everything
 from supervisor.store.importing import Format
 
-from .checks import a_flag, checked_path, known_word, some_text
+from .checks import a_flag, checked_path, decoded, known_word, some_number, some_text
 from .handle import Session
-from .listing import checked_filter, checked_rules, decoded, encoded, listed, some_number
+from .listing import checked_filter, checked_rules, encoded, listed
 from .overview import Stats, stats_of, tree_of
 from .plans import make_plan
 from .sending import idempotency_of
-from .shapes import Options
+from .shapes import Options, Page
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
 
 T = TypeVar("T")
 logger = logging.getLogger("supervisor")
-
-
-@attrs.frozen
-class Page(Generic[T]):
-    """Some of a list, and like one; `next` is where the rest begins, None at the end."""
-
-    items: tuple[T, ...]
-    next: str | None
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, place: int) -> T:
-        return self.items[place]
 
 
 class Supervisor:
@@ -117,7 +100,7 @@ class Supervisor:
             name=name,
             title=title,
             tags=tags,
-            custom=custom or {},
+            custom=custom,
             workspace=workspace,
             limits=limits,
             permissions=permissions,
@@ -152,7 +135,7 @@ class Supervisor:
         `agent` is the key's own unless you name another, and further options are those of `create`.
         """
         key = as_key(key)
-        plan = self._plan(agent or key.agent, key=key, **options)
+        plan = self._plan(key.agent if agent is None else agent, key=key, **options)
         return Session(self._house, await self._house.register.get_or_create(key, plan))
 
     async def new(
@@ -165,7 +148,10 @@ class Supervisor:
         """Archive the session that bears the key, and begin another one that does."""
         key = as_key(key)
         made = await self._house.register.replace(
-            key, lambda old: self._plan(agent or old or key.agent, key=key, **options)
+            key,
+            lambda old: self._plan(
+                (old or key.agent) if agent is None else agent, key=key, **options
+            ),
         )
         return Session(self._house, made)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from supervisor.core.ids import SessionId
-from supervisor.core.info import Badge, badge_of
+from supervisor.core.info import badge_of
 from supervisor.core.session import Phase, Session
 from supervisor.sessions.shell.watch.liveness import (
     evidence_of,
@@ -16,54 +14,10 @@ from supervisor.sessions.shell.watch.liveness import (
     process_trouble,
 )
 
+from .shapes import Waits, Why
+
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
-
-
-@attrs.frozen
-class Waits:
-    """One session of the chain: what it waits for, and for how long already.
-
-    `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn` (others run, and it may not
-    yet), `place` (its parent has as many children up as it may), `zombie` (a task that will not
-    end), `hook`, `process` (its own is stopped, or gone), `start`, `restart`, `end` (of its turn or
-    its agent), `input`, or `nothing`. `detail` says which.
-    """
-
-    session_id: SessionId
-    agent: str
-    badge: Badge
-    waits_for: str
-    detail: str | None
-    since: float
-    seconds: float
-
-    def __str__(self) -> str:
-        what = self.waits_for if self.detail is None else f"{self.waits_for} ({self.detail})"
-        return f"{self.session_id} ({self.agent}, {self.badge}) waits for {what}"
-
-
-@attrs.frozen
-class Why:
-    """The answer: the chain from the session that was asked about, and the cycle if it is one.
-
-    `cycle` names the sessions that wait for each other, in order; it is empty if none do.
-    """
-
-    session_id: SessionId
-    chain: tuple[Waits, ...]
-    cycle: tuple[SessionId, ...] = ()
-
-    @property
-    def waits_for(self) -> str:
-        """What is at the end of the chain: the thing that has to happen first."""
-        return "each other" if self.cycle else self.chain[-1].waits_for
-
-    def __str__(self) -> str:
-        lines = [f"{waits}, since {waits.seconds:.0f} s" for waits in self.chain]
-        if self.cycle:
-            lines.append(f"they wait for each other: {' -> '.join((*self.cycle, self.cycle[0]))}")
-        return "\n".join(lines)
 
 
 async def why(house: House, session_id: SessionId) -> Why:

@@ -13,6 +13,7 @@ import attrs
 
 if TYPE_CHECKING:
     from supervisor.core.info import Node
+    from supervisor.sessions.inbox import PermissionRequest
 
 Deed: TypeAlias = Literal["interrupt", "interrupt_tree", "steer", "send", "stop"]
 
@@ -42,15 +43,17 @@ class Board:
     """The state of the board."""
 
     lines: list[tuple[int, Node]] = attrs.field(factory=list)
+    requests: Sequence[PermissionRequest] = ()
     chosen: str | None = None
     # What is being typed, and for which deed; None while keys are commands.
     typing: Deed | None = None
     typed: str = ""
     is_over: bool = False
 
-    def put(self, roots: Sequence[Node]) -> None:
-        """These are the sessions now."""
+    def put(self, roots: Sequence[Node], requests: Sequence[PermissionRequest] = ()) -> None:
+        """These are the sessions now, and what they ask, the oldest first."""
         place = self.place
+        self.requests = requests
         self.lines = [line for root in roots for line in _flat(root, 0)]
         ids = [node.id for _, node in self.lines]
         if self.chosen not in ids:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from supervisor.cli.ground.target import Target
-    from supervisor.core.step import InterruptReport
+    from supervisor.core.receipts import InterruptReport
     from supervisor.sessions.surface.overview import Stats
 
 _REMARK_SECONDS: Final = 4.0
@@ -44,7 +44,8 @@ def top(*, every: float, as_json: bool) -> int:
     """Watch all sessions, live. Without a terminal they are shown once.
 
     The arrow keys choose a session: i interrupts its turn, t all that is below it, s steers it, m
-    sends it an input, x stops it, q leaves.
+    sends it an input, x stops it, q leaves. What agents ask stands below, with the command that
+    answers it.
     """
     screen = Screen(as_json=as_json)
     return run_async(screen, partial(_top, screen, every))
@@ -66,6 +67,8 @@ async def _once(screen: Screen, sup: Target) -> None:
     screen.line(f"{stats.live} of {stats.sessions} sessions live, {stats.running_turns} turns run.")
     for line in branches(roots, drawn=screen.has_box_characters):
         screen.line(*screen.fit(line))
+    if stats.permissions:
+        screen.note(f"{stats.permissions} in the inbox; `understudy inbox` lists what is asked.")
 
 
 async def _live(sup: Target, every: float) -> None:
@@ -105,7 +108,8 @@ class _Watching:
         """Look at all sessions, again and again."""
         while True:
             self._stats = await self._sup.stats()
-            self._board.put(await self._sup.tree())
+            requests = await self._sup.permissions() if self._stats.permissions else ()
+            self._board.put(await self._sup.tree(), requests)
             self._draw()
             await trio.sleep(every)
 

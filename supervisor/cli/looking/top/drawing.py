@@ -8,6 +8,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
+from supervisor.cli.looking.inbox import input_of
 from supervisor.cli.terminal.columns import BADGE_STYLES, cut
 from supervisor.cli.terminal.times import ago
 from supervisor.core.printable import one_line
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
 # The lines above and below the sessions.
 _AROUND: Final = 4
 _NAME_WIDTH: Final = 21
+_MOST_ASKED: Final = 3
+_LINES_OF_REQUEST: Final = 2
 # What stands beside a name, and should not be cut for it.
 _BESIDE: Final = 65
 
 
 def draw(board: Board, stats: Stats, remark: str, *, width: int, height: int, now: float) -> Group:
     """All of it, in at most that many lines, each of them cut at that width."""
-    room = max(1, height - _AROUND)
+    asked = _asked(board, height - _AROUND, now)
+    room = max(1, height - _AROUND - len(asked))
     first = max(0, min(board.place - room // 2, len(board.lines) - room))
     shown = board.lines[first : first + room]
     widest = max((cell_len(_name(node, depth)) for depth, node in shown), default=0)
@@ -40,7 +44,7 @@ def draw(board: Board, stats: Stats, remark: str, *, width: int, height: int, no
     ]
     if not lines:
         lines = [Text("No session lives.", style="dim")]
-    return Group(_head(stats), Text(), *lines, Text(), _foot(board, remark, width))
+    return Group(_head(stats), Text(), *lines, *asked, Text(), _foot(board, remark, width))
 
 
 def _head(stats: Stats) -> Text:
@@ -83,6 +87,27 @@ def _line(node: Node, name: str, is_chosen: bool, now: float) -> Text:  # noqa: 
     if is_chosen:
         line.stylize("reverse")
     return _one(line)
+
+
+def _asked(board: Board, room: int, now: float) -> list[Text]:
+    """What agents ask, the oldest first, and how to answer: in at most half of the room."""
+    # One line is before them, and one behind them if there are more.
+    room = room // 2 - 2
+    if room < 0 or not board.requests:
+        return []
+    most = min(_MOST_ASKED, room // _LINES_OF_REQUEST)
+    names = {node.id: _name(node, 0) for _, node in board.lines}
+    lines = [Text()]
+    for one in board.requests[:most]:
+        about = f"  {one_line(one.question)}" + (f"  {input_of(one)}" if one.input else "")
+        who = f"{names.get(one.session_id, one.session_id)} asks for {one_line(one.tool)}"
+        lines += [
+            _one(Text.assemble((who, "magenta"), (f"  {ago(now - one.asked_at)}", "dim"), about)),
+            _one(Text(f"    understudy answer {one.id} DECISION  ({', '.join(one.options)})")),
+        ]
+    if len(board.requests) > most:
+        lines.append(_one(Text("`understudy inbox` lists all that is asked.", style="dim")))
+    return lines
 
 
 def _foot(board: Board, remark: str, width: int) -> Text:
