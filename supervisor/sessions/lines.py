@@ -105,7 +105,10 @@ class Lines:
                 try:
                     await self._order_postponed(session_id)
                 except StoreDegraded:
-                    return  # and when it is well the next time, so are we
+                    if self._house.health.is_degraded:
+                        return  # and when it is well the next time, so are we
+                    # It got well before we heard of it, and who was called for that heard the same.
+                    await trio.sleep(_RETRY_SECONDS)
                 except Exception as error:  # noqa: BLE001 - an actor's trouble, which passes
                     logger.warning("session %s could not be stopped yet: %s", session_id, error)
                     await trio.sleep(_DEGRADED_PAUSE_SECONDS)

@@ -430,6 +430,28 @@ async def test_a_session_at_rest_is_stopped_though_the_store_gets_well_while_tha
     assert (await session.info()).phase == "stopped"
 
 
+async def test_such_a_stop_is_ordered_again_if_a_refusal_of_before_comes_late(
+    store: FrailStore, sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await go_to_rest(session)
+    await make_known(store, sup)
+    await session.stop()
+    lines = sup._house.lines
+    ask, late = lines.ask, [StoreDegraded("the disk was full", hint="it is not any more")]
+
+    async def ask_late(*args: Any, **more: Any) -> object:  # noqa: ANN401 - as it is called
+        if late and not sup._house.health.is_degraded:
+            raise late.pop()
+        return await ask(*args, **more)
+
+    monkeypatch.setattr(lines, "ask", ask_late)
+    await store.get_well()
+    await trio.sleep(5)
+
+    assert not late
+    assert (await session.info()).phase == "stopped"
+
+
 async def test_what_is_sent_after_such_a_stop_comes_after_it(
     store: FrailStore, sup: Supervisor, session: Session, player: Player
 ) -> None:

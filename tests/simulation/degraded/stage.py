@@ -146,10 +146,17 @@ class FlappingStage(Stage):
         if isinstance(answer, SupervisorError) or self.may_crash:
             return
         await self.all_is_written()
-        since = {record.kind for record in book.records[before:]}
-        self.referee.check(
-            was_stopped or "session_stopped" in since, f"{session.id} did not stop and says so"
-        )
+
+        def has_stopped() -> bool:
+            return was_stopped or any(
+                one.kind == "session_stopped" for one in book.records[before:]
+            )
+
+        # One at rest was told only now, has children to wait for, and that has to be written too.
+        while not has_stopped() and (await session.info()).phase in ("stopping", "stopped"):
+            await trio.sleep(_LOOK_AGAIN_SECONDS)
+            await self.all_is_written()
+        self.referee.check(has_stopped(), f"{session.id} did not stop and says so")
 
     async def look(self, session: Session) -> None:
         """Nobody is shown a record that is not there."""
