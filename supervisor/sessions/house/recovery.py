@@ -29,6 +29,7 @@ from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
 from supervisor.store.port import Write
+from supervisor.store.repair.shapes import wrong_field
 from supervisor.store.replaying import replay_from
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
@@ -65,7 +66,8 @@ async def recover(house: House) -> Plan:
         logger.exception("what the last supervisor left cannot be put in order: read-only")
         house.health.give_up(trouble)
         found = attrs.evolve(found, wakes=())
-    heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
+    news = await house.store.records_of(("child_started", "child_ended"))
+    heard = _what_parents_heard(record for record in news if _is_of_its_parent(record, sessions))
     rows = [sessions[session_id].row for session_id in found.fates]
     house.register.restore(rows, resting)
     ends = await _ends_not_heard_of(house, rows, heard)
@@ -161,6 +163,15 @@ async def _said_in_open_turn(house: House, session: _Told, telling: Telling) -> 
     if turn is None or telling.what != "restarted":
         return Said()
     return said_in(await house.store.records(telling.session, turn=turn.id), turn.id)
+
+
+def _is_of_its_parent(record: Record, sessions: Mapping[SessionId, _Told]) -> bool:
+    """Whether it is a parent's own; a session that was imported tells of the children of others."""
+    if wrong_field(record.kind, record.body) is not None:
+        logger.error("record %d of session %s cannot be used", record.seq, record.session_id)
+        return False
+    child = sessions.get(SessionId(record.body["child"]))
+    return child is not None and child.row.lineage.parent == record.session_id
 
 
 def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:

@@ -33,6 +33,20 @@ async def test_a_record_of_a_child_that_cannot_be_read_keeps_nobody_out(
         assert await player.play_all() == ["hello"]
 
 
+@pytest.mark.parametrize("body", ["{}", '{"child": {"a": 1}}', '{"child": 5, "resumed": null}'])
+async def test_a_record_of_a_child_that_says_nothing_keeps_nobody_out(
+    program: Program, player: Player, body: str
+) -> None:
+    async with program.life() as sup:
+        parent, other = await sup.create("player"), await sup.create("player")
+        await parent.spawn("echo", "errand")
+    damage(program, "UPDATE records SET body = ? WHERE kind LIKE 'child_%'", body)
+
+    async with program.life() as sup:
+        await sup.session(other.id).send("hello")
+        assert await player.play_all() == ["hello"]
+
+
 async def test_what_was_said_in_an_open_turn_and_cannot_be_read_keeps_nobody_out(
     program: Program, player: Player
 ) -> None:
