@@ -39,7 +39,7 @@ from .agent.office import Reported
 from .agent.staff import Staff
 from .ahead import Ahead, Doing
 from .log import Log
-from .repeats import find_receipt, kept_receipt, key_conflict, receipt_from
+from .repeats import answer_kept, find_receipt, kept_receipt
 from .reports import CaughtUp, NotWritten
 from .seat import Seat
 from .watch.alarms import Alarms
@@ -366,11 +366,9 @@ class SessionActor(Actor):
             if owed is not None:
                 return owed
         if idempotency is not None:
-            kept = await self._house.store.kept(self.seat.id, idempotency.key)
-            if kept is not None and kept.fingerprint == idempotency.fingerprint:
-                return Accepted(receipt_from(kept))
-            if kept is not None:
-                return Refused(key_conflict(idempotency.key))
+            known = await answer_kept(self._house.store, self.seat.id, idempotency)
+            if known is not None:
+                return known
         if request.again:
             return await self._already_done(event)
         return None
