@@ -8,6 +8,7 @@ from typing import Final, overload
 import attrs
 
 from supervisor.core.creation import Message
+from supervisor.core.errors import NotStorable
 from supervisor.core.ids import TurnId
 from supervisor.core.records import Record
 
@@ -53,11 +54,11 @@ class Past:
         match record.kind:
             case "user_text":
                 steered = record.body.get("steered", False)
-                self._add(Message("user", record.body["text"], record.at, record.turn_id, steered))
+                self._add(Message("user", _text(record), record.at, record.turn_id, steered))
             case "agent_text" if record.body.get("continues") and self._messages:
-                self._rest.append(record.body["text"])
+                self._rest.append(_text(record))
             case "agent_text":
-                self._add(Message("agent", record.body["text"], record.at, record.turn_id))
+                self._add(Message("agent", _text(record), record.at, record.turn_id))
             case "session_cleared":
                 self._rest = []
                 self._messages = []  # a new list: who looks at the old one goes on doing so
@@ -72,6 +73,16 @@ class Past:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
+
+
+def _text(record: Record) -> str:
+    text = record.body.get("text")
+    if not isinstance(text, str):
+        raise NotStorable(
+            f"record {record.seq} of session {record.session_id} has no text",
+            hint="repair(dry_run=True) of that session says what else is wrong",
+        )
+    return text
 
 
 class _View(Sequence[Message]):

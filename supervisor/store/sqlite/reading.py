@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
-from supervisor.core.errors import NotStorable
+from supervisor.core.errors import NotStorable, shown
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.session import Session
@@ -37,6 +37,7 @@ _STORED: Final = """
 # What is large, and so likeliest to be damaged, is read as bytes: whoever decodes them says of that
 # one alone that it is no text.
 _RECORD: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
+_TEXT_OR_NONE: Final = frozenset({str, type(None)})
 _NO_LIMIT: Final = -1
 # Of records: nobody sees those of a session of which only a part is there.
 _IS_WHOLE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
@@ -170,6 +171,8 @@ def _record(found: Sequence[Any]) -> Record:
     try:
         if type(seq) is not int or type(at) is not float:
             raise TypeError("it has no number, or no time")  # noqa: TRY301 - said below
+        if type(turn_id) not in _TEXT_OR_NONE or type(kind) not in _TEXT_OR_NONE:
+            raise TypeError("its turn, or its kind, is no text")  # noqa: TRY301 - as above
         return Record(session_id, seq, at, turn_id, kind, decode_plain(body))
     except (ValueError, TypeError) as error:
         raise NotStorable(
@@ -219,10 +222,15 @@ def snapshot(
     """See `port.Store.snapshot`."""
     found = connection.execute(
         "SELECT seq, CAST(row AS BLOB) FROM snapshots WHERE session_id = ? AND seq <= ?"
-        " ORDER BY seq DESC LIMIT 1",
+        " ORDER BY seq DESC",
         (session_id, at),
-    ).fetchone()
-    return None if found is None else (found[0], decode(found[1], Session))
+    )
+    for seq, row in found:
+        try:
+            return seq, decode(row, Session)
+        except ValueError as error:  # it is only a shorter way, and an earlier one is there too
+            logger.error("snapshot %d of session %s: %s", seq, session_id, error)  # noqa: TRY400
+    return None
 
 
 def page_of_rows(
@@ -346,7 +354,15 @@ def kept(connection: sqlite3.Connection, scope: str, key: str) -> Kept | None:
     found = connection.execute(
         "SELECT fingerprint, answer FROM kept WHERE scope = ? AND key = ?", (scope, key)
     ).fetchone()
-    return None if found is None else Kept(scope, key, found[0], decode_plain(found[1]))
+    if found is None:
+        return None
+    try:
+        return Kept(scope, key, found[0], decode_plain(found[1]))
+    except ValueError as error:
+        raise NotStorable(
+            f"what was answered to the idempotency key {shown(key)} cannot be read: {error}",
+            hint="look whether it was done; if not, ask for it with another key",
+        ) from error
 
 
 def sizes(connection: sqlite3.Connection) -> dict[SessionId, int]:

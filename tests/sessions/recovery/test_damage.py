@@ -165,3 +165,69 @@ async def test_a_record_without_a_number_or_a_time_is_said_to_be_damaged(
             with pytest.raises((NotStorable, RecordNotFound)):
                 await look()
         assert (await again.repair(dry_run=True)).problems
+
+
+async def test_a_record_of_which_nothing_can_be_made_is_said_so_by_who_needs_it(
+    program: Program,
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+        await session.append("user", "hello")
+        await session.append("user", "goodbye")
+    damage(program, "UPDATE records SET body = '{}' WHERE kind IN ('user_text', 'agent_attached')")
+
+    async with program.life() as sup:
+        damaged = sup.session(session.id)
+        with pytest.raises(NotStorable, match="repair"):
+            await damaged.transcript()
+        with pytest.raises(NotStorable, match="repair"):
+            await damaged.replay(4)
+
+
+async def test_a_record_whose_turn_is_no_text_is_not_exported(program: Program) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+    damage(program, "UPDATE records SET turn_id = x'00' WHERE kind = 'session_started'")
+
+    async with program.life() as sup:
+        with pytest.raises(NotStorable, match="no text"):
+            await sup.session(session.id).export("jsonl")
+
+
+@pytest.mark.parametrize("row", ["{", "{}", "[]"])
+async def test_without_a_snapshot_that_can_be_read_a_replay_takes_the_longer_way(
+    program: Program, row: str
+) -> None:
+    async with program.life(settings=Settings(snapshot_every=2)) as sup:
+        session = await sup.create("echo")
+        await session.append("user", "hello")
+        info = await session.info()
+    damage(program, "UPDATE snapshots SET row = ?", row)
+
+    async with program.life() as sup:
+        assert (await sup.session(session.id).replay(info.last_seq)).messages == 1
+
+
+@pytest.mark.parametrize("answer", ["{", "{}", "[]", '{"session_id": 5}'])
+async def test_an_answer_that_was_kept_and_is_damaged_is_refused_and_stops_nobody(
+    program: Program, player: Player, answer: str
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("player", idempotency_key="made")
+        await session.send("first", idempotency_key="sent")
+        await session.spawn("echo", "errand", idempotency_key="spawned")
+        await player.play_all()
+    damage(program, "UPDATE kept SET answer = ?", answer)
+
+    async with program.life() as sup:
+        damaged = sup.session(session.id)
+        await damaged.send("second")
+        scene = await player.next_scene()
+        for again in (
+            sup.create("player", idempotency_key="made"),
+            damaged.send("first", idempotency_key="sent"),
+            damaged.spawn("echo", "errand", idempotency_key="spawned"),
+        ):
+            with pytest.raises(NotStorable, match="another key"):
+                await again
+        assert (await damaged.info()).turn_id == scene.turn.id
