@@ -134,6 +134,13 @@ async def test_what_has_changed_is_listed_as_it_is_now(store: Store) -> None:
 # What fits -------------------------------------------------------------------------------
 
 
+def test_a_name_of_two_lines_is_found_by_what_is_in_both() -> None:
+    lines = session("lines", name="first\nsecond", title="third")
+
+    assert fits(lines, Filter(text="first\nsecond"))
+    assert not fits(lines, Filter(text="second\nthird"))
+
+
 def test_nothing_asked_for_is_everything() -> None:
     assert all(fits(one, Filter()) for one in SESSIONS)
 

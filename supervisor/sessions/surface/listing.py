@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os.path
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -37,6 +38,9 @@ def checked_filter(**given: Any) -> Filter:  # noqa: ANN401 - the fields of a Fi
         given["phase"] = Phase(known_word("phase", given["phase"], Literal[tuple(Phase)]))
     if given["badge"] is not None:
         known_word("badge", given["badge"], Badge)
+    if given["workspace"]:
+        # As those are that sessions have; one that none can have is nobody's.
+        given["workspace"] = os.path.abspath(given["workspace"])  # noqa: PTH100 - not resolved
     return Filter(**given)
 
 
