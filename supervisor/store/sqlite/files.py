@@ -43,8 +43,8 @@ _TROUBLES: Final = {
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
     sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup, supervisor.restore() does it"),
 }
-# Of these, those after which nothing of a transaction is in the file. After a failed write or fsync
-# it may be, and come back when the power goes.
+# Of these, those after which nothing of a transaction is in the file. After a failed fsync it may
+# be, and come back when the power goes.
 _CERTAIN: Final = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -55,6 +55,9 @@ _CERTAIN: Final = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
+# And of those that are not, this one: a commit is the last page that is written, so where a page
+# could not be (a file that may not grow any more, say) there is none.
+_CERTAIN_IN_ALL: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE})
 
 
 def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
@@ -65,7 +68,7 @@ def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
         return None
     # Whatever else SQLite cannot do (a table that is gone) is somebody's hand in the file.
     problem, hint = known or (str(error), "look at the file, or restore a backup")
-    is_certain = isinstance(code, int) and code & 0xFF in _CERTAIN
+    is_certain = isinstance(code, int) and (code & 0xFF in _CERTAIN or code in _CERTAIN_IN_ALL)
     return StoreDegraded(
         f"the store {path.name} cannot be used: {problem}", hint=hint, is_certain=is_certain
     )
@@ -104,6 +107,8 @@ def open_writer(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
+        # What is deleted is overwritten, wherever SQLite was built.
+        connection.execute("PRAGMA secure_delete = ON")
     except BaseException:
         connection.close()
         raise
