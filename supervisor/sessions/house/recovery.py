@@ -63,7 +63,7 @@ async def recover(house: House) -> Plan:
         await _end_leftovers(house)
         await _tell(house, sessions, found.tellings)
     except StoreDegraded as trouble:
-        logger.exception("what the last supervisor left cannot be put in order: read-only")
+        logger.error("what the last supervisor left is only read: %s", trouble)  # noqa: TRY400
         house.health.give_up(trouble)
         found = attrs.evolve(found, wakes=())
     news = await house.store.records_of(("child_started", "child_ended"))

@@ -96,9 +96,26 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
     return whole
 
 
+def why_only_read(path: Path) -> StoreDegraded | None:
+    """Why nothing can be written to a store that is there; None if it seems that it can be."""
+    if not path.is_file():
+        return None
+    beside = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm", ".lock"))
+    has_room = _may_write(path.parent) or all(_may_write(one) for one in beside)
+    if _may_write(path) and has_room:
+        return None
+    problem, hint = _TROUBLES[sqlite3.SQLITE_READONLY]
+    return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK)
+
+
 def open_writer(path: Path) -> sqlite3.Connection:
     """The connection that writes, made with the file if there is none."""
     make_private(path)
+    _let_log_be_written(path)
     connection = _connect(path, mode="rwc")
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -135,9 +152,24 @@ def be_patient(connection: sqlite3.Connection, *, patient: bool) -> None:
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS if patient else _STILL_BUSY_MS}")
 
 
+def _let_log_be_written(path: Path) -> None:
+    """Have the WAL and its index writable if the file is.
+
+    SQLite makes them with the mode of the file, so they stay read-only after it no longer is.
+    """
+    for ending in ("-wal", "-shm"):
+        beside = path.with_name(f"{path.name}{ending}")
+        if beside.exists() and _may_write(path) and not _may_write(beside):
+            with contextlib.suppress(OSError):  # then SQLite says what is wrong
+                beside.chmod(_OWNER_ONLY)
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, nor move what others wrote."""
-    connection = _connect(path, mode="ro")
+    # To read, SQLite wants a WAL beside the file, and makes one. Where it cannot, or where it would
+    # be one that nobody can write to, the file is all there is, if its own WAL is gone.
+    alone = why_only_read(path) is not None and not _has_log(path)
+    connection = _connect(path, mode="ro&immutable=1" if alone else "ro")
     try:
         _complete(connection)
         connection.execute("PRAGMA query_only = 1")
@@ -146,6 +178,11 @@ def open_reader(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _has_log(path: Path) -> bool:
+    wal = path.with_name(f"{path.name}-wal")
+    return wal.exists() and wal.stat().st_size > 0
 
 
 def _complete(connection: sqlite3.Connection) -> None:
