@@ -25,7 +25,8 @@ from supervisor.sessions.house.reloading import Reloaded
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.library.cleaning import CleanupReport
 from supervisor.sessions.library.searching import SearchHit
-from supervisor.sessions.surface.checks import checked_path
+from supervisor.sessions.surface.checks import checked_path, some_text
+from supervisor.sessions.surface.listing import checked_filter, decoded, some_number
 from supervisor.sessions.surface.overview import Stats
 from supervisor.sessions.surface.shapes import Options
 from supervisor.sessions.surface.supervisor import Page
@@ -145,6 +146,11 @@ class RemoteSupervisor:
     ) -> Page[Info]:
         """Sessions in the order of their making, those that fit all that is given."""
         given = {name: value for name, value in locals().items() if name != "self"}
+        # A query is all text: what is of another type would only look right once it was sent.
+        filters = {name: value for name, value in given.items() if name not in ("limit", "cursor")}
+        given["workspace"] = checked_filter(**filters).workspace  # of our working folder
+        some_number("limit", limit)
+        decoded(cursor)
         return await self._page(Page[Info], "v1/sessions", given)
 
     async def search(
@@ -156,7 +162,13 @@ class RemoteSupervisor:
         cursor: str | None = None,
     ) -> Page[SearchHit]:
         """What people and agents have said that has all these words, the last said first."""
-        given = {"q": text, "session": session, "limit": limit, "cursor": cursor}
+        given = {
+            "q": some_text("text", text),
+            "session": None if session is None else session_id(session),
+            "limit": some_number("limit", limit),
+            "cursor": cursor,
+        }
+        decoded(cursor)
         return await self._page(Page[SearchHit], "v1/search", given)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
