@@ -167,8 +167,9 @@ def _let_log_be_written(path: Path) -> None:
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, nor move what others wrote."""
     # To read, SQLite wants a WAL beside the file, and makes one. Where it cannot, or where it would
-    # be one that nobody can write to, the file is all there is, if its own WAL is gone.
-    alone = why_only_read(path) is not None and not _has_log(path)
+    # be one that nobody can write to, the file is all there is; unless its own WAL is there, even
+    # an empty one: then somebody who can write may have it open.
+    alone = why_only_read(path) is not None and not path.with_name(f"{path.name}-wal").exists()
     connection = _connect(path, mode="ro&immutable=1" if alone else "ro")
     try:
         _complete(connection)
@@ -178,11 +179,6 @@ def open_reader(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _has_log(path: Path) -> bool:
-    wal = path.with_name(f"{path.name}-wal")
-    return wal.exists() and wal.stat().st_size > 0
 
 
 def _complete(connection: sqlite3.Connection) -> None:
