@@ -43,12 +43,19 @@ EVERYTHING: Final = Filter()
 # Between the names of a session; a line break, for it is in few of them and few look for one.
 _BETWEEN: Final = "\n"
 # In which phases a session may be that shows the badge: what an index can know of badges.
+_NOT_OVER: Final = tuple(phase for phase in Phase if phase is not Phase.STOPPED)
 PHASES_OF_BADGES: Final[dict[str, tuple[Phase, ...]]] = {
     "failed": (Phase.STOPPED,),
     "stopped": (Phase.STOPPED,),
+    "waiting-for-auth": _NOT_OVER,
+    "waiting-for-you": _NOT_OVER,
+    "hung": _NOT_OVER,
+    "unhealthy": _NOT_OVER,
     "restarting": (Phase.RESTARTING,),
+    "running": (Phase.RUNNING, Phase.INTERRUPTING, Phase.STOPPING),
     "idle": (Phase.IDLE,),
     "suspended": (Phase.SUSPENDED,),
+    "unknown": (Phase.STARTING, Phase.STOPPING),
 }
 
 

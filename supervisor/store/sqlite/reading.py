@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from supervisor.core.errors import NotStorable, shown
 from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.info import FAILED_REASONS
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain, encode_text
@@ -286,6 +287,17 @@ def _readable_rows(found: Iterable[Sequence[Any]]) -> list[Stored]:
     return readable
 
 
+# What a row has in it that shows the badge, for SQL: to have all rows decoded only to be passed
+# over takes a hundred times as long. What cannot be read shows no badge.
+_SIGNS_OF_BADGES: Final = {
+    "failed": f"json_extract(row, '$.stop_reason') IN {tuple(sorted(FAILED_REASONS))}",
+    "waiting-for-auth": "json_extract(row, '$.remembered.auth') IS NOT NULL",
+    "waiting-for-you": "json_extract(row, '$.turn.requests') IS NOT NULL",
+    "hung": "json_extract(row, '$.turn.silence') = 'stalled'",
+    "unhealthy": "json_extract(row, '$.zombie') IS NOT NULL",
+}
+
+
 def _conditions(wanted: Filter) -> tuple[str, Values]:
     """What the columns can say of it: never less than fits, sometimes more."""
     if wanted is EVERYTHING:
@@ -312,6 +324,9 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
     if phases:
         conditions.append(f"phase IN ({', '.join('?' * len(phases))})")
         values += phases
+    sign = _SIGNS_OF_BADGES.get(wanted.badge or "")
+    if sign is not None:
+        conditions.append(f"CASE WHEN json_valid(row) THEN {sign} END")
     return "".join(f" AND {condition}" for condition in conditions), values
 
 
