@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import attrs
 
 from supervisor.core.creation import Message
 from supervisor.core.errors import NotStorable
-from supervisor.core.ids import TurnId
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
+from supervisor.store.repair import readable
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house.house import House
+
+logger = logging.getLogger("supervisor")
 
 
 def messages_of(records: Iterable[Record]) -> list[Message]:
@@ -19,6 +26,20 @@ def messages_of(records: Iterable[Record]) -> list[Message]:
     for record in records:
         past.take(record)
     return past.messages
+
+
+async def past_of(house: House, session_id: SessionId) -> Past:
+    """What was said in a session, for its agent: as far as it can be read, and goes on from it."""
+    past = Past()
+    try:
+        for record in await house.tree.all_records(session_id):
+            past.take(record)
+    except NotStorable as damage:
+        logger.warning("its agent is not told all: %s", damage)
+        past = Past()
+        for record in readable(await house.store.raw_records(session_id), session_id):
+            past.take(record)
+    return past
 
 
 # The kinds of records in which something is said, or forgotten.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from typing import Literal
 
 import pytest
 import trio
@@ -161,7 +162,12 @@ async def test_a_record_without_a_number_or_a_time_is_said_to_be_damaged(
 
     async with program.life() as sup:
         again = sup.session(session.id)
-        for look in (again.transcript, again.history, again.export, lambda: again.replay(at=6)):
+        for look in (
+            again.transcript,
+            again.history,
+            lambda: again.export("jsonl"),
+            lambda: again.replay(at=6),
+        ):
             with pytest.raises((NotStorable, RecordNotFound)):
                 await look()
         assert (await again.repair(dry_run=True)).problems
@@ -231,3 +237,43 @@ async def test_an_answer_that_was_kept_and_is_damaged_is_refused_and_stops_nobod
             with pytest.raises(NotStorable, match="another key"):
                 await again
         assert (await damaged.info()).turn_id == scene.turn.id
+
+
+@pytest.mark.parametrize("body", ["{", "{}", "[]"])
+async def test_a_session_goes_on_with_what_can_be_read_of_its_past(
+    program: Program, player: Player, body: str
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("player")
+        for text in ("kept", "lost", "kept too"):
+            await session.append("user", text)
+    damage(
+        program,
+        "UPDATE records SET body = ? WHERE kind = 'session_started' OR body LIKE '%\"lost\"%'",
+        body,
+    )
+
+    async with program.life() as sup:
+        await sup.session(session.id).send("and now?")
+        scene = await player.next_scene()
+        assert [message.text for message in scene.turn.history] == ["kept", "kept too"]
+
+
+@pytest.mark.parametrize("for_people", ["markdown", "html"])
+async def test_people_can_export_what_is_left_and_see_what_is_not(
+    program: Program, for_people: Literal["markdown", "html"]
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+        for text in ("kept", "lost", "lost too", "still here"):
+            await session.append("user", text)
+        last = (await session.info()).last_seq
+    damage(program, "UPDATE records SET body = '{' WHERE body LIKE '%\"lost%'")
+
+    async with program.life() as sup:
+        page = await sup.session(session.id).export(for_people)
+        assert "kept" in page
+        assert "still here" in page
+        assert f"records {last - 2} to {last - 1} cannot be read" in page
+        with pytest.raises(NotStorable):
+            await sup.session(session.id).export("jsonl")
