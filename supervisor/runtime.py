@@ -28,7 +28,10 @@ from .sessions.surface.supervisor import Supervisor
 from .store.health import Health
 from .store.memory import MemoryStore
 from .store.port import Store
-from .store.sqlite.store import open_sqlite, restore_store
+from .store.sqlite.files import whole_path, why_only_read
+from .store.sqlite.schema import refuse_unless_ours
+from .store.sqlite.store import SqliteStore, open_sqlite, restore_store
+from .store.unwritten import NoWriter
 from .store.writer import Writer
 
 # More than there ever are: `store.load` bounds what others bring, and each session brings one.
@@ -46,7 +49,7 @@ async def open(  # noqa: A001 - its public name is supervisor.open
 
     Leaving refuses new work, gives running turns `exit_seconds` to end, interrupts the rest, and
     has all sessions rest. If the block raises or is cancelled, turns are interrupted at once.
-    Whatever the block raises is raised bare.
+    Whatever the block raises is raised bare. A file that cannot be written to is only read.
     """
     if settings is None:
         settings = Settings()
@@ -56,13 +59,12 @@ async def open(  # noqa: A001 - its public name is supervisor.open
     failure: BaseException | None = None
     # Last started, first stopped: the store outlives the writer, and that everyone who writes.
     async with (
-        _open_store(path, settings) as store,
+        _open_store(path, settings) as (store, health),
         actors.open_actors() as system,
         trio.open_nursery() as outer,
     ):
-        health = Health()
         writer = await system.start(
-            lambda: Writer(store, health),
+            lambda: NoWriter(health) if health.is_given_up else Writer(store, health),
             name="writer",
             restart="permanent",
             capacity=WRITER_CAPACITY,
@@ -117,16 +119,31 @@ async def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) 
 
 
 @asynccontextmanager
-async def _open_store(path: str | os.PathLike[str], settings: Settings) -> AsyncIterator[Store]:
-    """A store of that name: a file, or `:memory:`."""
+async def _open_store(
+    path: str | os.PathLike[str], settings: Settings
+) -> AsyncIterator[tuple[Store, Health]]:
+    """A store of that name, a file or `:memory:`, and how it is."""
+    health = Health()
     if path == ":memory:":
-        yield MemoryStore()
+        yield MemoryStore(), health
         return
-    name = checked_path("path", path)
-    every = settings.snapshot_every
-    # A simulation replaces the threads that trio lends, and knows of no others.
-    async with open_sqlite(name, snapshot_every=every, own_thread=time_is_real()) as store:
-        yield store
+    whole = whole_path(checked_path("path", path))
+    trouble = why_only_read(whole)
+    if trouble is None:
+        every = settings.snapshot_every
+        # A simulation replaces the threads that trio lends, and knows of no others.
+        async with open_sqlite(whole, snapshot_every=every, own_thread=time_is_real()) as store:
+            yield store, health
+        return
+    refuse_unless_ours(whole, may_be_new=True)
+    health.give_up(trouble)
+    # Never opened: that would take the pen. What reads has connections of its own.
+    store = SqliteStore(whole)
+    try:
+        yield store, health
+    finally:
+        with trio.CancelScope(shield=True):
+            await store.close()
 
 
 async def _shelter(task_status: trio.TaskStatus[trio.Nursery]) -> None:

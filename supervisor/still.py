@@ -29,6 +29,7 @@ from .store.port import Store
 from .store.sqlite import schema
 from .store.sqlite.files import whole_path
 from .store.sqlite.store import SqliteStore, open_sqlite
+from .store.unwritten import NoWriter
 from .store.writer import Writer
 
 
@@ -43,7 +44,7 @@ async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
     )
     # Never opened: that would take the pen. What reads has connections of its own.
     store = SqliteStore(whole)
-    async with _still(store, health, Settings(), lambda: _NoWriter(health)) as sup:
+    async with _still(store, health, Settings(), lambda: NoWriter(health)) as sup:
         yield sup
 
 
@@ -59,18 +60,6 @@ async def open_for_keeping(path: str, settings: Settings) -> AsyncIterator[Super
         _still(store, health, settings, lambda: Writer(store, health)) as sup,
     ):
         yield sup
-
-
-class _NoWriter(actors.Actor):
-    """Where a writer would be: whatever is asked of it is refused."""
-
-    def __init__(self, health: Health) -> None:
-        self._health = health
-
-    async def receive(self, message: object) -> None:  # noqa: ARG002 - it is all the same
-        """Refuse it."""
-        await trio.lowlevel.checkpoint()
-        self._health.refuse_if_degraded()
 
 
 @asynccontextmanager

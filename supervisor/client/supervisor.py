@@ -33,6 +33,7 @@ from supervisor.sessions.surface.checks import (
     known_word,
     some_number,
     some_text,
+    whole_workspace,
 )
 from supervisor.sessions.surface.shapes import Options, Page
 
@@ -155,6 +156,7 @@ class RemoteSupervisor:
         """Sessions in the order of their making, those that fit all that is given."""
         given = {name: value for name, value in locals().items() if name != "self"}
         checked_wanted(given)
+        given["workspace"] = whole_workspace(workspace)  # of our working folder
         return await self._page(Page[Info], "v1/sessions", given)
 
     async def search(

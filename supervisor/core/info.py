@@ -26,7 +26,7 @@ Badge: TypeAlias = Literal[
     "unknown",
 ]
 
-_FAILED_REASONS: Final = frozenset(
+FAILED_REASONS: Final = frozenset(
     ending.reason for ending in ENDINGS.values() if ending.badge == "failed"
 )
 
@@ -153,7 +153,7 @@ _BADGES: Final[Mapping[Phase, Badge]] = {
 def badge_of(session: Session) -> Badge:  # noqa: PLR0911 - one for each word
     """One word for people; the first that fits."""
     if session.phase is Phase.STOPPED:
-        return "failed" if session.stop_reason in _FAILED_REASONS else "stopped"
+        return "failed" if session.stop_reason in FAILED_REASONS else "stopped"
     if session.waits_for_auth:
         return "waiting-for-auth"
     if session.turn is not None and session.turn.requests:

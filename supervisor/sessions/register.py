@@ -39,7 +39,7 @@ from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
 from .desk.room import wait_for_room
 from .library.damage import make_row_anew, row_or_damage
 from .refusals import did_not_answer, not_found, not_now, problem_of_agent
-from .shell.repeats import Idempotency, key_conflict
+from .shell.repeats import Idempotency, damaged_answer, key_conflict
 from .time.timers import Timer
 from .tree import TRIES
 
@@ -61,6 +61,14 @@ def keeping(write: Write, scope: str, idempotency: Idempotency | None) -> Write:
     answer = {"session_id": write.session_id}
     kept = Kept(scope, idempotency.key, idempotency.fingerprint, answer)
     return attrs.evolve(write, kept=kept)
+
+
+def _made(kept: Kept) -> SessionId:
+    """Whom the request has made that was answered so."""
+    made = kept.answer.get("session_id")
+    if not isinstance(made, str):
+        raise damaged_answer(kept.key)
+    return SessionId(made)
 
 
 def refuse_if_not_up(session: Session) -> None:
@@ -120,7 +128,7 @@ class Register:
         Raises as the first time if its agent did not come up, and if another request had the key.
         """
         kept = await self._house.store.kept(scope, idempotency.key)
-        made = None if kept is None else SessionId(kept.answer["session_id"])
+        made = None if kept is None else _made(kept)
         stored = None if made is None else await self._house.store.read(made)
         if kept is None or stored is None:
             return None

@@ -40,15 +40,22 @@ class Filter:
 
 EVERYTHING: Final = Filter()
 
-# Between the names of a session; a line break, for it is in few of them.
+# Between the names of a session; a line break, for it is in few of them and few look for one.
 _BETWEEN: Final = "\n"
 # In which phases a session may be that shows the badge: what an index can know of badges.
+_NOT_OVER: Final = tuple(phase for phase in Phase if phase is not Phase.STOPPED)
 PHASES_OF_BADGES: Final[dict[str, tuple[Phase, ...]]] = {
     "failed": (Phase.STOPPED,),
     "stopped": (Phase.STOPPED,),
+    "waiting-for-auth": _NOT_OVER,
+    "waiting-for-you": _NOT_OVER,
+    "hung": _NOT_OVER,
+    "unhealthy": _NOT_OVER,
     "restarting": (Phase.RESTARTING,),
+    "running": (Phase.RUNNING, Phase.INTERRUPTING, Phase.STOPPING),
     "idle": (Phase.IDLE,),
     "suspended": (Phase.SUSPENDED,),
+    "unknown": (Phase.STARTING, Phase.STOPPING),
 }
 
 
@@ -78,15 +85,17 @@ def fits(row: Session, wanted: Filter) -> bool:
 
 
 def _has_text(row: Session, text: str | None) -> bool:
-    if text is None:
-        return True
-    return any(text.casefold() in part for part in label_of(row).split(_BETWEEN))
+    return text is None or any(text.casefold() in name for name in _names_of(row))
 
 
 def label_of(row: Session) -> str:
     """All that a session is called, in letters without case."""
+    return _BETWEEN.join(_names_of(row))
+
+
+def _names_of(row: Session) -> list[str]:
     names = (row.name, row.title, None if row.key is None else str(row.key))
-    return _BETWEEN.join(name.casefold() for name in names if name is not None)
+    return [name.casefold() for name in names if name is not None]
 
 
 def _is_between(at: float, after: float | None, before: float | None) -> bool:

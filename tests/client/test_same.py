@@ -72,10 +72,15 @@ MISTAKES: dict[str, Ask] = {
     "list badly": lambda sup, _: sup.list(limit=0),
     "list cursor": lambda sup, _: sup.list(cursor="what"),
     "list no text": lambda sup, _: sup.list(agent=5),  # type: ignore[arg-type]
-    "list half": lambda sup, _: sup.list(text="\ud800"),
     "list phase": lambda sup, _: sup.list(phase="bored"),
+    "list number as text": lambda sup, _: sup.list(limit="5"),  # type: ignore[arg-type]
+    "list tag no text": lambda sup, _: sup.list(tag=5),  # type: ignore[arg-type]
+    "list half": lambda sup, _: sup.list(text="\ud800"),
     "tree unknown": lambda sup, _: sup.tree("s_nobody"),
     "search blank": lambda sup, _: sup.search(" "),
+    "search half": lambda sup, _: sup.search("\ud800"),
+    "search no text": lambda sup, _: sup.search(5),  # type: ignore[arg-type]
+    "search session": lambda sup, _: sup.search("x", session="../etc"),
     "answer unknown": lambda sup, _: sup.answer("r_nothing", "allow_once"),
     "answer no id": lambda sup, _: sup.answer("no such thing", "allow_once"),
     "import nothing": lambda sup, _: sup.import_("/nonexistent/file"),

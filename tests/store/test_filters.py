@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import attrs
 import pytest
 
 from supervisor.core.ids import SessionId, SessionKey
-from supervisor.core.info import badge_of
+from supervisor.core.info import Badge, badge_of
 from supervisor.core.session import Failure, Lineage, Phase, Session
 from supervisor.store.filters import PHASES_OF_BADGES, Filter, fits
 from supervisor.store.port import Store, Write
+from supervisor.store.sqlite.store import open_sqlite
 from tests.core.histories import Chance
 
 # Sessions --------------------------------------------------------------------------------
@@ -56,7 +58,7 @@ WANTED: dict[str, list[Any]] = {
     "channel": ["irc", "c%d", "c%25d", ""],
     "peer": ["ann", "é e", "Ann"],
     "phase": list(Phase),
-    "badge": ["failed", "stopped", "idle", "suspended", "restarting", "running", "unknown", "hung"],
+    "badge": list(get_args(Badge)),
     "parent": ["s_plain", "s_child", ""],
     "root": ["s_plain", "s_child", "s_idle", ""],
     "tag": ["x", "y", "xy", "a\0b", 'q"q', "back\\slash", "é", "e\u0301", "", "X", "phase", "idle"],
@@ -134,6 +136,13 @@ async def test_what_has_changed_is_listed_as_it_is_now(store: Store) -> None:
 # What fits -------------------------------------------------------------------------------
 
 
+def test_a_name_of_two_lines_is_found_by_what_is_in_both() -> None:
+    lines = session("lines", name="first\nsecond", title="third")
+
+    assert fits(lines, Filter(text="first\nsecond"))
+    assert not fits(lines, Filter(text="second\nthird"))
+
+
 def test_nothing_asked_for_is_everything() -> None:
     assert all(fits(one, Filter()) for one in SESSIONS)
 
@@ -162,3 +171,15 @@ def test_an_index_of_badges_leaves_nobody_out() -> None:
         one = chance.session()
         badge = badge_of(one)
         assert one.phase in PHASES_OF_BADGES.get(badge, tuple(Phase)), badge
+
+
+@pytest.mark.parametrize("badge", sorted(set(get_args(Badge)) - {"stopped"}))
+async def test_whoever_does_not_show_the_badge_is_not_even_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, badge: Badge
+) -> None:
+    many = [session(f"{at:03}", phase=Phase.STOPPED, stop_reason="completed") for at in range(50)]
+    async with open_sqlite(tmp_path / "state.db") as store:
+        await store.commit([Write(one.id, 0, (), one) for one in many])
+        monkeypatch.setattr("supervisor.store.sqlite.reading._session", pytest.fail)
+
+        assert await listed(store, Filter(badge=badge)) == []

@@ -357,3 +357,22 @@ async def test_what_an_older_file_does_not_say_of_its_rows_is_found_out(tmp_path
     assert noted(path)[1:] == written[1:]
     assert noted(path)[0] == (1, 0, None)  # which cannot be read
     assert {resting for _, resting, _ in written} == {0, 1}
+
+
+# Words -----------------------------------------------------------------------------------
+
+
+async def test_the_index_of_an_older_file_knows_the_words_of_today(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    load(4, path)
+    said = '{"text":"re\u0301sume\u0301","part":null}'
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        change = "UPDATE records SET body = ? WHERE kind = 'user_text' AND session_id = ?"
+        assert connection.execute(change, (said, ASKED)).rowcount == 1
+        assert connection.execute(change, (b"\xff", LIVED)).rowcount > 0
+
+    async with open_sqlite(path) as store:
+        assert [hit.session_id for hit in await store.search("resume")] == [ASKED]
+        assert await store.search("москва") == []
+        await store.delete(ASKED)
+        assert await store.search("résumé") == []

@@ -70,7 +70,7 @@ async def recover(house: House) -> Plan:
         await _end_leftovers(house)
         await _tell(house, sessions, found.tellings)
     except StoreDegraded as trouble:
-        logger.exception("what the last supervisor left cannot be put in order: read-only")
+        logger.error("what the last supervisor left is only read: %s", trouble)  # noqa: TRY400
         house.health.give_up(trouble)
         found = attrs.evolve(found, wakes=())
     rows = [sessions[session_id].row for session_id in found.fates]
@@ -81,7 +81,10 @@ async def recover(house: House) -> Plan:
 
 async def find_unheard(house: House, rows: Iterable[Session]) -> Unheard:
     """What the parents of these have heard of them so far, and what not."""
-    heard = _what_parents_heard(await house.store.records_of(("child_started", "child_ended")))
+    rows = list(rows)
+    parents = {row.id: row.lineage.parent for row in rows}
+    news = await house.store.records_of(("child_started", "child_ended"))
+    heard = _what_parents_heard(record for record in news if _is_of_its_parent(record, parents))
     return Unheard(heard, await _ends_not_heard_of(house, rows, heard))
 
 
@@ -182,14 +185,19 @@ async def _said_in_open_turn(house: House, session: _Told, telling: Telling) -> 
     return said_in(await house.store.records(telling.session, turn=turn.id), turn.id)
 
 
+def _is_of_its_parent(record: Record, parents: Mapping[SessionId, SessionId | None]) -> bool:
+    """Whether it is a parent's own; a session that was imported tells of the children of others."""
+    wrong = misfit(record.kind, record.body)
+    if wrong is not None:  # its own trouble, and nobody is kept out by it
+        logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
+        return False
+    return parents.get(SessionId(record.body["child"])) == record.session_id
+
+
 def _what_parents_heard(records: Iterable[Record]) -> dict[SessionId, Heard]:
     """By child; what a parent has not heard it will be told."""
     heard: dict[SessionId, Heard] = {}
     for record in records:
-        wrong = misfit(record.kind, record.body)
-        if wrong is not None:  # its own trouble, and nobody is kept out by it
-            logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
-            continue
         child = SessionId(record.body["child"])
         known = heard.get(child, Heard())
         if record.kind == "child_started":

@@ -69,13 +69,11 @@ def _read(path: Path, format: Format, at: float) -> Imported:  # noqa: A002 - as
     try:
         if not path.is_file():  # a pipe would be waited for, for ever
             raise ConfigError(f"{shown(str(path))} is no file", hint="name a file you may read")
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(
-                f"{path.name} is larger than {MAX_BYTES} bytes", hint="import it in parts"
-            )
+        _refuse_if_large(path)
         # Split at "\n" only: other characters that end a line may be in what somebody said.
         with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-            return read(format, lines, meta=_meta_beside(path), at=at)
+            meta = _meta_beside(path) if format == "picoclaw" else None
+            return read(format, lines, meta=meta, at=at)
     except OSError as error:
         raise ConfigError(
             f"{shown(str(path))} cannot be read: {error.strerror}", hint="name a file you may read"
@@ -85,7 +83,17 @@ def _read(path: Path, format: Format, at: float) -> Imported:  # noqa: A002 - as
 def _meta_beside(path: Path) -> str | None:
     """What picoclaw keeps beside a session's lines, if it is there."""
     meta = path.with_suffix(".meta.json")
-    return meta.read_text(encoding="utf-8", errors="surrogateescape") if meta.is_file() else None
+    if not meta.is_file():
+        return None
+    _refuse_if_large(meta)
+    return meta.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _refuse_if_large(path: Path) -> None:
+    if path.stat().st_size > MAX_BYTES:
+        raise ConfigError(
+            f"{path.name} is larger than {MAX_BYTES} bytes", hint="import it in parts"
+        )
 
 
 def _beginning(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import attrs
 
 from supervisor.core.creation import Message
-from supervisor.core.ids import TurnId
+from supervisor.core.errors import NotStorable
+from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
+from supervisor.store.repair import readable
+
+if TYPE_CHECKING:
+    from supervisor.sessions.house.house import House
+
+logger = logging.getLogger("supervisor")
 
 
 def messages_of(records: Iterable[Record]) -> list[Message]:
@@ -18,6 +26,20 @@ def messages_of(records: Iterable[Record]) -> list[Message]:
     for record in records:
         past.take(record)
     return past.messages
+
+
+async def past_of(house: House, session_id: SessionId) -> Past:
+    """What was said in a session, for its agent: as far as it can be read, and goes on from it."""
+    past = Past()
+    try:
+        for record in await house.tree.all_records(session_id):
+            past.take(record)
+    except NotStorable as damage:
+        logger.warning("its agent is not told all: %s", damage)
+        past = Past()
+        for record in readable(await house.store.raw_records(session_id), session_id):
+            past.take(record)
+    return past
 
 
 # The kinds of records in which something is said, or forgotten.
@@ -53,11 +75,11 @@ class Past:
         match record.kind:
             case "user_text":
                 steered = record.body.get("steered", False)
-                self._add(Message("user", record.body["text"], record.at, record.turn_id, steered))
+                self._add(Message("user", _text(record), record.at, record.turn_id, steered))
             case "agent_text" if record.body.get("continues") and self._messages:
-                self._rest.append(record.body["text"])
+                self._rest.append(_text(record))
             case "agent_text":
-                self._add(Message("agent", record.body["text"], record.at, record.turn_id))
+                self._add(Message("agent", _text(record), record.at, record.turn_id))
             case "session_cleared":
                 self._rest = []
                 self._messages = []  # a new list: who looks at the old one goes on doing so
@@ -72,6 +94,16 @@ class Past:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
+
+
+def _text(record: Record) -> str:
+    text = record.body.get("text")
+    if not isinstance(text, str):
+        raise NotStorable(
+            f"record {record.seq} of session {record.session_id} has no text",
+            hint="repair(dry_run=True) of that session says what else is wrong",
+        )
+    return text
 
 
 class _View(Sequence[Message]):

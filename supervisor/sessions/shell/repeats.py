@@ -10,14 +10,14 @@ import attrs
 
 from actors import Ask, Later
 from supervisor.core import events as ev
-from supervisor.core.errors import IdempotencyConflict
+from supervisor.core.errors import IdempotencyConflict, NotStorable, shown
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.receipts import Receipt
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.core.step import Accepted, Refused, Reply
 from supervisor.store.codec import encode
-from supervisor.store.port import Kept, Write
+from supervisor.store.port import Kept, Store, Write
 
 if TYPE_CHECKING:
     from .actor import SessionActor
@@ -70,11 +70,9 @@ async def known_answer(
         if owed is not None:
             return owed
     if idempotency is not None:
-        kept = await actor.seat.house.store.kept(actor.seat.id, idempotency.key)
-        if kept is not None and kept.fingerprint == idempotency.fingerprint:
-            return Accepted(receipt_from(kept))
-        if kept is not None:
-            return Refused(key_conflict(idempotency.key))
+        known = await _answer_kept(actor.seat.house.store, actor.seat.id, idempotency)
+        if known is not None:
+            return known
     if request.again:
         return await _already_done(actor, request.event)
     return None
@@ -106,11 +104,37 @@ def kept_receipt(session_id: SessionId, idempotency: Idempotency, receipt: objec
     )
 
 
-def receipt_from(kept: Kept) -> Receipt:
+async def _answer_kept(
+    store: Store, session_id: SessionId, idempotency: Idempotency
+) -> Accepted | Refused | None:
+    """What was answered under the key, if anything was; the session lives on if that is damaged."""
+    try:
+        kept = await store.kept(session_id, idempotency.key)
+        if kept is None:
+            return None
+        if kept.fingerprint != idempotency.fingerprint:
+            return Refused(key_conflict(idempotency.key))
+        return Accepted(_receipt_from(kept))
+    except NotStorable as damage:
+        return Refused(damage)
+
+
+def _receipt_from(kept: Kept) -> Receipt:
     """The receipt that was kept."""
     answer = dict(kept.answer)
-    answer["cancelled"] = tuple(answer["cancelled"])
-    return Receipt(**answer)
+    try:
+        answer["cancelled"] = tuple(answer["cancelled"])
+        return Receipt(**answer)
+    except (KeyError, TypeError) as error:
+        raise damaged_answer(kept.key) from error
+
+
+def damaged_answer(key: str) -> NotStorable:
+    """Somebody else has written where answers are kept."""
+    return NotStorable(
+        f"what was answered to the idempotency key {shown(key)} is no such answer",
+        hint="look whether it was done; if not, ask for it with another key",
+    )
 
 
 def find_receipt(session: Session, records: Iterable[Record], input_id: InputId) -> Receipt | None:

@@ -220,6 +220,11 @@ def checked_wanted(given: Mapping[str, Any]) -> None:
         known_word("badge", given["badge"], Badge)
 
 
+def whole_workspace(workspace: str | None) -> str | None:
+    """A folder by which sessions are looked for, written as they have it."""
+    return os.path.abspath(workspace) if workspace else workspace  # noqa: PTH100 - not resolved
+
+
 def decoded(cursor: str | None) -> int:
     """The number in a cursor, 0 without one; or `ConfigError`."""
     text_or_none("cursor", cursor)

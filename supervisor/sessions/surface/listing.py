@@ -11,7 +11,7 @@ from supervisor.core.session import Phase
 from supervisor.store.filters import Filter
 from supervisor.store.retention import Rules
 
-from .checks import checked_wanted, some_number, some_seconds
+from .checks import checked_wanted, some_number, some_seconds, whole_workspace
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House
@@ -22,6 +22,7 @@ def checked_filter(**given: Any) -> Filter:  # noqa: ANN401 - the fields of a Fi
     checked_wanted(given)
     if given["phase"] is not None:
         given["phase"] = Phase(given["phase"])
+    given["workspace"] = whole_workspace(given["workspace"])
     return Filter(**given)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from supervisor.core.errors import ImportFailed
+from supervisor.core.errors import ImportFailed, shown
 
 from .foreign import LONGEST_LINE, field, instant, objects, told
 from .imported import Imported
@@ -119,7 +119,7 @@ def _retell_user(retelling: Retelling, blocks: list[dict[str, Any]], line: int) 
                 answers += 1
                 _retell_result(retelling, block, line)
             case kind:
-                retelling.leave_out(f"{kind or 'nameless'} block of a user's message")
+                retelling.leave_out(f"{_named(kind)} block of a user's message")
     text = "\n".join(filter(None, texts))
     if answers and text:
         retelling.steer(text)  # it came along with results, so the turn went on
@@ -156,7 +156,14 @@ def _retell_agent(retelling: Retelling, block: dict[str, Any], line: int) -> Non
         case "text" | "thinking" | "reasoning":
             pass
         case _:
-            retelling.leave_out(f"{kind or 'nameless'} block of an assistant's message")
+            retelling.leave_out(f"{_named(kind)} block of an assistant's message")
+
+
+def _named(kind: str) -> str:
+    """The kind as the log may have it: it is whatever the file says."""
+    if not kind:
+        return "nameless"
+    return kind if kind.isidentifier() and kind.isascii() else shown(kind)
 
 
 def _retell_usage(retelling: Retelling, entry: dict[str, Any], line: int) -> None:

@@ -1,8 +1,8 @@
 """Our own JSON lines, as `supervisor.store.exporting` writes them.
 
 Rule 1: kinds, bodies, times and turns are taken verbatim, or not at all.
-Rule 2: what is given replays: every fact was folded here once, and the row that came of it can
-        be stored.
+Rule 2: what is given replays: every fact was folded here once, and the row that came of each can
+        be stored. What a repair would call an error does not come in.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from supervisor.core.errors import ImportFailed, SupervisorError, shown
 from supervisor.core.facts import KINDS, Fact
 from supervisor.core.folds import begin, fold
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.limits import LARGEST
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, encode
 from supervisor.store.exporting.lines import VERSION
+from supervisor.store.repair.shapes import FLAT, wrong_field
 
 from .fields import problems_with
 from .imported import Imported
@@ -100,7 +102,7 @@ def _problems(seq: int, thing: dict[str, Any]) -> Iterator[str]:
     kind, body, turn_id = thing["kind"], thing["body"], thing["turn_id"]
     if type(thing["seq"]) is not int or thing["seq"] != seq:
         yield f"record {seq} should stand here, not {shown(thing['seq'])}"
-    if type(thing["at"]) not in (int, float):
+    if type(thing["at"]) not in (int, float) or not abs(thing["at"]) <= LARGEST:
         yield f"its time is {shown(thing['at'])}"
     if not (turn_id is None or isinstance(turn_id, str)):
         yield f"its turn is {shown(turn_id)}"
@@ -111,11 +113,17 @@ def _problems(seq: int, thing: dict[str, Any]) -> Iterator[str]:
     if (kind == "session_created") != (seq == 1):
         yield "the first record, and no other, is session_created"
     yield from problems_with(kind, body)
+    wrong = wrong_field(kind, body)
+    if wrong is not None:
+        yield f"a {kind} whose {wrong} is of another type than it has"
 
 
 def _folded(number: int, session: Session | None, fact: Fact) -> Session:
     try:
-        return begin(_NOBODY, fact) if session is None else fold(session, fact)
+        after = begin(_NOBODY, fact) if session is None else fold(session, fact)
+        if fact.kind not in FLAT and after is not session:
+            decode(encode(after), Session)  # as it was then: replays and snapshots want that too
+        return after  # noqa: TRY300 - an else would say no more
     except _UNFIT as error:
         raise ImportFailed(
             f"nothing can be made of this {fact.kind} ({type(error).__name__})",

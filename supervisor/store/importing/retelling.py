@@ -10,13 +10,16 @@ Rule 3: every body has exactly the fields that its kind has here, and time never
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from supervisor.core.facts import Fact, Kind
 from supervisor.core.ids import TurnId
 from supervisor.core.session import Usage
+
+# So many things that were left out are named: a file may have as many kinds as it has lines.
+_MOST_NAMES: Final = 20
 
 
 class Retelling:
@@ -43,6 +46,8 @@ class Retelling:
 
     def leave_out(self, what: str) -> None:
         """Something that has no place here."""
+        if what not in self._left_out and len(self._left_out) >= _MOST_NAMES:
+            what = "other things"
         self._left_out[what] += 1
 
     @property

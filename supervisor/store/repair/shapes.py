@@ -8,7 +8,7 @@ day goes under `optional`, since older records do not have it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -177,17 +177,21 @@ FLAT: Final[frozenset[Kind]] = frozenset(
 
 def misfit(kind: Kind, body: Body) -> str | None:
     """What is wrong with the body of a record of that kind; None if nothing is."""
+    name = wrong_field(kind, body)
+    if name is None:
+        return None
+    if name not in body:
+        return f"a {kind} without {name}"
+    return f"a {kind} whose {name} is {shown(body[name])}"
+
+
+def wrong_field(kind: Kind, body: Body) -> str | None:
+    """The first field that is not there, or is of another type than it has; None if all fit."""
     shape = SHAPES[kind]
     for name, types in shape.needed.items():
-        if name not in body:
-            return f"a {kind} without {name}"
-        if type(body[name]) not in types:
-            return _wrong(kind, name, body[name])
+        if name not in body or type(body[name]) not in types:
+            return name
     for name, types in shape.optional.items():
         if name in body and type(body[name]) not in types:
-            return _wrong(kind, name, body[name])
+            return name
     return None
-
-
-def _wrong(kind: Kind, name: str, value: Any) -> str:  # noqa: ANN401 - that is what is wrong
-    return f"a {kind} whose {name} is {shown(value)}"

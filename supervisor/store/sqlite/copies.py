@@ -13,12 +13,16 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from supervisor.core.errors import ConfigError
 
 from . import schema
 from .files import open_reader
 from .lock import lock_path
+
+# How long somebody who reads a store is waited for before it is put aside with its WAL.
+_PATIENCE_SECONDS: Final = 1.0
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
@@ -78,7 +82,7 @@ def _copy_into(source: sqlite3.Connection, target: Path) -> None:
     finally:
         connection.close()
     if verdict != "ok":
-        raise ConfigError(f"the copy is damaged: {verdict}", hint="repair the store first")
+        raise sqlite3.DatabaseError(" ".join(verdict.split()))
 
 
 def _forget_processes(connection: sqlite3.Connection) -> None:
@@ -105,7 +109,7 @@ def restore(backup_path: Path, path: Path) -> Path | None:
                 _copy_into(source, incoming)
         except sqlite3.Error as error:
             raise ConfigError(
-                f"the backup {backup_path.name} cannot be read: {error}", hint="try another one"
+                f"the backup {backup_path.name} is damaged: {error}", hint="try another one"
             ) from error
         _sync(incoming)
         old = _put_aside(path) if path.exists() else None
@@ -120,10 +124,14 @@ def _put_aside(path: Path) -> Path:
     old = _unused(path.with_name(f"{path.name}.before-restore"))
     wal = path.with_name(f"{path.name}-wal")
     if wal.exists() and wal.stat().st_size:
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as one:
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE_SECONDS)) as one,
+        ):
             one.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that it is whole without its WAL
     os.link(path, old)
-    # Only of one that is damaged there is a WAL now; left here it would be taken for the new one's.
+    # Only of one that is damaged, or that somebody reads, there is a WAL now; left here it would be
+    # taken for the new one's.
     for ending in ("-wal", "-shm"):
         beside = path.with_name(path.name + ending)
         if beside.exists():
@@ -141,9 +149,22 @@ def clear_away_unfinished(path: Path) -> None:
     """Remove what a restore that was killed has left; the caller holds the lock."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.*.unfinished*"):
         left.unlink(missing_ok=True)
-    for old in path.parent.glob(f"{glob.escape(path.name)}.before-restore*"):
-        if path.exists() and old.samefile(path):  # put aside, and nothing came in its place
+    for old in list(path.parent.glob(f"{glob.escape(path.name)}.before-restore*")):
+        if (
+            path.exists() and old.exists() and old.samefile(path)
+        ):  # put aside, and nothing came in its place
+            _give_log_back(old, path)
             old.unlink(missing_ok=True)
+
+
+def _give_log_back(old: Path, path: Path) -> None:
+    """What was in its WAL went aside with it; without that, what was written last would be gone."""
+    wal, own = old.with_name(f"{old.name}-wal"), path.with_name(f"{path.name}-wal")
+    if wal.exists() and not own.exists():
+        wal.replace(own)
+        # Its index is made anew.
+        old.with_name(f"{old.name}-shm").unlink(missing_ok=True)
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
 
 
 def _unused(wanted: Path) -> Path:

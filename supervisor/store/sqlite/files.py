@@ -43,8 +43,8 @@ _TROUBLES: Final = {
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
     sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup, supervisor.restore() does it"),
 }
-# Of these, those after which nothing of a transaction is in the file. After a failed write or fsync
-# it may be, and come back when the power goes.
+# Of these, those after which nothing of a transaction is in the file. After a failed fsync it may
+# be, and come back when the power goes.
 _CERTAIN: Final = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -55,6 +55,9 @@ _CERTAIN: Final = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
+# And of those that are not, this one: a commit is the last page that is written, so where a page
+# could not be (a file that may not grow any more, say) there is none.
+_CERTAIN_IN_ALL: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE})
 
 
 def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
@@ -65,7 +68,7 @@ def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
         return None
     # Whatever else SQLite cannot do (a table that is gone) is somebody's hand in the file.
     problem, hint = known or (str(error), "look at the file, or restore a backup")
-    is_certain = isinstance(code, int) and code & 0xFF in _CERTAIN
+    is_certain = isinstance(code, int) and (code & 0xFF in _CERTAIN or code in _CERTAIN_IN_ALL)
     return StoreDegraded(
         f"the store {path.name} cannot be used: {problem}", hint=hint, is_certain=is_certain
     )
@@ -93,9 +96,26 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
     return whole
 
 
+def why_only_read(path: Path) -> StoreDegraded | None:
+    """Why nothing can be written to a store that is there; None if it seems that it can be."""
+    if not path.is_file():
+        return None
+    beside = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm", ".lock"))
+    has_room = _may_write(path.parent) or all(_may_write(one) for one in beside)
+    if _may_write(path) and has_room:
+        return None
+    problem, hint = _TROUBLES[sqlite3.SQLITE_READONLY]
+    return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK)
+
+
 def open_writer(path: Path) -> sqlite3.Connection:
     """The connection that writes, made with the file if there is none."""
     make_private(path)
+    _let_log_be_written(path)
     connection = _connect(path, mode="rwc")
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -104,6 +124,8 @@ def open_writer(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
+        # What is deleted is overwritten, wherever SQLite was built.
+        connection.execute("PRAGMA secure_delete = ON")
     except BaseException:
         connection.close()
         raise
@@ -130,9 +152,25 @@ def be_patient(connection: sqlite3.Connection, *, patient: bool) -> None:
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS if patient else _STILL_BUSY_MS}")
 
 
+def _let_log_be_written(path: Path) -> None:
+    """Have the WAL and its index writable if the file is.
+
+    SQLite makes them with the mode of the file, so they stay read-only after it no longer is.
+    """
+    for ending in ("-wal", "-shm"):
+        beside = path.with_name(f"{path.name}{ending}")
+        if beside.exists() and _may_write(path) and not _may_write(beside):
+            with contextlib.suppress(OSError):  # then SQLite says what is wrong
+                beside.chmod(_OWNER_ONLY)
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, nor move what others wrote."""
-    connection = _connect(path, mode="ro")
+    # To read, SQLite wants a WAL beside the file, and makes one. Where it cannot, or where it would
+    # be one that nobody can write to, the file is all there is; unless its own WAL is there, even
+    # an empty one: then somebody who can write may have it open.
+    alone = why_only_read(path) is not None and not path.with_name(f"{path.name}-wal").exists()
+    connection = _connect(path, mode="ro&immutable=1" if alone else "ro")
     try:
         _complete(connection)
         connection.execute("PRAGMA query_only = 1")

@@ -8,8 +8,9 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
-from supervisor.core.errors import NotStorable
+from supervisor.core.errors import NotStorable, shown
 from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.info import FAILED_REASONS
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, decode_plain, encode_text
@@ -38,6 +39,7 @@ _STORED: Final = """
 # What is large, and so likeliest to be damaged, is read as bytes: whoever decodes them says of that
 # one alone that it is no text.
 _RECORD: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
+_TEXT_OR_NONE: Final = frozenset({str, type(None)})
 _NO_LIMIT: Final = -1
 # Of records: nobody sees those of a session of which only a part is there.
 _IS_WHOLE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
@@ -174,6 +176,8 @@ def _record(found: Sequence[Any]) -> Record:
     try:
         if type(seq) is not int or type(at) is not float:
             raise TypeError("it has no number, or no time")  # noqa: TRY301 - said below
+        if type(turn_id) not in _TEXT_OR_NONE or type(kind) not in _TEXT_OR_NONE:
+            raise TypeError("its turn, or its kind, is no text")  # noqa: TRY301 - as above
         return Record(session_id, seq, at, turn_id, kind, decode_plain(body))
     except (ValueError, TypeError) as error:
         raise NotStorable(
@@ -329,6 +333,17 @@ def _is_damaged(connection: sqlite3.Connection, session_id: SessionId) -> bool:
     return False
 
 
+# What a row has in it that shows the badge, for SQL: to have all rows decoded only to be passed
+# over takes a hundred times as long. What cannot be read shows no badge.
+_SIGNS_OF_BADGES: Final = {
+    "failed": f"json_extract(row, '$.stop_reason') IN {tuple(sorted(FAILED_REASONS))}",
+    "waiting-for-auth": "json_extract(row, '$.remembered.auth') IS NOT NULL",
+    "waiting-for-you": "json_extract(row, '$.turn.requests') IS NOT NULL",
+    "hung": "json_extract(row, '$.turn.silence') = 'stalled'",
+    "unhealthy": "json_extract(row, '$.zombie') IS NOT NULL",
+}
+
+
 def _conditions(wanted: Filter) -> tuple[str, Values]:
     """What the columns can say of it: never less than fits, sometimes more."""
     if wanted is EVERYTHING:
@@ -355,6 +370,9 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
     if phases:
         conditions.append(f"phase IN ({', '.join('?' * len(phases))})")
         values += phases
+    sign = _SIGNS_OF_BADGES.get(wanted.badge or "")
+    if sign is not None:
+        conditions.append(f"CASE WHEN json_valid(row) THEN {sign} END")
     return "".join(f" AND {condition}" for condition in conditions), values
 
 
@@ -397,7 +415,15 @@ def kept(connection: sqlite3.Connection, scope: str, key: str) -> Kept | None:
     found = connection.execute(
         "SELECT fingerprint, answer FROM kept WHERE scope = ? AND key = ?", (scope, key)
     ).fetchone()
-    return None if found is None else Kept(scope, key, found[0], decode_plain(found[1]))
+    if found is None:
+        return None
+    try:
+        return Kept(scope, key, found[0], decode_plain(found[1]))
+    except ValueError as error:
+        raise NotStorable(
+            f"what was answered to the idempotency key {shown(key)} cannot be read: {error}",
+            hint="look whether it was done; if not, ask for it with another key",
+        ) from error
 
 
 def sizes(connection: sqlite3.Connection) -> dict[SessionId, int]:

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.core.errors import ConfigError, StoreTooNew
+from supervisor.store.words import SAID, indexed
 
 # "undr": by this a file knows that it is ours.
 APPLICATION_ID: Final = 0x756E6472
 _HEADER_BYTES: Final = 100
+# So many records are read at once by a step that has to look at all of them.
+_AT_ONCE: Final = 1_000
 
 
 def _first(connection: sqlite3.Connection) -> None:
@@ -177,11 +180,34 @@ def _fourth(connection: sqlite3.Connection) -> None:
     )
 
 
+def _fifth(connection: sqlite3.Connection) -> None:
+    """Words are told apart in another way, so the index of them is made anew."""
+    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    after = 0
+    while True:
+        # As bytes: a body that is damaged is nobody's words, and keeps nobody from the rest.
+        found = connection.execute(
+            """
+            SELECT position, CAST(body AS BLOB) FROM records
+            WHERE position > ? AND kind IN (?, ?) ORDER BY position LIMIT ?
+            """,
+            (after, *SAID, _AT_ONCE),
+        ).fetchall()
+        if not found:
+            return
+        connection.executemany(
+            "INSERT INTO words (rowid, text) VALUES (?, ?)",
+            [(position, indexed(body)) for position, body in found],
+        )
+        after = found[-1][0]
+
+
 STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (
     _first,
     _second,
     _third,
     _fourth,
+    _fifth,
 )
 VERSION: Final = len(STEPS)
 

@@ -174,7 +174,7 @@ async def test_a_file_that_is_locked_when_it_is_opened_can_be_read(
 FAULTS: dict[str, Fault] = {
     "full": ("write", "full", "the disk is full", True),
     "read-only": ("write", "read_only", "the file is read-only", True),
-    "broken": ("write", "write_error", "the disk fails", False),
+    "broken": ("write", "write_error", "the disk fails", True),
     "not kept": ("sync", "sync_error", "the disk fails", False),
 }
 
@@ -254,18 +254,18 @@ FULL = """
             await session.prompt("before")
             wal = path.with_name(path.name + "-wal").stat().st_size
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (wal + 1, hard))
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(session.send, "in flight")
-                await trio.sleep(5)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (wal + {more}, hard))
+            for text in ("the first to meet it", "one who need not try"):
                 try:
-                    await session.send("refused")
+                    with trio.fail_after(5):
+                        await session.send(text)
                 except supervisor.StoreDegraded as error:
-                    said.update(problem=error.args[0], hint=error.hint, code=error.code)
-                said["read"] = len(await session.history()) > 0
-                {brake}
-                resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-                await trio.sleep(5)
+                    said[text] = dict(problem=error.args[0], hint=error.hint, code=error.code)
+            said["read"] = len(await session.history()) > 0
+            {brake}
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+            await trio.sleep(5)
+            {after}
             said["texts"] = [one.text for one in await session.transcript() if one.role == "user"]
             said["phase"] = str((await session.info()).phase.value)
             kept = [record.seq for group in await session.history() for record in group.records]
@@ -277,10 +277,12 @@ FULL = """
 """
 
 
-def run_on_a_full_disk(path: Path, brake: str = "pass") -> dict[str, Any]:
+def run_on_a_full_disk(
+    path: Path, *, more: int = 1, brake: str = "pass", after: str = "pass"
+) -> dict[str, Any]:
     """What a program says that runs while no file of its may grow any further."""
     done = subprocess.run(
-        [sys.executable, "-c", dedent(FULL).format(brake=brake), str(path)],
+        [sys.executable, "-c", dedent(FULL).format(more=more, brake=brake, after=after), str(path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -294,14 +296,18 @@ def run_on_a_full_disk(path: Path, brake: str = "pass") -> dict[str, Any]:
     return said
 
 
-def test_a_full_disk_is_said_in_words_and_it_goes_on_when_there_is_room(path: Path) -> None:
-    said = run_on_a_full_disk(path)
+@pytest.mark.parametrize("more", [0, 1, 24, 4_096])
+def test_a_full_disk_is_said_in_words_and_it_goes_on_when_there_is_room(
+    path: Path, more: int
+) -> None:
+    said = run_on_a_full_disk(path, more=more, after='await session.prompt("and on")')
 
-    assert said["code"] == "store_degraded"
-    assert "state.db cannot be used" in said["problem"]
-    assert said["hint"]
+    for text in ("the first to meet it", "one who need not try"):
+        assert said[text]["code"] == "store_degraded"
+        assert "state.db cannot be used" in said[text]["problem"]
+        assert said[text]["hint"]
     assert said["read"]
-    assert said["texts"] == ["before", "in flight"]
+    assert said["texts"] == ["before", "and on"]
     assert (said["phase"], said["whole"]) == ("idle", True)
 
 

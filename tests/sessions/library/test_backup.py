@@ -261,12 +261,47 @@ async def test_what_a_killed_process_left_in_its_wal_is_kept_with_the_old_one(
     assert await said_in(old) == ["before", "after", "in the wal"]
 
 
+async def test_a_restore_that_is_killed_half_way_has_lost_nothing(
+    path: Path, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = tmp_path / "dead.db"
+    async with supervisor.open(path) as sup:
+        await (await sup.create("echo")).prompt("in the wal")
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{dead}{ending}")
+    put_aside = copies._put_aside
+
+    def die_after(path: Path) -> Path:
+        put_aside(path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(copies, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(copies, "_put_aside", die_after)
+    with contextlib.closing(sqlite3.connect(dead)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM sessions").fetchall()  # so the WAL cannot be moved
+        with pytest.raises(KeyboardInterrupt):
+            await supervisor.restore(backup, dead)
+
+    assert await said_in(dead) == ["before", "after", "in the wal"]
+    assert not [name for name in left_in(tmp_path) if name.startswith("dead.db.before")]
+
+
 def an_empty_file(path: Path) -> None:
     path.write_bytes(b"")
 
 
 def a_text(path: Path) -> None:
     path.write_text("dear diary " * 1_000)
+
+
+def damaged_inside(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        root = "SELECT rootpage FROM sqlite_schema WHERE name = 'records_by_number'"
+        (page,) = connection.execute(root).fetchone()
+    pages = bytearray(path.read_bytes())
+    pages[(page - 1) * 4096 : page * 4096] = b"\7" * 4096
+    path.write_bytes(pages)
 
 
 def half(path: Path) -> None:
@@ -293,7 +328,7 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
-BAD = [an_empty_file, a_text, half, somebody_elses, newer, missing, a_folder]
+BAD = [an_empty_file, a_text, damaged_inside, half, somebody_elses, newer, missing, a_folder]
 
 
 @pytest.mark.parametrize("spoil", BAD, ids=lambda spoil: spoil.__name__)
@@ -308,6 +343,7 @@ async def test_what_is_no_backup_is_refused_and_the_store_untouched(
         await supervisor.restore(backup, path)
 
     assert refused.value.hint
+    assert "repair" not in refused.value.hint
     assert path.read_bytes() == before  # noqa: ASYNC240 - small
     assert left_in(tmp_path) == names
 

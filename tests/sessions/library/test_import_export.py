@@ -690,3 +690,19 @@ async def test_secrets_are_covered_on_request(sup: Supervisor) -> None:
     for form in ("markdown", "jsonl", "html"):
         assert secret in await session.export(form)
         assert secret not in await session.export(form, redact=True)
+
+
+async def test_only_picoclaw_s_file_beside_it_is_read_and_not_a_huge_one(
+    sup: Supervisor, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = file.with_suffix(".meta.json")
+    beside.write_text("{" + " " * 5_000 + "}")
+    monkeypatch.setattr("supervisor.sessions.library.importing.MAX_BYTES", 4_000)
+    file.write_text('{"role":"user","content":"hello"}\n')  # noqa: ASYNC240 - small
+
+    with pytest.raises(ConfigError, match="is larger"):
+        await sup.import_(file, "picoclaw", agent="echo")
+
+    session = await sup.create("echo")
+    file.write_text(await session.export("jsonl"))  # noqa: ASYNC240 - small
+    await sup.import_(file)

@@ -53,6 +53,7 @@ FILTERS: dict[str, tuple[dict[str, object], list[int]]] = {
     "two": ({"tag": "red", "channel": "irc"}, [0]),
     "none": ({"tag": "red", "phase": "stopped"}, []),
     "workspace": ({"workspace": "/srv"}, [1]),
+    "workspace written otherwise": ({"workspace": "/srv/./x/../"}, [1]),
     "archived": ({"archived": True}, []),
     "title": ({"text": "old PLAN"}, [1]),
     "name": ({"text": "Release"}, [2]),

@@ -66,6 +66,15 @@ FOUND = [
     ("שלום עולם", "שלום"),
     ("word😀word2", "word2"),
     ("multi\nline\ttext", "line text"),
+    ("re\u0301sume\u0301 of it", "resume"),
+    ("résumé of it", "re\u0301sume\u0301"),
+    ("שָׁלוֹם עולם", "שלום"),
+    ("مُحَمَّد", "محمد"),
+    ("نیم\u200cفصل", "نیمفصل"),
+    ("co\u00adoperate", "cooperate"),
+    ("\u210cello", "hello"),
+    ("⑴ first", "1"),
+    ("½ cup", "½"),
 ]
 
 
@@ -88,6 +97,9 @@ NOT_FOUND = [
     ("the fox", "the dog"),
     ("hello", "!!! ???"),
     ("hello", "-"),
+    ("हिन्दी भाषा", "हनद"),
+    ("की", "का"),
+    ("ﷺ", "الل"),
 ]
 
 
@@ -152,6 +164,13 @@ async def test_a_snippet_is_short_though_the_word_is_long(sup: Supervisor) -> No
     await saying(sup, "y" * 1_000)
     [snippet] = await found(sup, "y" * 1_000)
     assert len(snippet) < 1_200
+
+
+async def test_a_snippet_marks_whole_words_with_the_signs_in_them(sup: Supervisor) -> None:
+    await saying(sup, "the re\u0301sume\u0301 of हिन्दी")
+
+    assert await found(sup, "resume") == ["the [re\u0301sume\u0301] of हिन्दी"]
+    assert await found(sup, "हिन्दी") == ["the re\u0301sume\u0301 of [हिन्दी]"]
 
 
 async def test_a_snippet_of_many_lines_is_the_text_as_it_was(sup: Supervisor) -> None:

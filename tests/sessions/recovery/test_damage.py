@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from typing import Literal
 
 import pytest
 import trio
@@ -21,7 +22,7 @@ def damage(program: Program, what: str, *values: object) -> None:
 
 
 # No JSON, JSON that is no object, and objects without what their kind has, or with something else.
-BODIES = ("{", "[]", "{}", '{"child": 1, "text": 2, "part": 3}')
+BODIES = ("{", "[]", "{}", '{"child": 1, "text": 2, "part": 3}', '{"child": {"a": 1}}')
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -173,7 +174,118 @@ async def test_a_record_without_a_number_or_a_time_is_said_to_be_damaged(
 
     async with program.life() as sup:
         again = sup.session(session.id)
-        for look in (again.transcript, again.history, again.export, lambda: again.replay(at=6)):
+        for look in (
+            again.transcript,
+            again.history,
+            lambda: again.export("jsonl"),
+            lambda: again.replay(at=6),
+        ):
             with pytest.raises((NotStorable, RecordNotFound)):
                 await look()
         assert (await again.repair(dry_run=True)).problems
+
+
+async def test_a_record_of_which_nothing_can_be_made_is_said_so_by_who_needs_it(
+    program: Program,
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+        await session.append("user", "hello")
+        await session.append("user", "goodbye")
+    damage(program, "UPDATE records SET body = '{}' WHERE kind IN ('user_text', 'agent_attached')")
+
+    async with program.life() as sup:
+        damaged = sup.session(session.id)
+        with pytest.raises(NotStorable, match="repair"):
+            await damaged.transcript()
+        with pytest.raises(NotStorable, match="repair"):
+            await damaged.replay(4)
+
+
+async def test_a_record_whose_turn_is_no_text_is_not_exported(program: Program) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+    damage(program, "UPDATE records SET turn_id = x'00' WHERE kind = 'session_started'")
+
+    async with program.life() as sup:
+        with pytest.raises(NotStorable, match="no text"):
+            await sup.session(session.id).export("jsonl")
+
+
+@pytest.mark.parametrize("row", ["{", "{}", "[]"])
+async def test_without_a_snapshot_that_can_be_read_a_replay_takes_the_longer_way(
+    program: Program, row: str
+) -> None:
+    async with program.life(settings=Settings(snapshot_every=2)) as sup:
+        session = await sup.create("echo")
+        await session.append("user", "hello")
+        info = await session.info()
+    damage(program, "UPDATE snapshots SET row = ?", row)
+
+    async with program.life() as sup:
+        assert (await sup.session(session.id).replay(info.last_seq)).messages == 1
+
+
+@pytest.mark.parametrize("answer", ["{", "{}", "[]", '{"session_id": 5}'])
+async def test_an_answer_that_was_kept_and_is_damaged_is_refused_and_stops_nobody(
+    program: Program, player: Player, answer: str
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("player", idempotency_key="made")
+        await session.send("first", idempotency_key="sent")
+        await session.spawn("echo", "errand", idempotency_key="spawned")
+        await player.play_all()
+    damage(program, "UPDATE kept SET answer = ?", answer)
+
+    async with program.life() as sup:
+        damaged = sup.session(session.id)
+        await damaged.send("second")
+        scene = await player.next_scene()
+        for again in (
+            sup.create("player", idempotency_key="made"),
+            damaged.send("first", idempotency_key="sent"),
+            damaged.spawn("echo", "errand", idempotency_key="spawned"),
+        ):
+            with pytest.raises(NotStorable, match="another key"):
+                await again
+        assert (await damaged.info()).turn_id == scene.turn.id
+
+
+@pytest.mark.parametrize("body", ["{", "{}", "[]"])
+async def test_a_session_goes_on_with_what_can_be_read_of_its_past(
+    program: Program, player: Player, body: str
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("player")
+        for text in ("kept", "lost", "kept too"):
+            await session.append("user", text)
+    damage(
+        program,
+        "UPDATE records SET body = ? WHERE kind = 'session_started' OR body LIKE '%\"lost\"%'",
+        body,
+    )
+
+    async with program.life() as sup:
+        await sup.session(session.id).send("and now?")
+        scene = await player.next_scene()
+        assert [message.text for message in scene.turn.history] == ["kept", "kept too"]
+
+
+@pytest.mark.parametrize("for_people", ["markdown", "html"])
+async def test_people_can_export_what_is_left_and_see_what_is_not(
+    program: Program, for_people: Literal["markdown", "html"]
+) -> None:
+    async with program.life() as sup:
+        session = await sup.create("echo")
+        for text in ("kept", "lost", "lost too", "still here"):
+            await session.append("user", text)
+        last = (await session.info()).last_seq
+    damage(program, "UPDATE records SET body = '{' WHERE body LIKE '%\"lost%'")
+
+    async with program.life() as sup:
+        page = await sup.session(session.id).export(for_people)
+        assert "kept" in page
+        assert "still here" in page
+        assert f"records {last - 2} to {last - 1} cannot be read" in page
+        with pytest.raises(NotStorable):
+            await sup.session(session.id).export("jsonl")

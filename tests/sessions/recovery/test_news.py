@@ -1,5 +1,7 @@
 """What parents had not heard of their children before a kill they hear after it, once."""
 
+from pathlib import Path
+
 import pytest
 
 from actors.testing import settle
@@ -57,6 +59,27 @@ async def test_an_end_that_the_parent_had_heard_of_is_not_told_again(
     async with program.life() as sup:
         await settle()
         assert await records(sup.session(parent.id), "child_started", "child_ended") == heard
+
+
+async def test_a_copy_of_the_parent_has_not_heard_it_in_its_place(
+    program: Program, kid: Player, tmp_path: Path
+) -> None:
+    async with program.life() as sup:
+        parent = await sup.create("player")
+        child = await parent.spawn("kid", "errand", restart=NEVER)
+        await kid.next_scene()
+        await child.stop()
+        await settle()
+        (tmp_path / "copy.jsonl").write_text(await parent.export("jsonl"))
+        await sup.import_(tmp_path / "copy.jsonl")
+        await child.resume()
+        await child.send("another")
+        await kid.next_scene()
+
+    async with program.life() as sup:
+        await settle()
+        reasons = [end.body["reason"] for end in await ends(sup.session(parent.id))]
+        assert reasons == ["user_cancelled", "agent_crashed"]
 
 
 async def test_an_errand_done_that_the_parent_had_not_heard_of_is_told_once(

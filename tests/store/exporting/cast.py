@@ -141,7 +141,7 @@ def rich() -> list[Record]:
         question="May I edit src/parser.py?",
         input={"path": "src/parser.py"},
         options=["allow_once", "reject_once"],
-        asks=True,
+        asks="people",
     )
     told.note("permission_answered", request_id="req_1", decision="allow_once", by="person")
     told.call("edit", {"path": "src/parser.py"}, "ok")

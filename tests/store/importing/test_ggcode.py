@@ -168,6 +168,16 @@ def test_what_has_no_place_here_is_said_to_be_left_out() -> None:
     )
 
 
+def test_what_is_said_of_it_obeys_nobody_and_has_an_end() -> None:
+    odd = [{"type": f"\x1b[31m{number}" + "long" * 1_000} for number in range(100)]
+
+    imported = read_ggcode(blocks("user", text("look"), *odd))
+
+    assert len(imported.warnings) == 21
+    assert imported.warnings[-1] == "left out: other things (80)"
+    assert all(len(one) < 150 and one.isprintable() for one in imported.warnings)
+
+
 def test_a_last_line_that_breaks_off_is_a_warning() -> None:
     imported = read("ggcode", [*lines_of(META, ASK), '{"type":"message","mess'])
 

@@ -211,9 +211,24 @@ def test_a_record_that_is_none_is_refused_with_its_line(changes: dict[str, Any])
         read("jsonl", changed(ours(), 3, **changes))
 
 
-def test_a_value_of_another_type_is_refused_though_it_would_replay() -> None:
-    with pytest.raises(ImportFailed, match="no session"):
-        read("jsonl", changed(ours()[:3], 3, kind="session_changed", body={"tags": [1, 2]}))
+CHILD = {"child": "s_kid", "agent": "echo", "name": None, "role": None, "text": "go"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "session_changed", "body": {"tags": [1, 2]}},
+        {"kind": "session_changed", "body": {"tags": "abc"}},
+        {"kind": "child_started", "body": {**CHILD, "child": {"a": 1}, "resumed": False}},
+        {"kind": "child_started", "body": {**CHILD, "resumed": "yes"}},
+        {"kind": "user_text", "body": {"text": "hello", "part": 5}},
+        {"kind": "turn_started", "body": {"turn_id": "t", "input_id": "i", "source": "nobody"}},
+        {"at": 1e300},
+    ],
+)
+def test_what_a_repair_would_call_an_error_does_not_come_in(changes: dict[str, Any]) -> None:
+    with pytest.raises(ImportFailed, match="line 3: "):
+        read("jsonl", changed(ours()[:3], 3, **changes))
 
 
 @pytest.mark.parametrize("gone", [2, 3, 4])

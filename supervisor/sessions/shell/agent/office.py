@@ -21,7 +21,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.session import Decision, Usage
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import Child, ChildRequest, News, Stamp, TextKind, Turn
-from supervisor.sessions.shell.past import Past
+from supervisor.sessions.shell.past import past_of
 from supervisor.store.port import Process
 from supervisor.store.writer import ForgetProcess, NoteProcess
 
@@ -188,10 +188,7 @@ class Office:
     async def history(self, turn: TurnId) -> Sequence[Message]:
         seat = self._actor.seat
         if seat.past is None:
-            past = Past()
-            for record in await seat.house.tree.all_records(seat.id):
-                past.take(record)
-            seat.past = past
+            seat.past = await past_of(seat.house, seat.id)
         return seat.past.before(turn)
 
     async def before_call(
