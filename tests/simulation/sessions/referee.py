@@ -33,8 +33,13 @@ class Entry:
     generation: int
     replacement: bool
     source: str = "user"
+    # As it was accepted: somebody may edit it before whoever sent it has read the receipt.
+    first: str = attrs.field(init=False)
     status: str = "queued"
     outcome: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.first = self.text
 
     @property
     def order(self) -> tuple[bool, int]:
@@ -341,7 +346,7 @@ class Referee:
             self.check(promise=False, words=f"{text!r} has a receipt and is not durable")
             return
         if key is None:
-            self.check(entry.text == text, f"the receipt of {text!r} is that of {entry.text!r}")
+            self.check(entry.first == text, f"the receipt of {text!r} is that of {entry.first!r}")
         else:
             first = self.receipts.setdefault(f"{receipt.session_id} {key}", receipt)
             self.check(first.input_id == receipt.input_id, f"key {key} had two effects: {text!r}")
