@@ -200,7 +200,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPED, ev.ArchiveRequested, stopping.archive),
     *_rows(_but(STOPPED), ev.ArchiveRequested, stopping.refuse_unless_stopped),
     _row(STOPPED, ev.UnarchiveRequested, stopping.unarchive),
-    *_rows(_but(STOPPED), ev.UnarchiveRequested, stopping.refuse_unless_stopped),
+    *_rows(_but(STOPPED), ev.UnarchiveRequested, stopping.refuse_as_not_archived),
     _row(IDLE, ev.IdleElapsed, stopping.suspend, IDLE, SUSPENDED),
     *_rows(_but(IDLE), ev.IdleElapsed, ignore),
     *_rows((IDLE, SUSPENDED, STOPPED), ev.MessageAppended, stopping.append),

@@ -100,6 +100,26 @@ def test_repair_finds_a_gap_and_exits_with_1(call: Caller, kept: Kept) -> None:
     assert call("repair", "anna", "--state", kept.path, "--json").json["problems"]
 
 
+def test_who_was_at_work_when_a_file_was_left_needs_a_supervisor_first(
+    call: Caller, kept: Kept
+) -> None:
+    import sqlite3  # noqa: PLC0415 - as a backup of a running daemon has it
+
+    with sqlite3.connect(kept.path) as connection:
+        connection.execute(
+            "UPDATE sessions SET phase = 'idle', row = json_set(row, '$.phase', 'idle')"
+            " WHERE id = ?",
+            (kept.anna,),
+        )
+    connection.close()
+
+    done = call("repair", "anna", "--state", kept.path)
+
+    assert done.code == 1
+    assert "was at work when the file was left" in done.err
+    assert "have a supervisor open the file once" in done.err
+
+
 def test_a_row_that_cannot_be_read_is_seen_and_made_anew(call: Caller, kept: Kept) -> None:
     import sqlite3  # noqa: PLC0415 - to break something
 

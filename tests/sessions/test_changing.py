@@ -332,6 +332,15 @@ async def test_an_archived_session_is_read_only_until_it_is_unarchived(sup: Supe
     assert (await session.prompt("again")).text == "again"
 
 
+async def test_who_is_at_work_is_not_archived_and_need_not_be_stopped_for_it(
+    session: Session,
+) -> None:
+    with pytest.raises(SessionNotActive, match="not archived") as refused:
+        await session.unarchive()
+
+    assert refused.value.hint == "use it as it is"
+
+
 async def test_archiving_and_unarchiving_twice_is_fine(session: Session) -> None:
     await session.stop()
 

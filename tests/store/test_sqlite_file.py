@@ -20,6 +20,7 @@ import supervisor
 from supervisor import (
     ConfigError,
     Fenced,
+    StoreDegraded,
     StoreLocked,
     StoreTooNew,
     Supervisor,
@@ -29,6 +30,7 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.store.filters import Filter
 from supervisor.store.port import Write
+from supervisor.store.sqlite.lock import lock_path
 from supervisor.store.sqlite.store import open_sqlite
 from tests.store.cast import ONE, TWO, birth, more, receipt, row
 
@@ -275,6 +277,30 @@ async def test_the_second_is_refused_with_who_was_first_and_since_when(path: Pat
         assert "stop it" in refused.value.hint
         await first.create("echo")
     await use(path)
+
+
+async def test_a_lock_whose_file_was_deleted_is_taken_again_by_who_has_it(path: Path) -> None:
+    async with supervisor.open(path) as sup:
+        lock_path(path).unlink()
+        await sup.create("echo")
+
+        with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+            async with supervisor.open(path):
+                pass
+
+
+async def test_who_comes_second_after_the_lock_was_deleted_has_the_file_alone(path: Path) -> None:
+    async with supervisor.open(path) as sup:
+        session = await sup.create("echo")
+        lock_path(path).unlink()
+        async with supervisor.open(path) as second:
+            with pytest.raises(StoreDegraded, match="its lock is gone") as refused:
+                await session.send("from the first")
+            assert "stop one of the two" in refused.value.hint
+            await second.session(session.id).prompt("from the second")
+            said = [message.text for message in await second.session(session.id).transcript()]
+
+    assert said == ["from the second", "from the second"]
 
 
 async def test_by_another_name_it_is_still_the_same_file(path: Path, tmp_path: Path) -> None:

@@ -217,5 +217,15 @@ def refuse_unless_stopped(draft: Draft, _: Event) -> None:
     )
 
 
+def refuse_as_not_archived(draft: Draft, _: Event) -> None:
+    """Only what is stopped can be archived, so this is not."""
+    draft.refuse(
+        SessionNotActive(
+            f"session {draft.session.id} is {draft.session.phase}, and not archived",
+            hint="use it as it is",
+        )
+    )
+
+
 def ignore(_: Draft, __: Event) -> None:
     """Late news: whatever it was about is over."""

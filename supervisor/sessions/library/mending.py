@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from supervisor.core.errors import RecordNotFound, shown
+from supervisor.core.errors import RecordNotFound, RepairRefused, shown
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, info_of
 from supervisor.core.session import Session
@@ -42,6 +42,11 @@ async def repair(
 
 def _refuse_at_work(house: House, session_id: SessionId, row: Session) -> None:
     live = house.tree.is_awake(session_id) or not row.is_at_rest
+    if live and house.is_still:
+        raise RepairRefused(
+            f"session {session_id} was at work when the file was left",
+            hint="have a supervisor open the file once, which closes what was left open",
+        )
     refused = refusal(session_id, (), live=live, dry_run=True, force=False)
     if refused is not None:
         raise refused

@@ -2,6 +2,7 @@
 
 Rule 1: the lock is the kernel's. It goes with the process that holds it, kill -9 included, so that
         there are no stale ones. What is written in the lock's file is only for the message.
+Rule 2: others go by the file's name. Whoever has the lock looks whether its file is still there.
 """
 
 from __future__ import annotations
@@ -16,40 +17,95 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from supervisor.core.errors import ConfigError, StoreLocked
+from supervisor.core.errors import ConfigError, StoreDegraded, StoreLocked
 
 _OWNER_ONLY = 0o600
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[Lock]:
     """Hold the lock of a store; raises `StoreLocked` with who has it.
 
     The lock's file stays behind: whoever deleted it could delete one that somebody else has just
     locked.
     """
+    lock = Lock(path)
+    try:
+        yield lock
+    finally:
+        lock.let_go()
+
+
+class Lock:
+    """The lock of a store, from its making until it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = _take(path)
+        self._identity = _identity_of(os.fstat(self._descriptor))
+
+    def check(self) -> None:
+        """Take it again if somebody has deleted its file, by which others would go.
+
+        Raises `StoreDegraded` if somebody else has taken it before us, or it cannot be taken.
+        """
+        try:
+            if _identity_of(os.stat(lock_path(self._path))) == self._identity:  # noqa: PTH116 - quicker
+                return
+        except OSError:
+            pass  # it is not there
+        try:
+            descriptor = _take(self._path)
+        except (StoreLocked, ConfigError) as error:
+            name = self._path.name
+            raise StoreDegraded(
+                f"the store {name} cannot be used: its lock is gone, and {error.args[0]}",
+                hint="stop one of the two supervisors; nobody may delete the file of a lock",
+                is_certain=True,
+            ) from error
+        self._close()
+        self._descriptor, self._identity = descriptor, _identity_of(os.fstat(descriptor))
+
+    def let_go(self) -> None:
+        """Whoever wants it may have it."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+        self._close()
+
+    def _close(self) -> None:
+        _held.discard(self._descriptor)
+        os.close(self._descriptor)
+
+
+def _take(path: Path) -> int:
+    """The descriptor by which we have the lock; raises who has it."""
     # Not inherited by agents: Python opens everything so that it ends with us.
     try:
         descriptor = os.open(lock_path(path), os.O_CREAT | os.O_RDWR, _OWNER_ONLY)
     except OSError as error:
-        raise ConfigError(
-            f"{path.name} cannot be locked: {error.strerror}",
-            hint="name a file in a folder that you may write to",
-        ) from error
+        raise _not_lockable(path, error) from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _taken(path, descriptor) from None
-        with contextlib.suppress(OSError):  # a full disk: it is a lock all the same
-            _sign(descriptor)
-        _held.add(descriptor)
-        yield
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, 0)
-    finally:
-        _held.discard(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        is_taken = isinstance(error, BlockingIOError)
+        refusal = _taken(path, descriptor) if is_taken else _not_lockable(path, error)
         os.close(descriptor)
+        raise refusal from None
+    with contextlib.suppress(OSError):  # a full disk: it is a lock all the same
+        _sign(descriptor)
+    _held.add(descriptor)
+    return descriptor
+
+
+def _not_lockable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"{path.name} cannot be locked: {error.strerror}",
+        hint="name a file in a folder that you may write to",
+    )
+
+
+def _identity_of(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 # Locks of this process. A child that is forked without another program in it has them too, and

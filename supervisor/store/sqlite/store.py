@@ -12,7 +12,6 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -38,7 +37,7 @@ from supervisor.store.threads import Hand, Lent, Own, in_thread
 
 from . import copies, pieces, reading, schema, writing
 from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
-from .lock import locked
+from .lock import Lock, locked
 from .place import Place, refuse_other_names
 
 Args = ParamSpec("Args")
@@ -60,10 +59,10 @@ async def open_sqlite(
     `StoreDegraded` if it cannot be opened.
     """
     whole = whole_path(path)
-    with locked(whole):
+    with locked(whole) as lock:
         pen: Hand = Own(f"store {whole.name}") if own_thread else Lent(1)
         try:
-            store = SqliteStore(whole, pen, snapshot_every=snapshot_every)
+            store = SqliteStore(whole, pen, lock, snapshot_every=snapshot_every)
             await store.open()
             try:
                 yield store
@@ -91,8 +90,17 @@ async def restore_store(
 class SqliteStore:
     """See `port.Store`."""
 
-    def __init__(self, path: Path, pen: Hand | None = None, *, snapshot_every: int = 200) -> None:
+    def __init__(
+        self,
+        path: Path,
+        pen: Hand | None = None,
+        lock: Lock | None = None,
+        *,
+        snapshot_every: int = 200,
+    ) -> None:
         self.path = path
+        # That nobody else writes; None if it was made sure of in another way.
+        self._lock = lock
         self._snapshot_every = snapshot_every
         self._writer: sqlite3.Connection | None = None
         self._place: Place | None = None
@@ -176,7 +184,7 @@ class SqliteStore:
             assert writer is not None
             place = self._place
             assert place is not None
-            place.check(is_certain=True)
+            self._check_place()
             try:
                 answer = work(writer, *args, **more)
             except sqlite3.Error:
@@ -212,6 +220,13 @@ class SqliteStore:
             return answer
 
         return await self._in_thread(self._eyes, do)
+
+    def _check_place(self) -> None:
+        """Raise `StoreDegraded` if the file is not what others find, or is somebody else's."""
+        if self._place is not None:
+            self._place.check(is_certain=True)
+        if self._lock is not None:
+            self._lock.check()
 
     def _open_reader(self) -> sqlite3.Connection:
         if self._place is not None:
@@ -261,7 +276,7 @@ class SqliteStore:
 
     async def look(self) -> None:
         if self._place is not None:
-            await self._in_thread(self._pen, partial(self._place.check, is_certain=True))
+            await self._in_thread(self._pen, self._check_place)
 
     async def note_process(self, process: Process) -> None:
         await self._write(writing.note_process, process)

@@ -28,7 +28,6 @@ from supervisor.core.records import replay
 from supervisor.sessions.time import clock
 from supervisor.store.port import Write
 from supervisor.store.sqlite import store as sqlite
-from supervisor.store.threads import Hand
 from tests.sessions.cast import Player
 from tests.sessions.lives import NEVER
 
@@ -139,7 +138,7 @@ class Program:
         self._nursery.cancel_scope.cancel()
 
     def _make_store(self, *, full: bool) -> Callable[..., MortalStore]:
-        def make(path: Path, _: Hand, *, snapshot_every: int) -> MortalStore:
+        def make(path: Path, *_: object, snapshot_every: int) -> MortalStore:
             self.store = MortalStore(path, snapshot_every=snapshot_every)
             self.store.is_full = full
             self.store.left = self._dies_after_records
