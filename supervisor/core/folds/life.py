@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import TypeVar
+
 import attrs
 
 from supervisor.core.facts import Body, Changes, Fact
@@ -12,6 +15,8 @@ from supervisor.core.session import Failure, Lineage, Phase, Session, Spending, 
 
 from .agent import agent_changed, no_agent
 from .turn import in_turn
+
+T = TypeVar("T")
 
 
 def begin(session_id: SessionId, created: Fact) -> Session:
@@ -28,7 +33,7 @@ def begin(session_id: SessionId, created: Fact) -> Session:
         tags=tuple(body["tags"]),
         custom=body["custom"],
         workspace=body["workspace"],
-        lineage=_lineage(body["lineage"]),
+        lineage=_shared(_lineage(body["lineage"])),
         created_at=created.at,
         updated_at=created.at,
         last_active_at=created.at,
@@ -47,10 +52,23 @@ def _granted(body: Body) -> Changes:
     terms["ladder"] = Ladder(**terms["ladder"])
     terms["restart"] = Restart(**terms["restart"])
     return {
-        "terms": Terms(**terms),
-        "limits": None if body["limits"] is None else Limits(**body["limits"]),
-        "permissions": Permissions(**body["permissions"]),
+        "terms": _shared(Terms(**terms)),
+        "limits": None if body["limits"] is None else _shared(Limits(**body["limits"])),
+        "permissions": _shared(Permissions(**body["permissions"])),
     }
+
+
+@functools.lru_cache(maxsize=1_024)
+def _equal(thing: object) -> object:
+    return thing  # the first of those that are equal to it
+
+
+def _shared(thing: T) -> T:
+    """One object for all that are equal: most sessions may do the same, and stand below nobody.
+
+    So it is kept once, and put into words once, for all of them.
+    """
+    return _equal(thing)  # type: ignore[return-value] # equal things are of one type
 
 
 def session_changed(session: Session, body: Body, __: Fact) -> Changes:
