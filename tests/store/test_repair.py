@@ -30,7 +30,7 @@ from supervisor.store.repair import (
     readable,
     refusal,
 )
-from supervisor.store.repair.shapes import ANYTHING, SHAPES
+from supervisor.store.shapes import ANYTHING, SHAPES
 from tests.store.cast import ONE, TWO, life
 
 SEEDS = 60

@@ -29,7 +29,7 @@ from supervisor.drivers.process.leftovers.sweep import kill_left_behind
 from supervisor.drivers.python import PythonAgent
 from supervisor.sessions.desk.bell import Heard
 from supervisor.store.port import Resting, Write
-from supervisor.store.repair.shapes import misfit
+from supervisor.store.shapes import misfit
 from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from supervisor.core.limits import LARGEST
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, encode
 from supervisor.store.exporting.lines import VERSION
-from supervisor.store.repair.shapes import FLAT, wrong_field
+from supervisor.store.shapes import FLAT, misfit
 
-from .fields import problems_with
 from .imported import Imported
 from .strict import objects_in
 
@@ -112,10 +111,11 @@ def _problems(seq: int, thing: dict[str, Any]) -> Iterator[str]:
         yield f"its body is {shown(body)}"
     if (kind == "session_created") != (seq == 1):
         yield "the first record, and no other, is session_created"
-    yield from problems_with(kind, body)
-    wrong = wrong_field(kind, body)
+    wrong = misfit(kind, body)
     if wrong is not None:
-        yield f"a {kind} whose {wrong} is of another type than it has"
+        yield wrong
+    if kind == "agent_text" and body["part"] is not None and "continues" not in body:
+        yield "an agent_text that was streamed, without continues"
 
 
 def _folded(number: int, session: Session | None, fact: Fact) -> Session:

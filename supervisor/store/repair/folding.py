@@ -9,9 +9,9 @@ from supervisor.core.folds import begin, fold
 from supervisor.core.records import Record
 from supervisor.core.session import Session
 from supervisor.store.codec import decode, encode
+from supervisor.store.shapes import FLAT
 
 from .problems import Problem
-from .shapes import FLAT
 
 _DETAIL_LETTERS: Final = 200
 

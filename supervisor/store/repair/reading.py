@@ -22,9 +22,9 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import LARGEST
 from supervisor.core.records import Record
 from supervisor.store.port import RawRecord
+from supervisor.store.shapes import misfit
 
 from .problems import Problem
-from .shapes import misfit
 
 _KINDS: Final[frozenset[str]] = frozenset(KINDS)
 

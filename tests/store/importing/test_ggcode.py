@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.core.session import Phase, Usage
 from supervisor.store.importing import ImportFailed, read
-from supervisor.store.importing.fields import ALWAYS
+from supervisor.store.shapes import SHAPES
 from tests.store.importing.cast import (
     NOON,
     NOON_AT,
@@ -122,7 +122,7 @@ def test_reasoning_is_a_thought() -> None:
 def test_every_body_has_just_the_fields_of_its_kind() -> None:
     block = {**text("so"), "reasoning_content": "because"}
     for fact in read_ggcode(META, ASK, blocks("assistant", block, USE), usage(1, 1)).facts:
-        assert fact.body.keys() - {"continues"} == ALWAYS[fact.kind] - {"continues"}
+        assert fact.body.keys() - {"continues"} == SHAPES[fact.kind].needed.keys() - {"continues"}
 
 
 def test_tokens_from_a_cache_count_too() -> None:

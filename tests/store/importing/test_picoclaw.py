@@ -7,7 +7,7 @@ import pytest
 from supervisor.core.folds import fold
 from supervisor.core.session import Phase
 from supervisor.store.importing import ImportFailed, read
-from supervisor.store.importing.fields import ALWAYS
+from supervisor.store.shapes import SHAPES
 from tests.store.importing.cast import (
     NOON,
     NOON_AT,
@@ -77,7 +77,7 @@ def test_thoughts_and_tool_calls_are_told_in_order() -> None:
 
 def test_every_body_has_just_the_fields_of_its_kind() -> None:
     for fact in read_picoclaw(*SEARCH).facts:
-        assert fact.body.keys() - {"continues"} == ALWAYS[fact.kind] - {"continues"}
+        assert fact.body.keys() - {"continues"} == SHAPES[fact.kind].needed.keys() - {"continues"}
 
 
 def test_arguments_that_are_no_json_are_kept_as_they_are() -> None:

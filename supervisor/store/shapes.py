@@ -1,8 +1,8 @@
 """What the body of each kind of record must have in it, for those who read it again.
 
-Only the outside: that a field is there, and that it is text, a number, a list or an object. What
-lies inside objects is found out by folding (see `examining`). A field that is added to a kind some
-day goes under `optional`, since older records do not have it.
+Imports, repairs and starts go by this one table. Only the outside: that a field is there, and that
+it is text, a number, a list or an object. What lies inside objects is found out by folding. A field
+that is added to a kind some day goes under `optional`, since older records do not have it.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ FLAT: Final[frozenset[Kind]] = frozenset(
 
 def misfit(kind: Kind, body: Body) -> str | None:
     """What is wrong with the body of a record of that kind; None if nothing is."""
-    name = wrong_field(kind, body)
+    name = _wrong_field(kind, body)
     if name is None:
         return None
     if name not in body:
@@ -185,7 +185,7 @@ def misfit(kind: Kind, body: Body) -> str | None:
     return f"a {kind} whose {name} is {shown(body[name])}"
 
 
-def wrong_field(kind: Kind, body: Body) -> str | None:
+def _wrong_field(kind: Kind, body: Body) -> str | None:
     """The first field that is not there, or is of another type than it has; None if all fit."""
     shape = SHAPES[kind]
     for name, types in shape.needed.items():
