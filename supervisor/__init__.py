@@ -101,8 +101,8 @@ if TYPE_CHECKING:
         Why,
     )
     from .sessions.surface.supervisor import Supervisor
-    from .store.health import StoreState
     from .store.repair import Problem, RepairReport
+    from .store.writer.health import StoreState
 
 __version__: str
 
@@ -192,7 +192,7 @@ _HOMES: Final = {
         "Why",
     ),
     "sessions.surface.supervisor": ("Supervisor",),
-    "store.health": ("StoreState",),
+    "store.writer.health": ("StoreState",),
     "store.repair": ("Problem", "RepairReport"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

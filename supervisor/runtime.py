@@ -25,16 +25,16 @@ from .sessions.surface.checks import checked_path
 from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
-from .store.health import Health
 from .store.memory import MemoryStore
 from .store.port import Store
 from .store.sqlite.files import whole_path, why_only_read
 from .store.sqlite.schema import refuse_unless_ours
 from .store.sqlite.store import SqliteStore, open_sqlite, restore_store
-from .store.unwritten import NoWriter
 from .store.writer import Writer
+from .store.writer.health import Health
+from .store.writer.unwritten import NoWriter
 
-# More than there ever are: `store.load` bounds what others bring, and each session brings one.
+# More than there ever are: `writer.load` bounds what others bring, and each session brings one.
 WRITER_CAPACITY = 100_000
 
 

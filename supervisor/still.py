@@ -24,13 +24,13 @@ from .sessions.house.house import House
 from .sessions.surface.child import Child
 from .sessions.surface.handle import Session
 from .sessions.surface.supervisor import Supervisor
-from .store.health import Health
 from .store.port import Store
 from .store.sqlite import schema
 from .store.sqlite.files import whole_path
 from .store.sqlite.store import SqliteStore, open_sqlite
-from .store.unwritten import NoWriter
 from .store.writer import Writer
+from .store.writer.health import Health
+from .store.writer.unwritten import NoWriter
 
 
 @asynccontextmanager

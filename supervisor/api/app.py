@@ -13,7 +13,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supervisor.sessions.surface.supervisor import Supervisor
-from supervisor.store.health import StoreState
+from supervisor.store.writer.health import StoreState
 
 from .answering.requests import Incoming
 from .answering.resource import Resource, no_such_route

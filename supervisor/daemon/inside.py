@@ -17,7 +17,7 @@ from supervisor.core.errors import StoreDegraded
 from supervisor.core.records import Record
 from supervisor.core.session import Phase
 from supervisor.sessions.surface.supervisor import Supervisor
-from supervisor.store.health import StoreState
+from supervisor.store.writer.health import StoreState
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from supervisor.core.errors import AgentUnknown, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
-from supervisor.store.health import Health
+from supervisor.store.writer.health import Health
 
 
 def did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionNotActive:

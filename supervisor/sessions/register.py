@@ -31,10 +31,10 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import numbered
 from supervisor.core.session import Phase, Session, Spending
-from supervisor.store.held import Held
-from supervisor.store.pieces import is_large
 from supervisor.store.port import Kept, RawRow, Resting, Write
 from supervisor.store.writer import Bring, Cleared, Commit, Delete, Tidy
+from supervisor.store.writer.held import Held
+from supervisor.store.writer.pieces import is_large
 
 from .desk.room import wait_for_room
 from .library.damage import make_row_anew, row_or_damage

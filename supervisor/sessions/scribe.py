@@ -17,9 +17,9 @@ import trio
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
-from supervisor.store.held import Held
 from supervisor.store.port import Write
 from supervisor.store.writer import CommitAll
+from supervisor.store.writer.held import Held
 
 from .shell.log import PART_SECONDS
 from .shell.reports import NotWritten

@@ -25,8 +25,8 @@ from supervisor import (
     Turn,
     Usage,
 )
-from supervisor.store.health import StoreState
-from supervisor.store.load import Load
+from supervisor.store.writer.health import StoreState
+from supervisor.store.writer.load import Load
 from tests.sessions.cast import Player, Scene, records
 
 USED = ("input_tokens", "output_tokens", "cost")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.core.errors import StoreDegraded
-from supervisor.store.health import Health, StoreState
+from supervisor.store.writer.health import Health, StoreState
 
 FULL = StoreDegraded("the disk is full", hint="free some space")
 LOCKED = StoreDegraded("it is locked", hint="close the other program")

@@ -17,8 +17,6 @@ from actors import Ask, Group, Ref, open_actors
 from actors.testing import explore, settle
 from supervisor.core.errors import Fenced, NotStorable, StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
-from supervisor.store.health import Health, StoreState
-from supervisor.store.held import Held
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Process, Stored, Write
 from supervisor.store.writer import (
@@ -35,6 +33,8 @@ from supervisor.store.writer import (
     Writer,
     keep_trying,
 )
+from supervisor.store.writer.health import Health, StoreState
+from supervisor.store.writer.held import Held
 from tests.store.cast import ONE, THREE, TWO, birth, more, numbers_of
 
 Mood: TypeAlias = Literal["well", "ill", "broken", "broken late"]

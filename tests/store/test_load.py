@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.store.load import Load
+from supervisor.store.writer.load import Load
 
 
 class Door:

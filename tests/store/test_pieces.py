@@ -19,14 +19,13 @@ from actors.testing import settle
 from supervisor.core.errors import NotStorable, StoreDegraded, SupervisorError
 from supervisor.core.ids import InputId, SessionId
 from supervisor.core.records import Record
-from supervisor.store import pieces
-from supervisor.store.health import Health
-from supervisor.store.held import Held
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Leftovers, Store, Write
 from supervisor.store.sqlite import pieces as sql
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
-from supervisor.store.writer import Bring, Cleared, Commit, Delete, Retry, Tidy, Writer
+from supervisor.store.writer import Bring, Cleared, Commit, Delete, Retry, Tidy, Writer, pieces
+from supervisor.store.writer.health import Health
+from supervisor.store.writer.held import Held
 from tests.store.cast import NOBODY, ONE, TWO, birth, everything, more, numbers_of, receipt
 
 COUNT = 25

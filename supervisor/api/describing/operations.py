@@ -26,7 +26,7 @@ from supervisor.api.wire.kinds import alternatives
 from supervisor.core.errors import SupervisorError
 from supervisor.sessions.surface.handle import Session
 from supervisor.sessions.surface.supervisor import Supervisor
-from supervisor.store.health import StoreState
+from supervisor.store.writer.health import StoreState
 
 from .forms import Form
 

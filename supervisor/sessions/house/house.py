@@ -36,9 +36,9 @@ from supervisor.sessions.time.clock import Clock
 from supervisor.sessions.time.pulse import Pulse
 from supervisor.sessions.time.timers import Timers
 from supervisor.sessions.tree import Tree
-from supervisor.store.health import Health, StoreState
 from supervisor.store.port import Store
 from supervisor.store.writer import keep_trying
+from supervisor.store.writer.health import Health, StoreState
 
 from .taps import Taps
 from .works import Works

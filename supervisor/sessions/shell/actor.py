@@ -31,9 +31,9 @@ from supervisor.core.table import decide
 from supervisor.core.tree.situation import ALONE
 from supervisor.sessions.desk.bell import LOOK
 from supervisor.sessions.refusals import not_found, not_now, problem_of_agent
-from supervisor.store.held import Held
 from supervisor.store.port import Kept, Write
 from supervisor.store.writer import Claim, Commit
+from supervisor.store.writer.held import Held
 
 from .agent.office import Reported
 from .agent.staff import Staff

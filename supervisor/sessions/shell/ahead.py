@@ -19,8 +19,8 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.events import Event
 from supervisor.core.ids import TurnId
 from supervisor.core.step import Accepted, Refused, Reply, Step
-from supervisor.store.held import Held
 from supervisor.store.port import Kept
+from supervisor.store.writer.held import Held
 
 from .repeats import key_conflict
 

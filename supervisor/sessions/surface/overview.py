@@ -12,7 +12,7 @@ import attrs
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, Node
 from supervisor.core.session import Phase, Usage
-from supervisor.store.health import StoreState
+from supervisor.store.writer.health import StoreState
 
 if TYPE_CHECKING:
     from supervisor.sessions.house.house import House

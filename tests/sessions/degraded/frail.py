@@ -10,10 +10,10 @@ from actors.testing import settle
 from supervisor import Session, StoreDegraded, Supervisor, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.records import replay
-from supervisor.store.held import Held
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Process, Stored, Write
 from supervisor.store.writer import Commit
+from supervisor.store.writer.held import Held
 from tests.store.cast import differences
 
 PROBLEM = "the store cannot be used: the disk is full"

@@ -12,8 +12,8 @@ import trio
 import supervisor
 from supervisor import Session, Supervisor
 from supervisor.core.records import replay
-from supervisor.store import pieces
 from supervisor.store.sqlite import pieces as sql
+from supervisor.store.writer import pieces
 
 COUNT = 60
 

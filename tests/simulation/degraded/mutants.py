@@ -22,9 +22,9 @@ from supervisor.sessions.shell import ahead
 from supervisor.sessions.shell.actor import SessionActor
 from supervisor.sessions.shell.ahead import Ahead
 from supervisor.sessions.shell.log import Log
-from supervisor.store.health import Health
-from supervisor.store.held import Backlog, Held
 from supervisor.store.writer import Writer
+from supervisor.store.writer.health import Health
+from supervisor.store.writer.held import Backlog, Held
 from tests.simulation.finding import Mutant
 
 from .attacks import talk_and_brake

@@ -31,10 +31,10 @@ from supervisor.sessions.shell.feed import Item, Watcher
 from supervisor.sessions.shell.log import Log
 from supervisor.sessions.shell.repeats import Request
 from supervisor.sessions.shell.seat import Seat
-from supervisor.store.held import Held
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
 from supervisor.store.writer import Commit
+from supervisor.store.writer.held import Held
 from tests.simulation.finding import Mutant
 
 from .attacks import (

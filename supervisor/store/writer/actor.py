@@ -24,11 +24,11 @@ import trio
 from actors import Actor, ActorStopped, Ask, Crashed, Exit, Later, MailboxFull, Ref
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.store.port import Process, Store, Stored, Write
 
 from .health import Health
 from .held import Held, in_doubt
 from .pieces import Arrival, Pieces
-from .port import Process, Store, Stored, Write
 
 T = TypeVar("T")
 logger = logging.getLogger("supervisor")

@@ -14,8 +14,7 @@ import attrs
 from actors import Later
 from supervisor.core.errors import StoreDegraded
 from supervisor.core.ids import SessionId
-
-from .port import Store, Write
+from supervisor.store.port import Store, Write
 
 # So much is brought in one go: some 30 ms, most of it for the words.
 PIECE_RECORDS: Final = 250

@@ -10,8 +10,7 @@ from typing import Final
 import trio
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
-
-from .port import Write
+from supervisor.store.port import Write
 
 logger = logging.getLogger("supervisor")
 
