@@ -167,6 +167,14 @@ def wait_dead(everyone: list[ProcessIdentity], *, seconds: float) -> float:
     return time.monotonic() - began
 
 
+def wait_stopped(one: ProcessIdentity) -> None:
+    """A signal is on its way for as long as the machine is busy with others."""
+    began = time.monotonic()
+    while Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < began + PATIENCE_SECONDS, f"{one} does not stop"
+        time.sleep(0.002)
+
+
 def test_nothing_is_alive_soon_after_the_supervisor_was_killed() -> None:
     with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
@@ -207,6 +215,7 @@ def test_a_stopped_guardian_kills_them_all_the_same() -> None:
         everyone = read_pids(process, ALL_KINDS)
         guardian = known(guardian_of(everyone[0]))
         os.kill(guardian.pid, signal.SIGSTOP)
+        wait_stopped(guardian)  # or the kernel finds nobody to continue when the other one dies
         process.kill()
 
         wait_dead([*everyone, guardian], seconds=2.0)
