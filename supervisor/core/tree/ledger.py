@@ -187,6 +187,8 @@ class Ledger:
         member.is_stopping = session.phase is Phase.STOPPING
         if member.is_ending and member.standing != "over" and member.parent is not None:
             member.parent.back_in_line(member)
+        if member.standing == "over":
+            member.is_in_line = False
         member.is_ending = False
 
     def settle_resting(self, session_ids: Iterable[SessionId]) -> None:

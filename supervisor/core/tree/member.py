@@ -211,14 +211,16 @@ class Member:
 
     def back_in_line(self, child: Member) -> None:
         """It was about to end, and that was not written."""
-        if self.line and child.lifetime == "with_parent" and not child.is_in_line:
+        is_called = child.is_in_line or (self.line and child.lifetime == "with_parent")
+        if is_called and child not in self.line:
             child.is_in_line = True
             self.line.append(child)
 
     def last_in_line(self) -> Member | None:
         """The child that is to end next; those who have are forgotten."""
         while self.line and (self.line[-1].is_ending or self.line[-1].standing == "over"):
-            self.line.pop().is_in_line = False
+            one = self.line.pop()
+            one.is_in_line = one.standing != "over"  # for its end may never be written
         return self.line[-1] if self.line else None
 
     def used(self, budget: str, now: float) -> float:

@@ -582,3 +582,27 @@ def test_who_is_deleted_in_the_moment_of_its_return_gives_its_place_back() -> No
     ledger.delete(SessionId("s_child"))
 
     assert (root.up, root.bound, root.descendants, root.children) == (0, 0, 0, {})
+
+
+def test_the_last_one_whose_end_was_not_written_is_still_to_end() -> None:
+    ledger, (root, a) = a_family("a")
+    root.stand_in_line()
+    ledger.foresee(child("a", Phase.STOPPED), 0.0)
+    assert root.last_in_line() is None
+
+    ledger.settle(child("a", Phase.SUSPENDED), 0.0)
+
+    assert a.is_in_line
+    assert root.last_in_line() is a
+
+
+def test_who_has_ended_is_to_end_no_more() -> None:
+    ledger, (root, a) = a_family("a")
+    root.stand_in_line()
+    ledger.foresee(child("a", Phase.STOPPED), 0.0)
+    root.last_in_line()
+
+    ledger.settle(child("a", Phase.STOPPED), 0.0)
+
+    assert not a.is_in_line
+    assert root.last_in_line() is None
