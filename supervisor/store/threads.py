@@ -51,6 +51,7 @@ class Own:
     def __init__(self, name: str) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._is_resting = False
         # Not waited for at the program's end: what it is at then is what a kill would interrupt.
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -59,12 +60,15 @@ class Own:
     async def do(self, work: Callable[[], T]) -> T:
         """See `Hand`."""
         await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_resting:
+            raise AssertionError("nothing more was to come")  # or it would be waited for for ever
         self._jobs.put((work, trio.lowlevel.current_task()))
         done: T = await trio.lowlevel.wait_task_rescheduled(_carry_it_through)
         return done
 
     def rest(self) -> None:
         """See `Hand`; whoever asked for something has had it, so the thread ends at once."""
+        self._is_resting = True
         self._jobs.put(None)
         self._thread.join(_REST_SECONDS)
 

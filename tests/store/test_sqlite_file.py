@@ -279,6 +279,17 @@ async def test_the_second_is_refused_with_who_was_first_and_since_when(path: Pat
     await use(path)
 
 
+async def test_only_who_leaves_in_order_takes_its_name_out_of_the_lock(path: Path) -> None:
+    await use(path)
+    assert lock_path(path).read_text() == ""
+
+    with pytest.raises(ZeroDivisionError):
+        async with open_sqlite(path):
+            raise ZeroDivisionError
+
+    assert json.loads(lock_path(path).read_text())["pid"] == os.getpid()
+
+
 async def test_a_lock_whose_file_was_deleted_is_taken_again_by_who_has_it(path: Path) -> None:
     async with supervisor.open(path) as sup:
         lock_path(path).unlink()

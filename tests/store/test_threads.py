@@ -143,6 +143,16 @@ def test_whoever_is_cancelled_already_asks_for_nothing() -> None:
     with_own(main)
 
 
+def test_who_asks_for_something_when_it_rests_does_not_wait_for_it() -> None:
+    async def main() -> None:
+        own = Own("a hand")
+        own.rest()
+        with trio.fail_after(60), pytest.raises(AssertionError, match="nothing more"):
+            await own.do(threading.get_ident)
+
+    trio.run(main)
+
+
 def test_a_supervisor_over_a_file_has_one_and_leaves_none(tmp_path: Path) -> None:
     async def main() -> set[str]:
         async with supervisor.open(tmp_path / "state.db") as sup:

@@ -19,6 +19,8 @@ from typing import Final
 
 from supervisor.core.errors import ConfigError, StoreDegraded, StoreLocked
 
+from .place import identity
+
 _OWNER_ONLY = 0o600
 
 
@@ -32,6 +34,7 @@ def locked(path: Path) -> Iterator[Lock]:
     lock = Lock(path)
     try:
         yield lock
+        lock.sign_off()
     finally:
         lock.let_go()
 
@@ -42,18 +45,15 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = _take(path)
-        self._identity = _identity_of(os.fstat(self._descriptor))
+        self._identity = identity(self._descriptor)
 
     def check(self) -> None:
         """Take it again if somebody has deleted its file, by which others would go.
 
         Raises `StoreDegraded` if somebody else has taken it before us, or it cannot be taken.
         """
-        try:
-            if _identity_of(os.stat(lock_path(self._path))) == self._identity:  # noqa: PTH116 - quicker
-                return
-        except OSError:
-            pass  # it is not there
+        if identity(lock_path(self._path)) == self._identity:
+            return
         try:
             descriptor = _take(self._path)
         except (StoreLocked, ConfigError) as error:
@@ -63,16 +63,16 @@ class Lock:
                 hint="stop one of the two supervisors; nobody may delete the file of a lock",
                 is_certain=True,
             ) from error
-        self._close()
-        self._descriptor, self._identity = descriptor, _identity_of(os.fstat(descriptor))
+        self.let_go()
+        self._descriptor, self._identity = descriptor, identity(descriptor)
+
+    def sign_off(self) -> None:
+        """Say that whoever had it has left in order; else it shows who was gone all at once."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
 
     def let_go(self) -> None:
         """Whoever wants it may have it."""
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
-        self._close()
-
-    def _close(self) -> None:
         _held.discard(self._descriptor)
         os.close(self._descriptor)
 
@@ -102,10 +102,6 @@ def _not_lockable(path: Path, error: OSError) -> ConfigError:
         f"{path.name} cannot be locked: {error.strerror}",
         hint="name a file in a folder that you may write to",
     )
-
-
-def _identity_of(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
 
 
 # Locks of this process. A child that is forked without another program in it has them too, and

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from supervisor.core.errors import ConfigError, StoreDegraded
 
-_Identity: TypeAlias = tuple[int, int]
+Identity: TypeAlias = tuple[int, int]
 
 
 class Place:
@@ -21,16 +21,16 @@ class Place:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
-        self._file_was = _identity(path)
+        self._file_was = identity(path)
         # None until it was there: the first write makes it, and it stays until the file is closed.
-        self._wal_was: _Identity | None = None
+        self._wal_was: Identity | None = None
 
     def check(self, *, is_certain: bool) -> None:
         """Raise `StoreDegraded` if they are not there any more; `is_certain` as it says there."""
-        wal = _identity(self._wal)
+        wal = identity(self._wal)
         if self._wal_was is None:
             self._wal_was = wal
-        if _identity(self._path) != self._file_was:
+        if identity(self._path) != self._file_was:
             raise self._trouble(self._path, is_certain=is_certain)
         if wal != self._wal_was:
             raise self._trouble(self._wal, is_certain=is_certain)
@@ -44,9 +44,10 @@ class Place:
         )
 
 
-def _identity(path: Path) -> _Identity | None:
+def identity(file: Path | int) -> Identity | None:
+    """Which file that is, by its name or as it is open; None if there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - asked twice for each commit, and this is quicker
+        found = os.stat(file)  # noqa: PTH116 - asked thrice for each commit, and this is quicker
     except OSError:
         return None
     return found.st_dev, found.st_ino
