@@ -17,23 +17,26 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
 def install(session: nox.Session, *groups: str) -> None:
-    """The project as it stands in this folder, and the named dependency groups.
+    """Install the project from this folder with the named dependency groups.
 
-    nox reads the groups itself: `pip install --group` needs a pip that not everyone has.
+    nox reads the groups itself: `pip install --group` needs a recent pip.
     """
     session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *groups))
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests, and every program in README.md and docs/."""
+    """Run the tests and every program in README.md and docs/.
+
+    `nox -s tests -- tests/core` runs one area.
+    """
     install(session, "test")
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
 def oldest(session: nox.Session) -> None:
-    """The tests of `actors` on the oldest trio that we say we work with."""
+    """Run the tests of `actors` on the oldest supported trio."""
     install(session, "test")
     session.install("trio==0.31.0", "attrs==23.2.0")
     session.run("pytest", "-n", "auto", "tests/actors", "tests/simulation", *session.posargs)
@@ -41,38 +44,39 @@ def oldest(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, format, and who may import whom."""
+    """Check style, format, import contracts and prose."""
     install(session, "lint")
     session.run("ruff", "check", *session.posargs)
     session.run("ruff", "format", "--check")
     session.run("lint-imports", "--no-cache", "--no-logo")
+    session.run("python", "-m", "tests.support.prose_check")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy, strict, on both packages and on what tests and builds them."""
+    """Run mypy, strict, on the packages, the tests and the build files."""
     install(session, "types")
     session.run("mypy", *session.posargs)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation as HTML in docs/_build/html; a warning is an error."""
+    """Build the documentation in docs/_build/html; a warning is an error."""
     install(session, "docs")
-    session.run("towncrier", "build", "--draft", silent=True)  # the fragments can be read
+    session.run("towncrier", "build", "--draft", silent=True)  # the fragments are readable
     build = ["sphinx-build", "-q", "-W", "--keep-going", "-b", "html", *session.posargs]
     session.run(*build, "docs", "docs/_build/html")
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The figures, side by side with peers that this session installs."""
+    """Measure the figures, side by side with peers that this session installs."""
     install(session, "bench")
     session.run("python", "-m", "tests.bench", *session.posargs)
 
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Many thousands of seeded schedules: minutes, not seconds."""
+    """Explore many thousands of seeded schedules: minutes, not seconds."""
     install(session, "test")
     session.run("pytest", "-n", "auto", "-m", "soak", *session.posargs)

@@ -5,13 +5,14 @@
         ref.tell(Poke())
         total = await ref.ask(Add(3))
 
-An `Actor` handles one message at a time. A `Ref` is how everyone else reaches it, and outlives
-its restarts. A `Group` (the root one comes from `open_actors`) starts children in order,
-restarts them by a strategy, and stops them in reverse. `actors.testing` runs all of it under
-seeded schedules and virtual time.
+An `Actor` handles one message at a time. A `Ref` is the handle on an actor for all other code;
+it outlives restarts. A `Group` (`open_actors` returns the root group) starts children in order,
+restarts them by a strategy, and stops them in reverse order. `actors.testing` runs all of it
+under seeded schedules and virtual time.
 """
 
 from ._actor import Actor
+from ._child import Ended
 from ._errors import (
     ActorError,
     ActorStopped,
@@ -25,7 +26,7 @@ from ._errors import (
     UnknownActor,
 )
 from ._group import Group, GroupStatistics
-from ._message import Ask, Ended, Later
+from ._message import Ask, Later
 from ._ref import Ref, Statistics
 from ._restart import Crashed, Exit, Finished, Killed, RestartPolicy, Stopped
 from ._spec import ChildSpec, GroupSpec

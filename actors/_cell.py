@@ -1,8 +1,8 @@
-"""One actor's life: its incarnations one after the other, and what outlives them.
+"""The runtime of one actor: its incarnations, and the state that outlives them.
 
-Rule 1: the broad `except` that turns a crash into news stands in this file and nowhere else.
-Rule 2: a message is in the mailbox, or in hand; there is no await in between.
-Rule 3: whatever happens to the message in hand, an asker hears of it.
+Rule 1: the broad `except` that turns a crash into an exit stands in this file and nowhere else.
+Rule 2: a message is in the mailbox or in hand; with no await in between.
+Rule 3: the asker of the message in hand always gets an answer or an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import outcome
 import trio
@@ -23,32 +23,31 @@ from trio.lowlevel import (
 )
 
 from ._actor import Actor
-from ._child import Child, House
+from ._child import Child, ExitHandler
+from ._context import SystemContext
 from ._errors import ActorStopped, BadSpec, GaveUp, StopActor
-from ._mailbox import NOTHING, Mailbox
-from ._message import Ended, Later, Question
+from ._handle import Watched
+from ._mailbox import EMPTY, Mailbox
+from ._message import Later, Question
 from ._ref import Ref
 from ._restart import Crashed, Exit, Finished, Killed, Stopped
 from ._spec import ChildSpec, MakeActor
 
-if TYPE_CHECKING:
-    from ._supervisor import Supervisor
-
 logger = logging.getLogger("actors")
 
-# After so many messages without anybody else getting a turn, everybody else gets one.
+# After this number of messages without a checkpoint, other tasks get a turn.
 _BATCH: Final = 128
-# `shutdown_seconds=0` says how to stop it, not that on_stop after its own end gets no time.
+# `shutdown_seconds=0` limits a requested stop, not `on_stop` after the actor's own end.
 _OWN_END_SECONDS: Final = 5.0
-_INTERRUPTED: Final = "it ended while the message was in hand: what was done is not known"
+_INTERRUPTED: Final = "it ended while it handled the message; its effects are unknown"
 
 
 class Cell(Child):
     """An actor as its supervisor sees it."""
 
     __slots__ = (
-        "_down",
-        "_make",
+        "_factory",
+        "_halted",
         "_owed",
         "_scope",
         "_shutdown_seconds",
@@ -62,10 +61,10 @@ class Cell(Child):
     )
 
     def __init__(
-        self, spec: ChildSpec, make: MakeActor, *, supervisor: Supervisor, house: House
+        self, spec: ChildSpec, make: MakeActor, *, supervisor: ExitHandler, context: SystemContext
     ) -> None:
-        super().__init__(spec.name, spec.policy, supervisor=supervisor, house=house)
-        self._make = make
+        super().__init__(spec.name, spec.policy, supervisor=supervisor, context=context)
+        self._factory = make
         self._shutdown_seconds = spec.shutdown_seconds
         self.mailbox = Mailbox(spec.name, spec.capacity)
         self.ref = Ref(self)
@@ -74,11 +73,12 @@ class Cell(Child):
         # Invariant: both are set exactly while an incarnation exists, from launch to its end.
         self._scope: trio.CancelScope | None = None
         self.task: trio.lowlevel.Task | None = None
-        # Invariant: the task in `launch`, until the incarnation runs or has failed to.
+        # Invariant: the task inside `launch`, until the incarnation runs or has failed to
+        # start.
         self._starter: trio.lowlevel.Task | None = None
-        self._down: trio.Event | None = None
-        self._watching: set[Child] | None = None
-        # Answers that this incarnation still owes, in the order of asking; made on first use.
+        self._halted: trio.Event | None = None
+        self._watching: set[Watched] | None = None
+        # Answers that this incarnation still owes, in the order asked; created on first use.
         self._owed: dict[Later[Any], None] | None = None
 
     @property
@@ -88,10 +88,10 @@ class Cell(Child):
     def runs_in(self, task: trio.lowlevel.Task) -> bool:
         own = self.task
         if own is not None and not own.child_nurseries:
-            return task is own  # the usual case: nobody else can be inside it
+            return task is own  # the usual case: no other task can be inside it
         while task is not own:
-            # A task in a nursery of the actor's own is as much the actor as its main task:
-            # the nursery, and so the message in hand, does not end before that task does.
+            # A task in one of the actor's own nurseries counts as the actor: the nursery, and
+            # so the message in hand, does not end before that task does.
             if own is None or task.parent_nursery is None:
                 return False
             task = task.parent_nursery.parent_task
@@ -105,7 +105,7 @@ class Cell(Child):
         scope = self._scope = trio.CancelScope()
         self._starter = trio.lowlevel.current_task()
         self.state = "starting"
-        self.wanted = "run"
+        self.desired_state = "run"
         called_off: Callable[[], None] | None = None
 
         def call_off(raise_cancel: Callable[[], None]) -> Abort:
@@ -114,7 +114,7 @@ class Cell(Child):
             scope.cancel(reason="the start was called off")
             return Abort.FAILED
 
-        self.house.nursery.start_soon(self._run, scope, name=self.name)
+        self.context.nursery.start_soon(self._run, scope, name=self.name)
         exit_: Exit | None = await trio.lowlevel.wait_task_rescheduled(call_off)
         if called_off is not None:
             called_off()
@@ -125,28 +125,28 @@ class Cell(Child):
         if self._scope is None:
             await checkpoint()
             return
-        if self.wanted == "run":
-            self.wanted = "halt"
+        if self.desired_state == "run":
+            self.desired_state = "halt"
             self.state = "restarting"
             self.mailbox.wake()
         self._limit_grace(grace_seconds)
-        if self._down is None:
-            self._down = trio.Event()
-        await self._down.wait()
+        if self._halted is None:
+            self._halted = trio.Event()
+        await self._halted.wait()
 
     def request_stop(self, *, grace_seconds: float = math.inf) -> None:
         if self.reason is not None:
             return
-        self.wanted = "stop"
-        self._fail_everything_inside()
+        self.desired_state = "stop"
+        self._fail_queued()
         if self._scope is None:
-            self._over_with(Stopped())
+            self._report_ended(Stopped())
             return
         self.state = "stopping"
         self._limit_grace(grace_seconds)
 
     def finish(self, exit_: Exit) -> None:
-        self._fail_everything_inside()
+        self._fail_queued()
         super().finish(exit_)
         for other in self._watching or ():
             other.remove_watcher(self)
@@ -154,7 +154,7 @@ class Cell(Child):
 
     # Watching ---------------------------------------------------------------------------
 
-    def watch(self, other: Child) -> None:
+    def watch(self, other: Watched) -> None:
         if self.mailbox.closed:
             raise ActorStopped(self.name)
         if self._watching is None:
@@ -162,19 +162,19 @@ class Cell(Child):
         self._watching.add(other)
         other.add_watcher(self)
 
-    def unwatch(self, other: Child) -> None:
+    def unwatch(self, other: Watched) -> None:
         if self._watching is not None:
             self._watching.discard(other)
         other.remove_watcher(self)
 
-    def tell_of_end(self, other: Child, news: Ended) -> None:
-        """Put the news into the mailbox, where a place was promised for it."""
+    def notify_ended(self, other: Watched, news: object, reason: Exit) -> None:
+        """Put the notification into the mailbox, where a place is reserved for it."""
         if self._watching is not None:
             self._watching.discard(other)
         if not self.mailbox.closed:
             self.mailbox.put_reserved(news)
-            if isinstance(news.reason, GaveUp):
-                news.reason.handled = True
+            if isinstance(reason, GaveUp):
+                reason.handled = True
 
     # One incarnation --------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Cell(Child):
         self.task = trio.lowlevel.current_task()
         try:
             with scope:
-                if scope.cancel_called:  # called off before it began
+                if scope.cancel_called:  # cancelled before it began
                     await checkpoint()
                 actor = self._make_actor()
                 await actor.on_start()
@@ -193,23 +193,23 @@ class Cell(Child):
                     exit_ = await self._serve(actor.receive)
                 finally:
                     exit_ = await self._clean_up(actor, exit_)
-        except Exception as error:  # noqa: BLE001 - rule 1: it becomes news
+        except Exception as error:  # noqa: BLE001 - rule 1: it becomes an exit
             exit_ = _exit_of(error)
         except BaseException:
-            # The program itself is being torn down; nobody may be left waiting by that.
-            self._has_ended_in_ruins()
+            # The program is being torn down; no task may be left waiting by that.
+            self._on_teardown()
             raise
         if scope.cancelled_caught and not isinstance(exit_, Crashed | Finished):
             exit_ = Killed()
         self._has_ended(exit_, called_off=scope.cancel_called)
 
     def _make_actor(self) -> Actor:
-        actor = self._make()
+        actor = self._factory()
         if not isinstance(actor, Actor):
             raise BadSpec(
                 "start",
-                f"{self._make!r} made {actor!r}, which is no Actor",
-                hint="give a class derived from actors.Actor or a callable that makes one",
+                f"{self._factory!r} returned {actor!r}, which is not an Actor",
+                hint="pass a class derived from actors.Actor or a callable that returns one",
             )
         actor.ref = self.ref
         return actor
@@ -218,9 +218,9 @@ class Cell(Child):
         mailbox, take = self.mailbox, self.mailbox.take
         await checkpoint_if_cancelled()
         try:
-            while self.wanted == "run":
+            while self.desired_state == "run":
                 message = take()
-                if message is NOTHING:
+                if message is EMPTY:
                     await mailbox.wait()
                     continue
                 self.handled += 1
@@ -238,17 +238,17 @@ class Cell(Child):
                     await receive(message)
                 if not self.handled % _BATCH:
                     await checkpoint()
-        except Exception as error:  # noqa: BLE001 - rule 1: it becomes news
+        except Exception as error:  # noqa: BLE001 - rule 1: it becomes an exit
             return _exit_of(error)
         return Stopped()
 
     async def _clean_up(self, actor: Actor, exit_: Exit) -> Exit:
-        if self.wanted == "run":  # nobody set a limit yet: it ended by itself
+        if self.desired_state == "run":  # no limit is set yet: it ended by itself
             self._set_deadline(self._shutdown_seconds or _OWN_END_SECONDS)
         try:
             await actor.on_stop(exit_)
         except StopActor:
-            pass  # it is stopping
+            pass  # it is stopping already
         except Exception as error:
             logger.exception("actor %s failed in on_stop", self.name)
             # The first cause wins: a clean-up that fails after a crash explains nothing.
@@ -260,7 +260,7 @@ class Cell(Child):
             self._owed = {}
         answer.owe(question, self._owed)
 
-    def _fail_what_is_owed(self) -> None:
+    def _fail_owed_replies(self) -> None:
         owed, self._owed = self._owed, None
         for answer in list(owed or ()):
             answer.fail(ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True))
@@ -273,26 +273,26 @@ class Cell(Child):
     # Its end ----------------------------------------------------------------------------
 
     def _tell_starter(self) -> None:
-        # Someone who called the start off, or asked for a stop meanwhile, gets the end instead.
+        # If the start was cancelled, or a stop requested, the starter gets the end instead.
         assert self._scope is not None
-        if self.wanted == "run" and not self._scope.cancel_called:
+        if self.desired_state == "run" and not self._scope.cancel_called:
             self.state = "running"
-            self.was_up = True
+            self.has_started = True
             starter, self._starter = self._starter, None
             assert starter is not None
             reschedule(starter, outcome.Value(None))
 
     def _has_ended(self, exit_: Exit, *, called_off: bool) -> None:
         self.task = self._scope = None
-        self._fail_what_is_owed()
+        self._fail_owed_replies()
         starter, self._starter = self._starter, None
-        down, self._down = self._down, None
-        if isinstance(exit_, Crashed) and (self.wanted != "run" or called_off):
+        down, self._halted = self._halted, None
+        if isinstance(exit_, Crashed) and (self.desired_state != "run" or called_off):
             logger.error("actor %s crashed while stopping", self.name, exc_info=exit_.error)
-        if self.wanted == "stop":
-            self._over_with(exit_)
-        elif starter is not None or self.wanted == "halt":
-            self.state = "restarting"  # whoever launched or halted it decides what comes next
+        if self.desired_state == "stop":
+            self._report_ended(exit_)
+        elif starter is not None or self.desired_state == "halt":
+            self.state = "restarting"  # the launcher or halter decides what comes next
         else:
             assert self.supervisor is not None
             self.supervisor.child_exited(self, exit_)
@@ -301,40 +301,40 @@ class Cell(Child):
         if down is not None:
             down.set()
 
-    def _has_ended_in_ruins(self) -> None:
+    def _on_teardown(self) -> None:
         self.task = self._scope = None
-        self._fail_what_is_owed()
+        self._fail_owed_replies()
         self.finish(Killed())
         if self._starter is not None:
             reschedule(self._starter, outcome.Value(Killed()))
-        if self._down is not None:
-            self._down.set()
+        if self._halted is not None:
+            self._halted.set()
 
-    def _over_with(self, exit_: Exit) -> None:
+    def _report_ended(self, exit_: Exit) -> None:
         assert self.supervisor is not None
-        self.supervisor.child_over(self, exit_)
+        self.supervisor.child_ended_for_good(self, exit_)
 
-    def _fail_everything_inside(self) -> None:
+    def _fail_queued(self) -> None:
         for message in self.mailbox.close():
             self.lost += 1
             if type(message) is Question:
                 message.fail(ActorStopped(self.name))
 
     def _limit_grace(self, seconds: float) -> None:
-        """Let the incarnation live at most so much longer; never longer than already agreed."""
+        """Limit the incarnation's remaining time; never extend a limit that is set."""
         self._set_deadline(min(seconds, self._shutdown_seconds))
 
     def _set_deadline(self, seconds: float) -> None:
         scope = self._scope
         assert scope is not None
         if seconds <= 0.0:
-            scope.cancel(reason="its time to stop is over")
+            scope.cancel(reason="the time to stop is over")
         else:
             scope.deadline = min(scope.deadline, trio.current_time() + seconds)
 
 
 def _exit_of(error: Exception) -> Exit:
-    """How an actor ended that raised this; a nursery may have grouped its StopActor."""
+    """Return the exit for an exception of an actor; a nursery may have grouped its StopActor."""
     if isinstance(error, ExceptionGroup):
         return Finished() if error.split(StopActor)[1] is None else Crashed(error)
     return Finished() if isinstance(error, StopActor) else Crashed(error)

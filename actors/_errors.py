@@ -1,16 +1,16 @@
-"""What can go wrong, classed by whose fault it is.
+"""The errors of this package, classed by fault.
 
     ActorError                 every error of this package; has a `hint`
     ├── MailboxFull            the receiver is behind: wait, or send less (`.message` comes back)
-    ├── ActorStopped           the receiver is stopping or over: look it up again, or let go
+    ├── ActorStopped           the receiver is stopping or has ended: look it up again
     ├── AskTimeout             the receiver took too long (a TimeoutError too)
     ├── AskSelf                the caller would wait for itself: a mistake in the program
     ├── GaveUp                 the receiver crashed more often than its supervisor allows
-    ├── NameTaken              the caller chose a name that a live actor already bears
-    ├── UnknownActor           the caller named an actor nobody here knows (a LookupError too)
+    ├── NameTaken              the caller chose a name that a live actor has
+    ├── UnknownActor           the caller named an actor that does not exist (a LookupError too)
     └── BadSpec                the caller's description of a child is wrong in `.field`
 
-`StopActor` is not an error: raising it is how an actor ends itself normally.
+`StopActor` is not an error: an actor raises it to end normally.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 
 class ActorError(Exception):
-    """The root of this package's errors: `str(error)` says what happened, `hint` what to do."""
+    """Base of this package's errors: `str(error)` says what happened, `hint` what to do."""
 
     def __init__(self, problem: str, *, hint: str) -> None:
         super().__init__(problem)
@@ -31,7 +31,7 @@ class ActorError(Exception):
 
 
 class MailboxFull(ActorError):
-    """The lane of the actor `name` holds `capacity` messages; here is yours back, as `message`."""
+    """The mailbox lane of actor `name` holds `capacity` messages; `message` is returned here."""
 
     def __init__(self, name: str, message: Any, *, capacity: int) -> None:
         super().__init__(
@@ -46,8 +46,8 @@ class MailboxFull(ActorError):
 class ActorStopped(ActorError):
     """The actor takes no more messages, or ended before it answered.
 
-    `was_in_hand`: it had begun with the message, and what was done of it is not known. Otherwise
-    nothing was.
+    `was_in_hand`: the actor had begun to handle the message, and its effects are unknown.
+    Otherwise the message was not handled.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ActorStopped(ActorError):
         name: str,
         *,
         problem: str = "is stopping or has ended",
-        hint: str = "it will not come back: start another one, or let go",
+        hint: str = "it does not come back: start another actor",
         was_in_hand: bool = False,
     ) -> None:
         super().__init__(f"{name} {problem}", hint=hint)
@@ -64,19 +64,19 @@ class ActorStopped(ActorError):
 
 
 class AskTimeout(ActorError, TimeoutError):
-    """No answer within the time; the message may still be handled, its answer will be dropped."""
+    """The actor did not answer in time; it may still handle the message, the answer is dropped."""
 
     def __init__(self, name: str, *, timeout_seconds: float) -> None:
         super().__init__(
             f"{name} did not answer within {timeout_seconds:g} s",
-            hint="whether it did what was asked is not known; ask again or raise timeout_seconds",
+            hint="the message may still be handled; ask again or raise timeout_seconds",
         )
         self.name = name
         self.timeout_seconds = timeout_seconds
 
 
 class AskSelf(ActorError):
-    """An actor was about to wait for itself, which could never end well."""
+    """An actor was about to wait for itself, which would never end."""
 
     def __init__(self, name: str, *, verb: str, instead: str) -> None:
         super().__init__(f"{name} cannot {verb} itself and wait for it", hint=instead)
@@ -84,11 +84,11 @@ class AskSelf(ActorError):
 
 
 class GaveUp(ActorError):
-    """Restarts came faster than the intensity allows, so the supervisor stopped trying.
+    """The supervisor stopped restarting: restarts came faster than the intensity allows.
 
-    `name` is the actor or group that was given up, `culprit` the child whose end was one too
-    many, `how` that was, and `__cause__` the exception behind it, where there was one.
-    `handled` is True once a waiter or a watcher was told; then it stays inside `open_actors`.
+    `name` is the actor or group that was given up, `culprit` the child with one end too many,
+    `how` the way it ended, and `__cause__` the exception behind it, if there is one. `handled`
+    is True once a waiter or a watcher has received it; then it stays inside `open_actors`.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class GaveUp(ActorError):
         super().__init__(
             f"{name} was given up: {culprit} {how} after {max_restarts}"
             f" restart{'' if max_restarts == 1 else 's'} within {within_seconds:g} s",
-            hint="mend what makes it end, or allow more with max_restarts and within_seconds",
+            hint="fix the cause of its end, or raise max_restarts or within_seconds",
         )
         self.name = name
         self.culprit = culprit
@@ -106,8 +106,8 @@ class GaveUp(ActorError):
         self.within_seconds = within_seconds
         self.handled = False
 
-    def again(self) -> GaveUp:
-        """The same news as a fresh exception, for one more waiter in one more task."""
+    def copy(self) -> GaveUp:
+        """Return an equal exception, to be raised in one more waiting task."""
         twin = GaveUp(
             self.name,
             culprit=self.culprit,
@@ -120,18 +120,18 @@ class GaveUp(ActorError):
 
 
 class NameTaken(ActorError):
-    """Two live children of one supervisor may not share a name."""
+    """A live child of the supervisor already has this name."""
 
     def __init__(self, name: str, *, where: str) -> None:
         super().__init__(
             f"{where} already has a child called {name!r}",
-            hint="choose another name, or stop the one that bears it first",
+            hint="choose another name, or stop the child that has it",
         )
         self.name = name
 
 
 class UnknownActor(ActorError, LookupError):
-    """Nobody of that name is, or was declared, here."""
+    """The group has no child of that name, live or declared."""
 
     def __init__(self, name: str, *, where: str, hint: str) -> None:
         super().__init__(f"{where} has no child called {name!r}", hint=hint)
@@ -139,7 +139,7 @@ class UnknownActor(ActorError, LookupError):
 
 
 class BadSpec(ActorError, ValueError):
-    """A child, group or time-out was described with a value that cannot be meant."""
+    """A child, group or time-out is described with an invalid value."""
 
     def __init__(self, field: str, problem: str, *, hint: str) -> None:
         super().__init__(f"{field}: {problem}", hint=hint)
@@ -149,12 +149,12 @@ class BadSpec(ActorError, ValueError):
 class StopActor(Exception):
     """Raise it in `receive` or `on_start` to end the actor normally.
 
-    An `Ask` in hand when it is raised fails with `ActorStopped`. Whether the actor comes
-    back is its restart kind's business: a `permanent` one does.
+    An `Ask` in hand when it is raised fails with `ActorStopped`. The restart kind decides if
+    the actor is restarted: a `permanent` one is.
     """
 
 
-# What cannot be meant is refused, naming the field ---------------------------------------
+# Checks of values; each error names the field ---------------------------------------------
 
 
 def _is_number(value: object) -> bool:
@@ -167,7 +167,7 @@ def _is_number(value: object) -> bool:
 
 
 def refuse_unless_number(field: str, value: float, *, least: float, finite: bool) -> None:
-    """Raise `BadSpec` unless `value` is a number (no bool, no NaN) of at least `least`."""
+    """Raise `BadSpec` unless `value` is a number (not a bool, not NaN) of at least `least`."""
     if not _is_number(value) or not value >= least or (finite and math.isinf(value)):
         bound = f"a {'finite ' if finite else ''}number of at least {least:g}"
         raise BadSpec(field, f"{value!r} is not {bound}", hint=f"give {field} {bound}")
@@ -181,8 +181,10 @@ def refuse_unless_count(field: str, value: int, *, least: int) -> None:
 
 
 def refuse_unless_one_of(field: str, value: str, choices: object) -> None:
-    """Raise `BadSpec` unless `value` is one of the words of a `Literal`."""
-    words = get_args(choices)
-    if not isinstance(value, str) or value not in words:
-        listed = ", ".join(words)
-        raise BadSpec(field, f"{value!r} is none of {listed}", hint=f"choose {field} from {listed}")
+    """Raise `BadSpec` unless `value` is one of the values of a `Literal`."""
+    allowed = get_args(choices)
+    if not isinstance(value, str) or value not in allowed:
+        listed = ", ".join(allowed)
+        raise BadSpec(
+            field, f"{value!r} is not one of {listed}", hint=f"choose {field} from {listed}"
+        )

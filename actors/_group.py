@@ -1,17 +1,17 @@
-"""The handle on a group of actors, and on the root of them all."""
+"""The public handle on a group of actors, including the root group."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import attrs
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled, enable_ki_protection
 
 from ._actor import Actor
-from ._cell import Cell
-from ._child import Child, State
 from ._errors import BadSpec, UnknownActor
+from ._handle import Handle, State, Watched
 from ._ref import Ref
 from ._restart import Exit, RestartKind, RestartPolicy, Strategy
 from ._spec import (
@@ -20,19 +20,17 @@ from ._spec import (
     ChildSpec,
     GroupSpec,
     StopOrder,
-    as_policy,
     refuse_private_intensity,
     refuse_unless_name,
 )
-from ._supervisor import Supervisor
 
 
 @attrs.frozen
 class GroupStatistics:
-    """How many children a group lists, how many of them are in each state, and its restarts.
+    """Numbers of a group's children by state, and of their restarts.
 
-    `children` is always the sum of the five states. `stopped` ones are children that the
-    group was described with and that have ended. `restarts` counts those of all children listed.
+    `children` is always the sum of the five states. `stopped` children are in the group's spec
+    and have ended. `restarts` is the sum over all listed children.
     """
 
     name: str
@@ -46,16 +44,48 @@ class GroupStatistics:
     restarts: int
 
 
-class Group:
-    """Start children, find them, stop them all.
+class ListedChild(Protocol):
+    """A child of a group, as the group's handle uses it."""
 
-    `open_actors` gives you the root, where every child counts its own restarts; `start_group`
-    gives you a group, where they are counted together.
+    name: str
+    state: State
+
+    @property
+    def handle(self) -> Ref | Group: ...
+    @property
+    def restarts(self) -> int: ...
+
+
+class GroupControl(Watched, Protocol):
+    """The supervisor of a group, as its `Group` handle uses it."""
+
+    name: str
+    state: State
+
+    @property
+    def is_root(self) -> bool: ...
+    @property
+    def children(self) -> Sequence[ListedChild]: ...
+    def find(self, name: str) -> ListedChild | None: ...
+    async def start_child(self, spec: ChildSpec) -> Ref | Group: ...
+    def refuse_own_task(self, verb: str, instead: str) -> None: ...
+    def request_stop(self) -> None: ...
+    async def wait_ended(self) -> None: ...
+    async def wait_stopped(self) -> Exit: ...
+
+
+class Group(Handle):
+    """Handle on a group: start children, find them, stop them all.
+
+    `open_actors` returns the root, where each child counts its own restarts; `start_group`
+    returns a group, where restarts are counted together.
     """
 
-    __slots__ = ("__weakref__", "_child", "_numbers", "name")
+    __slots__ = ("_numbers",)
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    _child: GroupControl
+
+    def __init__(self, supervisor: GroupControl) -> None:
         self.name = supervisor.name
         self._child = supervisor
         self._numbers = itertools.count(1)
@@ -75,15 +105,15 @@ class Group:
         capacity: int = DEFAULT_CAPACITY,
         shutdown_seconds: float = DEFAULT_SHUTDOWN_SECONDS,
     ) -> Ref:
-        """Start an actor, and answer when its `on_start` is done.
+        """Start an actor and return its `Ref` when `on_start` has succeeded.
 
-        `start` is an `Actor` class or any callable that makes an actor; it is called again
+        `start` is an `Actor` class or any callable that returns an actor; it is called again
         for every restart. Raises what `on_start` raised, `NameTaken`, `BadSpec`, or
-        `ActorStopped` if this group is stopping or the actor stopped before it was up. If
-        it fails or is cancelled, nothing is left behind.
+        `ActorStopped` if this group is stopping or the actor stopped before it was up. If it
+        fails or is cancelled, nothing is left behind.
         """
         if isinstance(start, GroupSpec):
-            raise BadSpec("start", "a GroupSpec makes no actor", hint="use start_group()")
+            raise BadSpec("start", "a GroupSpec is not an actor", hint="use start_group()")
         spec = ChildSpec(
             self._name_for(start, name),
             start,
@@ -94,11 +124,9 @@ class Group:
         if not self._child.is_root:
             refuse_private_intensity(spec)
         await checkpoint_if_cancelled()
-        cell = self._child.make_child(spec)
-        assert isinstance(cell, Cell)
-        self._child.admit(cell)
-        await self._child.start_admitted(cell)
-        return cell.ref
+        ref = await self._child.start_child(spec)
+        assert isinstance(ref, Ref)
+        return ref
 
     @enable_ki_protection
     async def start_group(
@@ -113,12 +141,12 @@ class Group:
         max_backoff_seconds: float = 60.0,
         stop_order: StopOrder = "reverse",
     ) -> Group:
-        """Start children in order, each when the one before is up, as one group.
+        """Start children in order, each when the previous one is up, as one group.
 
-        Above `max_restarts` in `within_seconds` the whole group stops and the failure climbs:
-        to the group it was started in, which restarts it as one and counts that, or, from the
-        root, out of `open_actors`. If a child fails to start, those before it are stopped in
-        reverse order and its reason is raised.
+        Above `max_restarts` in `within_seconds` the whole group stops and the failure
+        escalates: to the group it was started in, which restarts it as one and counts that, or,
+        from the root, out of `open_actors`. If a child fails to start, the children before it
+        are stopped in reverse order and its reason is raised.
         """
         spec = GroupSpec(
             children,
@@ -129,38 +157,31 @@ class Group:
             max_backoff_seconds=max_backoff_seconds,
             stop_order=stop_order,
         )
-        await checkpoint()  # an empty group would pass none otherwise
-        group = Supervisor(
-            self._name_for(Group, name),
-            spec,
-            policy=as_policy("transient"),
-            supervisor=self._child,
-            house=self._child.house,
-        )
-        self._child.admit(group)
-        await self._child.start_admitted(group)
-        return group.handle
+        await checkpoint()  # an empty group would pass no checkpoint otherwise
+        group = await self._child.start_child(ChildSpec(self._name_for(Group, name), spec))
+        assert isinstance(group, Group)
+        return group
 
     def __getitem__(self, name: str) -> Ref:
-        """The actor of that name; raises `UnknownActor`."""
-        child = self._find(name)
-        if not isinstance(child, Cell):
+        """Return the actor of that name; raise `UnknownActor`."""
+        handle = self._find(name)
+        if not isinstance(handle, Ref):
             raise UnknownActor(name, where=self.name, hint="that is a group: use group(name)")
-        return child.ref
+        return handle
 
     def group(self, name: str) -> Group:
-        """The group of that name inside this one; raises `UnknownActor`."""
-        child = self._find(name)
-        if not isinstance(child, Supervisor):
+        """Return the group of that name inside this one; raise `UnknownActor`."""
+        handle = self._find(name)
+        if not isinstance(handle, Group):
             raise UnknownActor(name, where=self.name, hint="that is an actor: use [name]")
-        return child.handle
+        return handle
 
     def __contains__(self, name: object) -> bool:
-        """Whether a child of that name is listed here, an ended one that was declared included."""
+        """Return True if a child of that name is listed here; a declared child stays listed."""
         return isinstance(name, str) and self._child.find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the children, in start order."""
+        """Iterate over the names of the children, in start order."""
         return iter([child.name for child in self._child.children])
 
     @enable_ki_protection
@@ -170,20 +191,20 @@ class Group:
 
     @enable_ki_protection
     async def stop(self) -> None:
-        """`stop_nowait`, and wait until all is over. Giving up the wait does not undo the stop."""
-        self._child.refuse_self("stop its group", "use stop_nowait()")
+        """Stop all children and wait until they have ended. Cancelling the wait keeps the stop."""
+        self._child.refuse_own_task("stop its group", "use stop_nowait()")
         await checkpoint_if_cancelled()
         self._child.request_stop()
-        await self._child.wait_over()
+        await self._child.wait_ended()
 
     @enable_ki_protection
     async def wait_stopped(self) -> Exit:
-        """Wait until the group has ended for good, and say how; raises `GaveUp` if it gave up."""
-        self._child.refuse_self("wait for its group", "watch() it, or wait somewhere else")
+        """Wait until the group has ended for good; return its exit, or raise `GaveUp`."""
+        self._child.refuse_own_task("wait for its group", "watch() it, or wait somewhere else")
         return await self._child.wait_stopped()
 
     def statistics(self) -> GroupStatistics:
-        """A frozen picture of this instant."""
+        """Return a frozen record of the current numbers."""
         children = self._child.children
         states = [child.state for child in children]
         return GroupStatistics(
@@ -198,13 +219,13 @@ class Group:
             restarts=sum(child.restarts for child in children),
         )
 
-    def _find(self, name: str) -> Child:
+    def _find(self, name: str) -> Ref | Group:
         child = self._child.find(name) if isinstance(name, str) else None
         if child is None:
             raise UnknownActor(
                 name, where=self.name, hint="it was never started here, or it has ended"
             )
-        return child
+        return child.handle
 
     def _name_for(self, start: Callable[[], Actor] | type[Group], name: str | None) -> str:
         if name is not None:
@@ -212,5 +233,5 @@ class Group:
             return name
         kind = start.__name__.lower() if isinstance(start, type) else "actor"
         while self._child.find(made := f"{kind}-{next(self._numbers)}") is not None:
-            pass  # someone chose just that name; the next number is free, or the one after
+            pass  # a caller chose that name; a later number is free
         return made

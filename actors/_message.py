@@ -1,4 +1,4 @@
-"""What travels: questions that are owed an answer, the waiting for it, and news of an end.
+"""Questions, deferred answers and the time-outs of asks.
 
 Any object can be told to an actor. Only an `Ask` can be asked.
 """
@@ -8,48 +8,34 @@ from __future__ import annotations
 import heapq
 import math
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-import attrs
 import outcome
 import trio
 from trio.lowlevel import Abort, enable_ki_protection, reschedule
 
 from ._errors import AskTimeout
 
-if TYPE_CHECKING:
-    from ._group import Group
-    from ._ref import Ref
-    from ._restart import Exit
-
 Answer = TypeVar("Answer", covariant=True)
 Value = TypeVar("Value")
 
 
 class Ask(Generic[Answer]):
-    """A message that is owed one answer, and knows its type.
+    """A message that is owed one answer of a declared type.
 
-    Derive a frozen class from `Ask[int]`, and `await ref.ask(...)` of it is an `int`: what
-    `receive` returns for it.
+    Derive a frozen class from `Ask[int]`, and `await ref.ask(...)` of it is an `int`: the value
+    that `receive` returns for it.
     """
 
     __slots__ = ()
 
 
-@attrs.frozen(eq=False)
-class Ended:
-    """Told to everyone who watches `ref` (or a group) when it has ended for good, and why."""
-
-    ref: Ref | Group
-    reason: Exit
-
-
 class Question:
-    """An `Ask` on its way, with the task that waits for the answer.
+    """An `Ask` in transit, with the task that waits for the answer.
 
     Invariant: `asker` is the waiting task from the moment the question is put into a mailbox
-    until the first of answer, failure, time-out or the asker's own cancellation; None ever
-    after, so that whatever comes later is dropped.
+    until the first of answer, failure, time-out or the asker's own cancellation; None
+    afterwards, so that anything later is dropped.
     """
 
     __slots__ = ("asker", "message")
@@ -74,7 +60,7 @@ class Question:
             reschedule(asker, result)
 
     def abandon(self, _: object) -> Abort:
-        """The asker was cancelled while it waited (trio calls this)."""
+        """Drop the answer, because the asker was cancelled while it waited (called by trio)."""
         self.asker = None
         return Abort.SUCCEEDED
 
@@ -82,29 +68,29 @@ class Question:
 class Later(Generic[Value]):
     """An answer that `receive` still owes when it returns.
 
-    Make one, keep it, and return it from `receive` instead of the answer; `answer` or `fail` it
-    whenever you can, from anywhere in the same loop. The first of the two counts. If the
-    incarnation that made it ends before, the asker gets `ActorStopped`.
+    Create one, keep it, and return it from `receive` instead of the answer; call `answer` or
+    `fail` later, from anywhere in the same loop. The first of the two counts. If the
+    incarnation that created it ends before, the asker gets `ActorStopped`.
     """
 
     __slots__ = ("_owed", "_question", "_result")
 
     def __init__(self) -> None:
-        # Invariant: at most one of the two is set, and neither once the asker has been told.
+        # Invariant: at most one of the two is set, and neither once the asker has its answer.
         self._question: Question | None = None
         self._result: outcome.Outcome[Value] | None = None
         self._owed: dict[Later[Any], None] | None = None
 
     def answer(self, value: Value) -> None:
-        """Give the answer."""
+        """Send the answer to the asker."""
         self._settle(outcome.Value(value))
 
     def fail(self, error: BaseException) -> None:
-        """Raise the error in whoever asked."""
+        """Raise the error in the asker."""
         self._settle(outcome.Error(error))
 
     def owe(self, question: Question, owed: dict[Later[Any], None]) -> None:
-        """Be the answer to this question; `owed` is where all that are still owed are listed."""
+        """Bind this answer to its question; `owed` lists all answers still owed."""
         if self._result is not None:
             question.settle(self._result)
             self._result = None
@@ -126,37 +112,37 @@ class Later(Generic[Value]):
 
 
 class Timeouts:
-    """The deadlines of all questions of one system, kept by one task.
+    """The deadlines of all questions of one system, watched by one task.
 
-    A cancel scope around every ask would do the same and cost more than the rest of the
-    ask together; this is a heap, pushed to by the asker and looked at by one sleeping task.
+    A cancel scope around every ask would do the same and cost more than the rest of the ask
+    together. This is a heap: the asker pushes to it, one sleeping task reads it.
     """
 
     def __init__(self) -> None:
-        # Invariant: every question that still waits is in the heap. Answered ones go when they
-        # come to the top, or with the next pruning.
+        # Invariant: every question that still waits is in the heap. Answered ones are removed
+        # when they come to the top, or with the next pruning.
         self._heap: list[tuple[float, int, float, str, Question]] = []
         self._numbers = count()  # so that equal deadlines never compare questions
         self._prune_above = 1024
-        self._nap = trio.CancelScope()
+        self._sleep_scope = trio.CancelScope()
 
     def add(self, question: Question, name: str, timeout_seconds: float, deadline: float) -> None:
         """Fail the question at `deadline` unless it is answered before."""
         heap = self._heap
         while heap and heap[0][4].asker is None:
-            heapq.heappop(heap)  # keeping answered ones costs more than looking: they feed the gc
+            heapq.heappop(heap)  # cheaper than keeping them for the collector
         heapq.heappush(heap, (deadline, next(self._numbers), timeout_seconds, name, question))
-        if deadline < self._nap.deadline:  # noqa: PLR1730 - setting it costs more than an ask may
-            self._nap.deadline = deadline
+        if deadline < self._sleep_scope.deadline:  # noqa: PLR1730 - setting it costs too much
+            self._sleep_scope.deadline = deadline
         if len(heap) > self._prune_above:
             self._prune()
 
     @enable_ki_protection
     async def run(self) -> None:
-        """Fail what is overdue, for ever; runs until cancelled."""
+        """Fail overdue questions until cancelled."""
         while True:
             next_deadline = self._heap[0][0] if self._heap else math.inf
-            with trio.CancelScope(deadline=next_deadline) as self._nap:
+            with trio.CancelScope(deadline=next_deadline) as self._sleep_scope:
                 await trio.sleep_forever()
             self._fail_overdue(trio.current_time())
 

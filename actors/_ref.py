@@ -1,15 +1,16 @@
-"""The handle on an actor: what everybody else holds, and all they may do.
+"""The public handle on an actor.
 
-A `Ref` outlives restarts. It stays valid, and useless, when the actor has ended for good.
+A `Ref` outlives restarts. It stays valid when the actor has ended for good, but then refuses
+messages.
 
-Ctrl-C may strike between any two instructions, but not inside these methods: half a `tell` would
-be a message that nobody ever wakes up for.
+Ctrl-C may arrive between any two instructions, but not inside these methods: half a `tell`
+would be a message without a wake-up.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import trio
@@ -20,21 +21,19 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
+from ._context import SystemContext
 from ._errors import AskSelf, BadSpec
+from ._handle import Handle, State, Watched, Watcher
+from ._mailbox import Mailbox
 from ._message import Ask, Question
-
-if TYPE_CHECKING:
-    from ._cell import Cell
-    from ._child import Child, State
-    from ._group import Group
-    from ._restart import Exit
+from ._restart import Exit
 
 Answer = TypeVar("Answer")
 
 
 @attrs.frozen
 class Statistics:
-    """What an actor was doing at one instant.
+    """The state and counters of an actor at one instant.
 
     `waiting` and `waiting_urgent` messages are in the mailbox, `handled` were taken out of it
     by any incarnation, `lost` were inside when it closed for good.
@@ -50,12 +49,35 @@ class Statistics:
     restarts: int
 
 
-class Ref:
-    """Send to an actor, stop it, wait for it, watch others on its behalf."""
+class ActorControl(Watched, Watcher, Protocol):
+    """The runtime of an actor, as its `Ref` uses it."""
 
-    __slots__ = ("__weakref__", "_child", "_mailbox", "name")
+    name: str
+    state: State
+    context: SystemContext
+    mailbox: Mailbox
+    handled: int
+    lost: int
 
-    def __init__(self, cell: Cell) -> None:
+    @property
+    def restarts(self) -> int: ...
+    def runs_in(self, task: trio.lowlevel.Task) -> bool: ...
+    def refuse_own_task(self, verb: str, instead: str) -> None: ...
+    def request_stop(self) -> None: ...
+    async def wait_ended(self) -> None: ...
+    async def wait_stopped(self) -> Exit: ...
+    def watch(self, other: Watched) -> None: ...
+    def unwatch(self, other: Watched) -> None: ...
+
+
+class Ref(Handle):
+    """Handle on an actor: send to it, stop it, wait for it, let it watch others."""
+
+    __slots__ = ("_mailbox",)
+
+    _child: ActorControl
+
+    def __init__(self, cell: ActorControl) -> None:
         self.name = cell.name
         self._child = cell
         self._mailbox = cell.mailbox
@@ -65,17 +87,17 @@ class Ref:
 
     @enable_ki_protection
     def tell(self, message: Any, *, urgent: bool = False) -> None:
-        """Put a message into the mailbox; never waits.
+        """Put a message into the mailbox; never wait.
 
         Urgent messages overtake ordinary ones; each lane has room for `capacity`. Raises
-        `MailboxFull`, which carries the message, or `ActorStopped`. To be called in trio's
-        own thread; from another one, `trio.from_thread.run_sync(ref.tell, message)`.
+        `MailboxFull`, which carries the message, or `ActorStopped`. Call it in trio's own
+        thread; from another one use `trio.from_thread.run_sync(ref.tell, message)`.
         """
         mailbox = self._mailbox
         if urgent:
             mailbox.put(message, urgent=True)
             return
-        # The ordinary case of Mailbox.put, written out: a call costs a fifth of a tell.
+        # The ordinary case of Mailbox.put, inlined: a call costs a fifth of a tell.
         if len(mailbox.ordinary) >= mailbox.limit:
             raise mailbox.refusal(message)
         if mailbox.reader is not None:
@@ -86,80 +108,79 @@ class Ref:
     async def ask(
         self, message: Ask[Answer], *, timeout_seconds: float = 5.0, urgent: bool = False
     ) -> Answer:
-        """Send a question and wait for its answer.
+        """Send a question and return its answer.
 
-        Raises what `receive` raised; `AskTimeout` after `timeout_seconds` (`math.inf` waits
-        for ever); `ActorStopped` at once if the actor is stopping or over, or when it ends
-        before it answered; `MailboxFull`; `AskSelf` at once when an actor asks itself.
-        If cancelled before the message is sent, it is not sent. If cancelled later the
-        message may still be handled, and its answer is dropped.
+        Raises what `receive` raised; `AskTimeout` after `timeout_seconds` (`math.inf`: never);
+        `ActorStopped` at once if the actor is stopping or has ended, or when it ends before it
+        answered; `MailboxFull`; `AskSelf` at once when an actor asks itself. If cancelled
+        before the message is sent, it is not sent. If cancelled later the message may still be
+        handled, and its answer is dropped.
         """
         deadline = _deadline(timeout_seconds)
         if not isinstance(message, Ask):
             raise BadSpec(
                 "message",
-                f"{type(message).__name__} is no question",
+                f"{type(message).__name__} is not an Ask",
                 hint="derive it from actors.Ask[...], or use tell()",
             )
         await checkpoint_if_cancelled()
         asker = current_task()
         cell = self._child
-        # An actor that is parked at its mailbox is not in the middle of asking itself.
+        # An actor that is parked at its mailbox is not asking itself.
         if self._mailbox.reader is None and cell.runs_in(asker):
             raise AskSelf(self.name, verb="ask", instead="call the method directly, or tell()")
         question = Question(message, asker)
         self._mailbox.put(question, urgent=urgent)
         if deadline != math.inf:
-            cell.house.timeouts.add(question, self.name, timeout_seconds, deadline)
+            cell.context.timeouts.add(question, self.name, timeout_seconds, deadline)
         answer: Answer = await wait_task_rescheduled(question.abandon)
         return answer
 
     @enable_ki_protection
     def stop_nowait(self) -> None:
-        """Begin to stop it and return at once; an actor may do this to itself.
+        """Begin to stop the actor and return at once; an actor may stop itself this way.
 
-        The mailbox closes now: the asks inside fail with `ActorStopped`, and what was only
-        told is dropped and counted as `lost`. The message in hand and `on_stop` get
-        `shutdown_seconds` together, then they are cancelled. Stopping twice, or something
-        that is over, is fine.
+        The mailbox closes now: the asks inside fail with `ActorStopped`, and told messages are
+        dropped and counted as `lost`. The message in hand and `on_stop` get `shutdown_seconds`
+        together, then they are cancelled. A repeated stop has no effect.
         """
         self._child.request_stop()
 
     @enable_ki_protection
     async def stop(self) -> None:
-        """`stop_nowait`, and wait until it has ended. Giving up the wait does not undo the stop."""
-        self._child.refuse_self("stop", "raise actors.StopActor, or use stop_nowait()")
+        """Stop the actor and wait until it has ended. Cancelling the wait keeps the stop."""
+        self._child.refuse_own_task("stop", "raise actors.StopActor, or use stop_nowait()")
         await checkpoint_if_cancelled()
         self._child.request_stop()
-        await self._child.wait_over()
+        await self._child.wait_ended()
 
     @enable_ki_protection
     async def wait_stopped(self) -> Exit:
-        """Wait until it has ended for good, and say how: Finished, Stopped, Killed, Crashed.
+        """Wait until it has ended for good; return Finished, Stopped, Killed or Crashed.
 
         Restarts in between do not count as an end. Raises `GaveUp` if it was given up.
         """
-        self._child.refuse_self("wait for", "watch() it, or wait somewhere else")
+        self._child.refuse_own_task("wait for", "watch() it, or wait somewhere else")
         return await self._child.wait_stopped()
 
     @enable_ki_protection
-    def watch(self, other: Ref | Group) -> None:
-        """Have this actor told `Ended` when `other` has ended for good; at once if it has.
+    def watch(self, other: Handle) -> None:
+        """Send `Ended` to this actor when `other` has ended for good; at once if it has.
 
-        The news comes exactly once, after everything `other` sent before, and needs no room
-        in the mailbox. Watching twice is watching once (but one that is over tells
-        each time), and a watch survives restarts of both sides. Raises `ActorStopped` if this
-        actor is itself stopping or over.
+        The notification arrives exactly once, after everything `other` sent before, and needs
+        no room in the mailbox. A second watch of the same actor has no effect (but each watch
+        of an ended actor notifies), and a watch survives restarts of both sides. Raises
+        `ActorStopped` if this actor is itself stopping or has ended.
         """
-        self._child.watch(child_of(other))
+        self._child.watch(_watched(other))
 
     @enable_ki_protection
-    def unwatch(self, other: Ref | Group) -> None:
-        """Take a watch back. News already in the mailbox stays there."""
-        self._child.unwatch(child_of(other))
+    def unwatch(self, other: Handle) -> None:
+        """Remove a watch. A notification already in the mailbox stays there."""
+        self._child.unwatch(_watched(other))
 
     def statistics(self) -> Statistics:
-        """A frozen picture of this instant."""
+        """Return a frozen record of the current numbers."""
         cell, mailbox = self._child, self._mailbox
         return Statistics(
             name=self.name,
@@ -185,13 +206,12 @@ def _deadline(timeout_seconds: float) -> float:
         raise BadSpec(
             "timeout_seconds",
             f"{timeout_seconds!r} is not a number of at least 0",
-            hint="give the seconds to wait, or math.inf",
+            hint="pass the seconds to wait, or math.inf",
         )
     return deadline
 
 
-def child_of(handle: Ref | Group) -> Child:
-    """The supervised child behind a public handle."""
-    if not hasattr(handle, "_child"):
-        raise BadSpec("other", f"{handle!r} cannot be watched", hint="give a Ref or a Group")
-    return handle._child  # noqa: SLF001 - Ref and Group are the two faces of a Child
+def _watched(handle: Handle) -> Watched:
+    if not isinstance(handle, Handle):
+        raise BadSpec("other", f"{handle!r} cannot be watched", hint="pass a Ref or a Group")
+    return handle._child  # noqa: SLF001 - Ref and Group are the handles of a Child

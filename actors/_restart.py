@@ -1,8 +1,8 @@
-"""How an actor can end, and what its supervisor does about it. Pure: no clock, no dice, no tasks.
+"""Exits of actors, and the decision to restart. Pure: no clock, no randomness, no tasks.
 
-Rule 1: a decision is a function of its arguments; time and jitter are handed in.
-Rule 2: a stop that somebody asked for never gets here: it is no crash, whatever the kind.
-Rule 3: whoever decides to restart has counted it; nobody else counts.
+Rule 1: a decision is a function of its arguments; time and jitter are parameters.
+Rule 2: a requested stop never gets here: it is not a crash, whatever the kind.
+Rule 3: the code that decides on a restart counts it; no other code counts.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ RestartKind: TypeAlias = Literal["permanent", "transient", "temporary"]
 Strategy: TypeAlias = Literal["one_for_one", "one_for_all", "rest_for_one"]
 
 
-# How it ended ---------------------------------------------------------------------------
+# Exits ----------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Finished:
-    """It raised `StopActor`: nothing was left to do."""
+    """The actor raised `StopActor`."""
 
 
 @attrs.frozen
 class Stopped:
-    """Someone asked it to stop, and it did."""
+    """A stop was requested, and the actor stopped."""
 
 
 @attrs.frozen
 class Killed:
-    """It was cancelled: its time to stop was over, or the whole program was cancelled.
+    """The actor was cancelled: its time to stop was over, or the whole program was cancelled.
 
-    Where it was not stopped on purpose, that counts as a crash.
+    If no stop was requested, this counts as a crash.
     """
 
 
 @attrs.frozen
 class Crashed:
-    """It raised `error`."""
+    """The actor raised `error`."""
 
     error: Exception
 
@@ -56,7 +56,7 @@ Exit: TypeAlias = Finished | Stopped | Killed | Crashed | GaveUp
 
 
 def describe(exit_: Exit) -> str:
-    """An end in a few words that fit behind a name: "crashed with ValueError"."""
+    """Return an exit as a phrase that follows a name: "crashed with ValueError"."""
     match exit_:
         case Crashed(error):
             return f"crashed with {type(error).__name__}"
@@ -70,8 +70,8 @@ def describe(exit_: Exit) -> str:
             return "was killed"
 
 
-def failure_of(name: str, culprit: str, exit_: Exit, policy: RestartPolicy) -> GaveUp:
-    """The news that `name` is given up because `culprit` ended like this once too often."""
+def make_gave_up(name: str, culprit: str, exit_: Exit, policy: RestartPolicy) -> GaveUp:
+    """Return the error for `name`, given up because `culprit` ended like this once too often."""
     gave_up = GaveUp(
         name,
         culprit=culprit,
@@ -87,18 +87,18 @@ def failure_of(name: str, culprit: str, exit_: Exit, policy: RestartPolicy) -> G
     return gave_up
 
 
-# What was agreed ------------------------------------------------------------------------
+# Policy ---------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class RestartPolicy:
-    """When to restart, how often, and how patiently.
+    """When to restart, how often, and after which pause.
 
-    `kind`: `permanent` comes back after every end, `transient` after a crash only,
-    `temporary` never. At most `max_restarts` happen in any `within_seconds`; one more gives
-    up. Before the n-th restart in a window the supervisor waits `backoff_seconds` doubled
-    n - 1 times, at most `max_backoff_seconds`, of which up to half is taken off at random so
-    that many do not return at the same instant.
+    `kind`: `permanent` is restarted after every end, `transient` after a crash only,
+    `temporary` never. At most `max_restarts` happen in any `within_seconds`; one more gives up.
+    Before the n-th restart in a window the supervisor waits `backoff_seconds` doubled n - 1
+    times, at most `max_backoff_seconds`, of which up to half is taken off at random so that
+    many actors do not restart at the same instant.
     """
 
     kind: RestartKind = "transient"
@@ -117,17 +117,17 @@ class RestartPolicy:
         )
 
 
-# What to do -----------------------------------------------------------------------------
+# Decision -------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Leave:
-    """It is over and stays so."""
+class NoRestart:
+    """The child has ended for good."""
 
 
 @attrs.frozen
 class Restart:
-    """Bring it back after a pause; `recent` are the restarts that now count."""
+    """Restart the child after a pause; `recent` are the restarts that now count."""
 
     after_seconds: float
     recent: tuple[float, ...]
@@ -135,13 +135,13 @@ class Restart:
 
 @attrs.frozen
 class GiveUp:
-    """One restart too many: stop trying and say so upwards."""
+    """One restart too many: stop restarting and escalate."""
 
 
-Verdict: TypeAlias = Leave | Restart | GiveUp
+RestartDecision: TypeAlias = NoRestart | Restart | GiveUp
 
 
-def judge(
+def decide_restart(
     kind: RestartKind,
     exit_: Exit,
     *,
@@ -149,21 +149,21 @@ def judge(
     recent: tuple[float, ...],
     now: float,
     jitter: float,
-) -> Verdict:
-    """Decide what becomes of a child that ended by itself.
+) -> RestartDecision:
+    """Decide about a child that ended by itself.
 
     `policy` has the intensity and back-off that apply (the child's own, or its group's),
     `recent` the instants of the restarts that counted so far, `jitter` a number in [0, 1).
     """
-    if not _comes_back(kind, exit_):
-        return Leave()
+    if not _is_restarted(kind, exit_):
+        return NoRestart()
     counted = (*recent[bisect_left(recent, now - policy.within_seconds) :], now)
     if len(counted) > policy.max_restarts:
         return GiveUp()
     return Restart(after_seconds=_backoff(policy, len(counted), jitter), recent=counted)
 
 
-def _comes_back(kind: RestartKind, exit_: Exit) -> bool:
+def _is_restarted(kind: RestartKind, exit_: Exit) -> bool:
     match kind:
         case "permanent":
             return True
@@ -174,47 +174,47 @@ def _comes_back(kind: RestartKind, exit_: Exit) -> bool:
 
 
 def _backoff(policy: RestartPolicy, nth: int, jitter: float) -> float:
-    # The exponent is capped because 2.0 ** 1024 overflows, long after it stopped mattering.
+    # The exponent is capped because 2.0 ** 1024 overflows.
     doubled = policy.backoff_seconds * 2.0 ** min(nth - 1, 63)
     return min(doubled, policy.max_backoff_seconds) * (1.0 - jitter / 2.0)
 
 
-# Whom it reaches ------------------------------------------------------------------------
+# Scope ----------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Reach:
-    """Whom a restart touches, by name: halt these in this order, then start those in theirs."""
+class RestartScope:
+    """The children a restart affects, by name: halt in this order, then start in this order."""
 
     halt: tuple[str, ...]
     start: tuple[str, ...]
 
 
-def reach(
-    strategy: Strategy, roster: Sequence[tuple[str, RestartKind]], broken: Iterable[str]
-) -> Reach:
-    """Work out whom the end of `broken` drags along.
+def restart_scope(
+    strategy: Strategy, children: Sequence[tuple[str, RestartKind]], failed: Iterable[str]
+) -> RestartScope:
+    """Return the children that the end of `failed` affects.
 
-    `roster` lists the children in start order. A temporary bystander is halted and stays
-    gone, so it is in `halt` and not in `start`. Halting is in reverse start order.
+    `children` are in start order. A temporary sibling is halted and not started again, so it
+    is in `halt` and not in `start`. Halting is in reverse start order.
     """
-    touched = _touched(strategy, roster, set(broken))
-    return Reach(
-        halt=tuple(name for name, _ in reversed(touched)),
-        start=tuple(name for name, kind in touched if kind != "temporary"),
+    affected = _affected(strategy, children, set(failed))
+    return RestartScope(
+        halt=tuple(name for name, _ in reversed(affected)),
+        start=tuple(name for name, kind in affected if kind != "temporary"),
     )
 
 
-def _touched(
-    strategy: Strategy, roster: Sequence[tuple[str, RestartKind]], down: set[str]
+def _affected(
+    strategy: Strategy, children: Sequence[tuple[str, RestartKind]], failed: set[str]
 ) -> Sequence[tuple[str, RestartKind]]:
-    places = [place for place, (name, _) in enumerate(roster) if name in down]
-    if not places:
+    indexes = [index for index, (name, _) in enumerate(children) if name in failed]
+    if not indexes:
         return ()
     match strategy:
         case "one_for_one":
-            return [roster[place] for place in places]
+            return [children[index] for index in indexes]
         case "one_for_all":
-            return roster
+            return children
         case "rest_for_one":
-            return roster[places[0] :]
+            return children[indexes[0] :]

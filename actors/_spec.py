@@ -1,4 +1,4 @@
-"""How a child or a group is described, and what is refused, naming the field."""
+"""The specs of a child and of a group, and their checks; each error names the field."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ MakeActor: TypeAlias = Callable[[], Actor]
 DEFAULT_CAPACITY: Final = 1024
 DEFAULT_SHUTDOWN_SECONDS: Final = 5.0
 
-# One policy for each kind is enough for everyone who leaves the numbers alone.
-_PLAIN: Final = {kind: RestartPolicy(kind) for kind in get_args(RestartKind)}
+# One shared policy per kind, for specs that leave the numbers at their defaults.
+_DEFAULT_POLICIES: Final = {kind: RestartPolicy(kind) for kind in get_args(RestartKind)}
 
 
 def as_policy(restart: RestartKind | RestartPolicy) -> RestartPolicy:
-    """A policy, also from its kind alone."""
+    """Return a policy, made from its kind alone if needed."""
     if isinstance(restart, RestartPolicy):
         return restart
     refuse_unless_one_of("restart", restart, RestartKind)
-    return _PLAIN[restart]
+    return _DEFAULT_POLICIES[restart]
 
 
 def refuse_unless_name(field: str, name: object) -> None:
-    """Raise `BadSpec` unless `name` is text with something in it."""
+    """Raise `BadSpec` unless `name` is text that is not blank."""
     if not isinstance(name, str) or not name.strip():
-        raise BadSpec(field, f"{name!r} is no name", hint="give a name that is not blank")
+        raise BadSpec(field, f"{name!r} is not a name", hint="pass a name that is not blank")
 
 
 @attrs.frozen
 class ChildSpec:
-    """One child: its name, how to make it, when to restart it, how to stop it.
+    """One child: its name, how to create it, when to restart it, how to stop it.
 
-    `start` is an `Actor` class, any callable that makes an actor, or a `GroupSpec` for a
-    group within the group. `restart` is a kind; how often and how patiently is the group's
-    to say, so a `RestartPolicy` is taken only if it leaves the rest at its defaults.
-    `shutdown_seconds` is how long the message in hand and `on_stop` may take together
-    when it is stopped: 0 cancels at once, `math.inf` waits.
+    `start` is an `Actor` class, any callable that returns an actor, or a `GroupSpec` for a
+    group within the group. `restart` is a kind; intensity and back-off belong to the group, so
+    a `RestartPolicy` is accepted only with their defaults. `shutdown_seconds` is the time that
+    the message in hand and `on_stop` have together when it is stopped: 0 cancels at once,
+    `math.inf` waits.
     """
 
     name: str
@@ -67,32 +67,32 @@ class ChildSpec:
     def __attrs_post_init__(self) -> None:
         refuse_unless_name("name", self.name)
         if isinstance(self.start, GroupSpec):
-            self._refuse_what_a_group_has_not()
+            self._refuse_actor_options()
         elif not callable(self.start):
             raise BadSpec(
                 "start",
                 f"{self.start!r} cannot be called",
-                hint="give an Actor class, a callable that makes an actor, or a GroupSpec",
+                hint="pass an Actor class, a callable that returns an actor, or a GroupSpec",
             )
         refuse_unless_count("capacity", self.capacity, least=1)
         refuse_unless_number("shutdown_seconds", self.shutdown_seconds, least=0.0, finite=False)
 
-    def _refuse_what_a_group_has_not(self) -> None:
-        for field, given, default in (
+    def _refuse_actor_options(self) -> None:
+        for field, value, default in (
             ("capacity", self.capacity, DEFAULT_CAPACITY),
             ("shutdown_seconds", self.shutdown_seconds, DEFAULT_SHUTDOWN_SECONDS),
         ):
-            if given != default:
+            if value != default:
                 raise BadSpec(
                     field,
                     f"{self.name} is a group and has no {field}",
-                    hint="give it to the children of the group",
+                    hint=f"set {field} on the children of the group",
                 )
 
 
 def _as_tuple(children: Iterable[ChildSpec]) -> tuple[ChildSpec, ...]:
     if not isinstance(children, Iterable):
-        raise BadSpec("children", f"{children!r} is no list", hint="give a list of ChildSpecs")
+        raise BadSpec("children", f"{children!r} is not a list", hint="pass a list of ChildSpecs")
     return tuple(children)
 
 
@@ -109,8 +109,8 @@ def _group_policy(group: GroupSpec) -> RestartPolicy:
 class GroupSpec:
     """Children that belong together, and what the end of one means for the others.
 
-    They start in order and stop in `stop_order`: `reverse`, each one over before the next
-    is asked, or `together`, all asked at once (for many that do not lean on each other).
+    They start in order and stop in `stop_order`: `reverse`, one after the other, or `together`,
+    all requested at once (for many children that do not depend on each other).
     """
 
     children: tuple[ChildSpec, ...] = attrs.field(converter=_as_tuple)
@@ -130,7 +130,9 @@ class GroupSpec:
         names = set()
         for child in self.children:
             if not isinstance(child, ChildSpec):
-                raise BadSpec("children", f"{child!r} is no ChildSpec", hint="give ChildSpecs")
+                raise BadSpec(
+                    "children", f"{child!r} is not a ChildSpec", hint="pass ChildSpecs only"
+                )
             if child.name in names:
                 raise NameTaken(child.name, where="the group")
             names.add(child.name)
@@ -138,10 +140,10 @@ class GroupSpec:
 
 
 def refuse_private_intensity(child: ChildSpec) -> None:
-    """Raise `BadSpec` if a member of a group brings numbers that only the group may set."""
-    if child.policy != _PLAIN[child.policy.kind]:
+    """Raise `BadSpec` if a child of a group has numbers that only the group may set."""
+    if child.policy != _DEFAULT_POLICIES[child.policy.kind]:
         raise BadSpec(
             "restart",
-            f"{child.name} brings an intensity or back-off of its own into a group",
-            hint="restarts are counted for the whole group: give the numbers to start_group",
+            f"{child.name} has its own intensity or back-off in a group",
+            hint="restarts are counted for the whole group: pass the numbers to start_group",
         )

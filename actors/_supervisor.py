@@ -1,9 +1,9 @@
-"""A supervisor: starts children in order, brings them back by its strategy, stops them in reverse.
+"""The supervisor of a group: starts, restarts and stops its children.
 
-Rule 1: it has no task of its own. Ends arrive as calls from the dying child's task; a task
-        exists only while something is being brought back, collapses or stops.
+Rule 1: it has no task of its own. Ends arrive as calls from the task of the child that ended; a
+        task exists only while a restart, an escalation or a stop is in progress.
 Rule 2: a name is checked and reserved in one step, before the first await.
-Rule 3: what to do is decided by `judge` and `reach`; this file only does it.
+Rule 3: `decide_restart` and `restart_scope` decide; this file only carries the decision out.
 Rule 4: one child's end never cancels a sibling, and never reaches a nursery.
 """
 
@@ -11,33 +11,32 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING
 
 import trio
 from trio.lowlevel import checkpoint_if_cancelled, enable_ki_protection
 
 from ._cell import Cell
-from ._child import Child, House
+from ._child import Child, ExitHandler
+from ._context import SystemContext
 from ._errors import ActorStopped, GaveUp, NameTaken
-from ._recovery import Recovery
+from ._group import Group
+from ._recovery import Recoveries
+from ._ref import Ref
 from ._restart import (
     Crashed,
     Exit,
     Finished,
     GiveUp,
-    Leave,
+    NoRestart,
     Restart,
     RestartKind,
     RestartPolicy,
     Stopped,
+    decide_restart,
     describe,
-    failure_of,
-    judge,
+    make_gave_up,
 )
 from ._spec import ChildSpec, GroupSpec
-
-if TYPE_CHECKING:
-    from ._group import Group
 
 logger = logging.getLogger("actors")
 
@@ -47,12 +46,11 @@ class Supervisor(Child):
 
     __slots__ = (
         "_children",
-        "_collapsing",
         "_culprit",
-        "_early",
+        "_early_exits",
+        "_give_up_scope",
         "_grace_seconds",
         "_group",
-        "_leaving",
         "_recoveries",
         "spec",
     )
@@ -63,44 +61,39 @@ class Supervisor(Child):
         spec: GroupSpec,
         *,
         policy: RestartPolicy,
-        supervisor: Supervisor | None,
-        house: House,
+        supervisor: ExitHandler | None,
+        context: SystemContext,
     ) -> None:
-        super().__init__(name, policy, supervisor=supervisor, house=house)
+        super().__init__(name, policy, supervisor=supervisor, context=context)
         self.spec = spec
         # Invariant: in start order. A child is here from the moment its name is reserved
-        # until it is over (and after that, if it was declared in the spec).
+        # until it has ended (and after that, if it was declared in the spec).
         self._children: dict[str, Child] = {}
-        # What is being brought back: by child in one_for_one, under None for the whole group.
-        self._recoveries: dict[Child | None, Recovery] = {}
-        # Recoveries that were called off and whose tasks are still cleaning up behind them.
-        # Whoever halts or stops the children waits for these, or they would touch what is new.
-        self._leaving: set[Recovery] = set()
-        # Ends that came before the whole group was up; they are judged when it is.
-        self._early: list[tuple[Child, Exit]] = []
-        # Why this group fell, and through whom, from giving up until it is launched again.
+        self._recoveries = Recoveries(self)
+        # Ends that came before the whole group was up; they are handled when it is.
+        self._early_exits: list[tuple[Child, Exit]] = []
+        # The child that made this group give up, and the error, until it is launched again.
         self._culprit: tuple[Child, GaveUp] | None = None
-        # The task that halts everyone after that, and then tells whoever is above; a stop or a
-        # halt from above takes over from it, and then it must not touch anyone any more.
-        self._collapsing: trio.CancelScope | None = None
+        # The scope of the task that halts all children after that, and then reports to the
+        # supervisor above; a stop or halt from above replaces it, and then it must not touch
+        # any child.
+        self._give_up_scope: trio.CancelScope | None = None
         self._grace_seconds = math.inf
         self._group: Group | None = None
         for child_spec in spec.children:
             child = self.make_child(child_spec)
-            child.declared = child.was_up = True
+            child.declared = child.has_started = True
             self._children[child.name] = child
 
     @property
     def handle(self) -> Group:
         if self._group is None:
-            from ._group import Group  # noqa: PLC0415 - the two halves of one thing need each other
-
             self._group = Group(self)
         return self._group
 
     @property
     def is_root(self) -> bool:
-        """The root counts restarts for each child by itself, every other group for all its own."""
+        """True for the root, which counts restarts per child; other groups count them together."""
         return self.supervisor is None
 
     @property
@@ -116,45 +109,54 @@ class Supervisor(Child):
     # Starting ---------------------------------------------------------------------------
 
     def make_child(self, spec: ChildSpec) -> Child:
-        """The child that `spec` describes, neither listed nor launched."""
+        """Return the child that `spec` describes, neither listed nor launched."""
         if isinstance(spec.start, GroupSpec):
             return Supervisor(
-                spec.name, spec.start, policy=spec.policy, supervisor=self, house=self.house
+                spec.name, spec.start, policy=spec.policy, supervisor=self, context=self.context
             )
-        return Cell(spec, spec.start, supervisor=self, house=self.house)
+        return Cell(spec, spec.start, supervisor=self, context=self.context)
+
+    async def start_child(self, spec: ChildSpec) -> Ref | Group:
+        """Create, list and start a child; raise if that fails, and leave nothing behind."""
+        child = self.make_child(spec)
+        self.admit(child)
+        await self.start_admitted(child)
+        return child.handle
 
     def admit(self, child: Child) -> None:
         """Reserve the child's name, or raise `NameTaken` or `ActorStopped`."""
         if self.is_ending:
             raise ActorStopped(self.name)
         if self.state != "running":
-            raise ActorStopped(self.name, problem="is not up just now", hint="try again later")
+            raise ActorStopped(self.name, problem="is not running", hint="try again later")
         namesake = self._children.get(child.name)
         if namesake is not None and namesake.reason is None:
             raise NameTaken(child.name, where=self.name)
-        self._children.pop(child.name, None)  # a newcomer is last in order, also under an old name
+        self._children.pop(
+            child.name, None
+        )  # a new child is last in order, also under a known name
         self._children[child.name] = child
 
     async def start_admitted(self, child: Child) -> None:
-        """Launch a child for the first time, or raise why not and leave nothing behind."""
+        """Launch a child for the first time; raise if that fails, and leave nothing behind."""
         try:
             exit_ = await child.launch()
         except BaseException:
-            self._forget_unborn(child, Stopped())
+            self._discard_failed_start(child, Stopped())
             raise
         if exit_ is None:
-            child.was_up = True
+            child.has_started = True
             return
-        self._forget_unborn(child, exit_)
+        self._discard_failed_start(child, exit_)
         if isinstance(exit_, Crashed):
             raise exit_.error
         raise ActorStopped(
             child.name,
             problem="ended, or was stopped, before it was up",
-            hint="look at its on_start, and at who stops it",
+            hint="check its on_start, and the code that stops it",
         )
 
-    def _forget_unborn(self, child: Child, exit_: Exit) -> None:
+    def _discard_failed_start(self, child: Child, exit_: Exit) -> None:
         self._forget(child)
         child.finish(exit_)
 
@@ -162,9 +164,9 @@ class Supervisor(Child):
         await checkpoint_if_cancelled()
         self.launches += 1
         self.state = "starting"
-        self.wanted = "run"
-        self.recent = ()
-        self._early = []
+        self.desired_state = "run"
+        self.recent_restarts = ()
+        self._early_exits = []
         self._culprit = None
         try:
             failure = await self._launch_children()
@@ -172,13 +174,13 @@ class Supervisor(Child):
                 await self.halt()
                 return failure
         except BaseException:
-            # Bounded because everyone is cancelled at once; a child that refuses even that
+            # Bounded because all children are cancelled at once; a child that resists that
             # would hold up its nursery in plain trio too.
             with trio.CancelScope(shield=True):
                 await self.halt(grace_seconds=0.0)
             raise
         self.state = "running"
-        early, self._early = self._early, []
+        early, self._early_exits = self._early_exits, []
         for child, exit_ in early:
             if child.reason is None:
                 self.child_exited(child, exit_)
@@ -186,15 +188,15 @@ class Supervisor(Child):
 
     async def _launch_children(self) -> Exit | None:
         for child in self.children:
-            if not child.was_up or child.is_ending:
+            if not child.has_started or child.is_ending:
                 continue
             exit_ = await child.launch()
-            if self.wanted != "run":
+            if self.desired_state != "run":
                 return Stopped()
             if child.is_ending:
-                continue  # somebody stopped it while it started
+                continue  # it was stopped while it started
             if isinstance(exit_, Finished):
-                self.child_over(child, exit_)
+                self.child_ended_for_good(child, exit_)
             elif exit_ is not None:
                 return exit_
         return None
@@ -202,147 +204,121 @@ class Supervisor(Child):
     # Ends -------------------------------------------------------------------------------
 
     def child_exited(self, child: Child, exit_: Exit) -> None:
-        """A child ended by itself: decide, count, and see to it."""
+        """Handle a child that ended by itself: decide about a restart, count it, carry it out."""
         if child.is_ending:
-            return  # a stop that is under way ends it, and a stop is never a crash
+            return  # the stop in progress ends it, and a stop is never a crash
         child.state = "restarting"
         if self.is_ending:
-            self.child_over(child, exit_)
-        elif self.wanted == "halt":
-            pass  # it is down, as it soon would have been
+            self.child_ended_for_good(child, exit_)
+        elif self.desired_state == "halt":
+            pass  # it would have been halted anyway
         elif self.state == "starting":
-            self._early.append((child, exit_))
+            self._early_exits.append((child, exit_))
         else:
-            self._see_to(child, exit_)
+            self._handle_exit(child, exit_)
 
-    def _see_to(self, child: Child, exit_: Exit) -> None:
+    def _handle_exit(self, child: Child, exit_: Exit) -> None:
         if self.is_root and isinstance(exit_, GaveUp):
-            _log_end(child, exit_, "is over")
-            self.child_over(child, exit_)  # above the root there is nobody to restart a group
+            _log_end(child, exit_, "has ended")
+            self.child_ended_for_good(child, exit_)  # the root does not restart groups
             return
         policy = child.policy if self.is_root else self.spec.policy
         counter = child if self.is_root else self
-        verdict = judge(
+        decision = decide_restart(
             child.policy.kind,
             exit_,
             policy=policy,
-            recent=counter.recent,
+            recent=counter.recent_restarts,
             now=trio.current_time(),
-            jitter=self.house.jitter(),
+            jitter=self.context.jitter(),
         )
-        match verdict:
-            case Leave():
-                _log_end(child, exit_, "is over")
-                self.child_over(child, exit_)
+        match decision:
+            case NoRestart():
+                _log_end(child, exit_, "has ended")
+                self.child_ended_for_good(child, exit_)
             case Restart(after_seconds, recent):
                 _log_end(child, exit_, "will be restarted")
-                counter.recent = recent
-                self._bring_back(child, after_seconds)
+                counter.recent_restarts = recent
+                self._schedule_restart(child, after_seconds)
             case GiveUp():
                 _log_end(child, exit_, "is given up")
                 self._give_up(child, exit_, policy)
 
-    def child_over(self, child: Child, exit_: Exit) -> None:
-        """A child has ended for good: settle it, and forget it unless it was declared."""
+    def child_ended_for_good(self, child: Child, exit_: Exit) -> None:
+        """Finish a child that has ended for good, and forget it unless it was declared."""
         self._forget(child)
-        for recovery in (self._recoveries.get(child), self._recoveries.get(None)):
-            if recovery is not None:
-                recovery.discard(child)
+        self._recoveries.discard(child)
         child.finish(exit_)
         if self.is_root and isinstance(exit_, GaveUp):
-            self.house.escalate(exit_)
+            self.context.escalate(exit_)
 
     def _forget(self, child: Child) -> None:
         if not child.declared and self._children.get(child.name) is child:
             del self._children[child.name]
 
-    # Bringing back ----------------------------------------------------------------------
+    # Restarting -------------------------------------------------------------------------
 
-    def roster(self) -> list[tuple[str, RestartKind]]:
-        """Who can be reached by a restart, in start order."""
+    def restartable(self) -> list[tuple[str, RestartKind]]:
+        """Return name and kind of the children that a restart can affect, in start order."""
         return [
             (child.name, child.policy.kind)
             for child in self._children.values()
-            if child.was_up and child.reason is None
+            if child.has_started and child.reason is None
         ]
 
-    def _bring_back(self, child: Child, after_seconds: float) -> None:
-        child.pardon()
-        key = child if self.spec.strategy == "one_for_one" else None
-        recovery = self._recoveries.get(key)
-        if recovery is None:
-            recovery = self._recoveries[key] = Recovery(self, key)
-            self.house.nursery.start_soon(recovery.run, name=f"{self.name}: restart")
-        recovery.add(child, not_before=trio.current_time() + after_seconds)
-
-    def called_off(self, recovery: Recovery) -> None:
-        """A recovery was called off: another may begin, but its task still has to let go."""
-        if self._recoveries.get(recovery.key) is recovery:
-            del self._recoveries[recovery.key]
-        if not recovery.ended.is_set():
-            self._leaving.add(recovery)
-
-    def recovered(self, recovery: Recovery) -> None:
-        """The task of a recovery has ended."""
-        self._leaving.discard(recovery)
-        if self._recoveries.get(recovery.key) is recovery:
-            del self._recoveries[recovery.key]
-
-    def _call_off_recoveries(self) -> None:
-        for recovery in tuple(self._recoveries.values()):
-            recovery.call_off()
+    def _schedule_restart(self, child: Child, after_seconds: float) -> None:
+        child.clear_failure()
+        self._recoveries.schedule(child, after_seconds)
 
     # Giving up --------------------------------------------------------------------------
 
     def _give_up(self, child: Child, exit_: Exit, policy: RestartPolicy) -> None:
         if self.is_root:
-            self.child_over(child, failure_of(child.name, child.name, exit_, policy))
+            self.child_ended_for_good(child, make_gave_up(child.name, child.name, exit_, policy))
             return
-        gave_up = failure_of(self.name, child.name, exit_, policy)
+        gave_up = make_gave_up(self.name, child.name, exit_, policy)
         self._culprit = (child, gave_up)
-        self.wanted = "halt"
+        self.desired_state = "halt"
         self.state = "stopping"
-        self._call_off_recoveries()
-        scope = self._collapsing = trio.CancelScope()
-        self.house.nursery.start_soon(self._collapse, gave_up, scope, name=f"{self.name}: give up")
+        self._recoveries.cancel()
+        scope = self._give_up_scope = trio.CancelScope()
+        self.context.nursery.start_soon(
+            self._halt_and_escalate, gave_up, scope, name=f"{self.name}: give up"
+        )
 
     @enable_ki_protection
-    async def _collapse(self, gave_up: GaveUp, scope: trio.CancelScope) -> None:
+    async def _halt_and_escalate(self, gave_up: GaveUp, scope: trio.CancelScope) -> None:
         with scope:
             await self._halt_children(math.inf)
-        if self._collapsing is scope:
-            self._collapsing = None
+        if self._give_up_scope is scope:
+            self._give_up_scope = None
             assert self.supervisor is not None
             self.supervisor.child_exited(self, gave_up)
 
-    def _take_over(self) -> None:
-        """Whatever this group was about to do by itself is called off."""
-        self._call_off_recoveries()
-        if self._collapsing is not None:
-            self._collapsing.cancel(reason="halted or stopped from above")
-            self._collapsing = None
+    def _cancel_own_work(self) -> None:
+        """Cancel restarts and an escalation that this group began by itself."""
+        self._recoveries.cancel()
+        if self._give_up_scope is not None:
+            self._give_up_scope.cancel(reason="halted or stopped from above")
+            self._give_up_scope = None
 
-    def pardon(self) -> None:
+    def clear_failure(self) -> None:
         self._culprit = None
         for child in self._children.values():
-            child.pardon()  # those whose own fall brought this one down will be back as well
+            child.clear_failure()  # the children that made this group give up restart too
 
     # Halting and stopping ---------------------------------------------------------------
 
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
         await checkpoint_if_cancelled()
         if not self.is_ending:
-            self.wanted = "halt"
+            self.desired_state = "halt"
             self.state = "restarting"
-        self._take_over()
+        self._cancel_own_work()
         await self._halt_children(grace_seconds)
 
-    async def _wait_until_alone(self) -> None:
-        for recovery in tuple(self._leaving):
-            await recovery.ended.wait()
-
     async def _halt_children(self, grace_seconds: float) -> None:
-        await self._wait_until_alone()
+        await self._recoveries.wait_cancelled_ended()
         children = [child for child in reversed(self.children) if child.reason is None]
         if self.spec.stop_order == "together":
             async with trio.open_nursery() as nursery:
@@ -353,51 +329,51 @@ class Supervisor(Child):
                 await self.halt_child(child, grace_seconds)
 
     async def halt_child(self, child: Child, grace_seconds: float = math.inf) -> None:
-        """Halt one child before a restart; a temporary one never has another incarnation."""
+        """Halt one child before a restart; a temporary child ends for good."""
         await child.halt(grace_seconds=grace_seconds)
         if child.policy.kind == "temporary" and child.reason is None:
-            self.child_over(child, Stopped())
+            self.child_ended_for_good(child, Stopped())
 
     def request_stop(self, *, grace_seconds: float = math.inf) -> None:
         if self.reason is not None:
             return
         self._grace_seconds = min(self._grace_seconds, grace_seconds)
         if self.is_ending:
-            self._hasten()
+            self._shorten_grace()
             return
-        self.wanted = "stop"
+        self.desired_state = "stop"
         self.state = "stopping"
-        self._take_over()
-        self.house.nursery.start_soon(self._stop, name=f"{self.name}: stop")
+        self._cancel_own_work()
+        self.context.nursery.start_soon(self._stop, name=f"{self.name}: stop")
 
-    def _hasten(self) -> None:
+    def _shorten_grace(self) -> None:
         for child in self.children:
             if child.is_ending:
                 child.request_stop(grace_seconds=self._grace_seconds)
 
     @enable_ki_protection
     async def _stop(self) -> None:
-        await self._wait_until_alone()
+        await self._recoveries.wait_cancelled_ended()
         children = [child for child in reversed(self.children) if child.reason is None]
         if self.spec.stop_order == "together":
             for child in children:
                 child.request_stop(grace_seconds=self._grace_seconds)
         for child in children:
             child.request_stop(grace_seconds=self._grace_seconds)
-            await child.wait_over()
+            await child.wait_ended()
         exit_: Exit = Stopped() if self._culprit is None else self._culprit[1]
         if self.supervisor is None:
             self.finish(exit_)
         else:
-            self.supervisor.child_over(self, exit_)
+            self.supervisor.child_ended_for_good(self, exit_)
 
     def finish(self, exit_: Exit) -> None:
-        """The group is over; so are its children, which no longer run."""
+        """Finish the group and its children, which no longer run."""
         if self._culprit is not None:
             child, gave_up = self._culprit
             child.finish(gave_up)
-            # Who was told of the failure at the bottom has taken over all that follows from it,
-            # however many groups have fallen on the way.
+            # A waiter or watcher of the child that failed first has handled all that follows
+            # from it, however many groups gave up in between.
             if gave_up.handled and isinstance(exit_, GaveUp):
                 exit_.handled = True
         for child in reversed(self.children):

@@ -1,10 +1,10 @@
-"""The roof: opens the root of all actors, and closes it in order whatever happens inside.
+"""The root of all actors: `open_actors` opens it, and stops it in order whatever happens inside.
 
-Rule 1: actors run in a nursery of their own that is shielded from whoever cancels the
-        program, because an orderly stop needs an order: last started, first stopped.
-Rule 2: the shield ends for certain: when the program is cancelled, every actor is too, at once.
-        What an actor shields itself is the actor's own affair, as in plain trio.
-Rule 3: a failure that nobody handled leaves here exactly once, and bare.
+Rule 1: actors run in their own nursery, which is shielded from a cancellation of the program,
+        because an orderly stop needs an order: last started, first stopped.
+Rule 2: the shield always ends: when the program is cancelled, every actor is too, at once.
+        What an actor shields itself is its own responsibility, as in plain trio.
+Rule 3: an unhandled failure leaves here exactly once, and not in a group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import TracebackType
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled, enable_ki_protection
 
-from ._child import House
+from ._context import SystemContext
 from ._errors import GaveUp
 from ._group import Group
 from ._message import Timeouts
@@ -28,27 +28,29 @@ from ._supervisor import Supervisor
 def open_actors(*, stop_order: StopOrder = "reverse") -> AbstractAsyncContextManager[Group]:
     """Open the root supervisor; leaving the block stops everything in it, last started first.
 
-    Each actor gets its `shutdown_seconds`. If the block is cancelled, or left by Ctrl-C, they are
-    cancelled at once, still one after the other (`stop_order="together"`: all at the same time).
-    An actor or group that is given up, and that nobody waits for (`wait_stopped`) or watches by
-    then, cancels the block, and its `GaveUp` is raised from here, once. Whatever the block itself
-    raises is raised bare, unless an actor was given up too: then both, in a group.
+    Each actor gets its `shutdown_seconds`. If the block is cancelled, or left by Ctrl-C, they
+    are cancelled at once, still one after the other (`stop_order="together"`: all at the same
+    time). If an actor or group is given up, and no task waits for it (`wait_stopped`) and no
+    actor watches it, the block is cancelled and the `GaveUp` is raised from here, once. An
+    exception of the block is raised as it is, unless an actor was given up too: then both, in a
+    group.
     """
-    return _Roof(GroupSpec((), stop_order=stop_order))
+    return _ActorSystem(GroupSpec((), stop_order=stop_order))
 
 
-class _Roof(AbstractAsyncContextManager[Group]):
+class _ActorSystem(AbstractAsyncContextManager[Group]):
     """One use of `open_actors`.
 
-    A class and not a generator, because Ctrl-C may strike between any two instructions of the main
-    task. In here it has to wait for the next checkpoint, or it could strike after the actors are
-    shielded and before anybody is ready to stop them, and the program would never end.
+    A class and not a generator, because Ctrl-C may arrive between any two instructions of the
+    main task. In these methods it is deferred to the next checkpoint. Otherwise it could arrive
+    after the actors are shielded and before the code that stops them is reached, and the
+    program would never end.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
         self._block = trio.CancelScope()
-        self._climbing = _Climbing(self._block)
+        self._escalation = _Escalation(self._block)
         self._nursery_manager = trio.open_nursery()
         self._root: Supervisor
 
@@ -56,10 +58,10 @@ class _Roof(AbstractAsyncContextManager[Group]):
     async def __aenter__(self) -> Group:
         nursery = await self._nursery_manager.__aenter__()
         try:
-            self._root = await nursery.start(_keep_house, self._climbing, self._spec)
+            self._root = await nursery.start(_run_system, self._escalation, self._spec)
         except BaseException as error:
             if await self._nursery_manager.__aexit__(type(error), error, error.__traceback__):
-                raise AssertionError("a nursery nobody cancelled has swallowed this") from error
+                raise AssertionError("an uncancelled nursery swallowed an error") from error
             raise
         self._block.__enter__()
         return self._root.handle
@@ -75,101 +77,102 @@ class _Roof(AbstractAsyncContextManager[Group]):
         try:
             if self._block.__exit__(kind, error, traceback):
                 failure = None
-        except BaseException as rest:  # noqa: BLE001 - what the scope left of a group of errors
+        except BaseException as rest:  # noqa: BLE001 - the rest of a group of errors
             failure = rest
         failure = await _stop_everything(self._root, failure)
         try:
             await self._nursery_manager.__aexit__(None, None, None)
         except BaseException as worse:
-            # Something that is no Exception tore the house down; the block's error is not lost.
+            # An error that is not an Exception tore the context down; keep the block's error.
             worse.__context__ = failure
             raise
-        gave_up = self._climbing.left()
-        if gave_up is not None or failure is not error:  # else python raises it again by itself
-            _raise_what_is_left(failure, gave_up)
+        gave_up = self._escalation.unhandled()
+        if gave_up is not None or failure is not error:  # else Python raises it again by itself
+            _raise_unhandled(failure, gave_up)
 
 
 async def _stop_everything(root: Supervisor, failure: BaseException | None) -> BaseException | None:
-    """Stop all actors in order, at once if that is cut short; give what the block is to raise."""
+    """Stop all actors in order, at once if interrupted; return what the block must raise."""
     try:
-        if _is_ctrl_c(failure):  # whoever pressed it does not wait for anybody's shutdown_seconds
+        if _is_ctrl_c(failure):  # Ctrl-C does not wait for any shutdown_seconds
             root.request_stop(grace_seconds=0.0)
         else:
             root.request_stop()
-        await root.wait_over()
-    except BaseException as error:  # noqa: BLE001 - handed back; Ctrl-C comes here too
+        await root.wait_ended()
+    except BaseException as error:  # noqa: BLE001 - returned to the caller; Ctrl-C too
         if failure is None or not _is_cancellation(error):
             error.__context__ = failure
             failure = error
         root.request_stop(grace_seconds=0.0)
-        with trio.CancelScope(shield=True):  # bounded: everyone was cancelled just now
-            await root.wait_over()
+        with trio.CancelScope(shield=True):  # bounded: all actors are cancelled now
+            await root.wait_ended()
     finally:
-        # Whatever happened above, the shield ends here, or nobody could ever leave.
-        root.house.nursery.cancel_scope.cancel(reason="all actors have stopped")
+        # Whatever happened above, the shield ends here, or the block could never be left.
+        root.context.nursery.cancel_scope.cancel(reason="all actors have stopped")
     return failure
 
 
-class _Climbing:
-    """A GaveUp on its way out of the program."""
+class _Escalation:
+    """The unhandled GaveUp failures of one actor system."""
 
     def __init__(self, block: trio.CancelScope) -> None:
         self._block = block
-        self._all: list[GaveUp] = []
-        self._cut_by: GaveUp | None = None
+        self._failures: list[GaveUp] = []
+        self._cancelled_by: GaveUp | None = None
 
     @enable_ki_protection
-    async def climb(self, gave_up: GaveUp) -> None:
-        self._all.append(gave_up)
-        # Whoever was woken by the same crash gets a turn to say that it handles the matter.
+    async def escalate(self, gave_up: GaveUp) -> None:
+        self._failures.append(gave_up)
+        # A task woken by the same crash gets a turn to handle the failure first.
         await checkpoint()
         await checkpoint()
         if not gave_up.handled:
-            self._cut_by = self._cut_by or gave_up
+            self._cancelled_by = self._cancelled_by or gave_up
             self._block.cancel(reason=str(gave_up))
 
-    def left(self) -> GaveUp | None:
-        """What must be raised: what cut the block short, also if it was handled after that."""
+    def unhandled(self) -> GaveUp | None:
+        """Return the failure to raise; the one that cancelled the block even if handled later."""
         if self._block.cancelled_caught:
-            return self._cut_by
-        return next((gave_up for gave_up in self._all if not gave_up.handled), None)
+            return self._cancelled_by
+        return next((gave_up for gave_up in self._failures if not gave_up.handled), None)
 
 
 @enable_ki_protection
-async def _keep_house(
-    climbing: _Climbing,
+async def _run_system(
+    escalation: _Escalation,
     spec: GroupSpec,
     task_status: trio.TaskStatus[Supervisor],
 ) -> None:
-    # Before the shield: if the program is cancelled already, `started` below would tell nobody,
-    # and behind the shield nobody could tell us.
+    # Before the shield: if the program is cancelled already, `started` below would raise, and
+    # behind the shield this task would never notice the cancellation.
     await checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         async with trio.open_nursery() as nursery:
-            house = House(
+            context = SystemContext(
                 nursery=nursery,
                 timeouts=Timeouts(),
                 jitter=random.random,
-                escalate=lambda gave_up: nursery.start_soon(climbing.climb, gave_up),
+                escalate=lambda gave_up: nursery.start_soon(escalation.escalate, gave_up),
             )
             root = Supervisor(
                 "actors",
                 spec,
                 policy=RestartPolicy("temporary"),
                 supervisor=None,
-                house=house,
+                context=context,
             )
             root.state = "running"
             try:
                 task_status.started(root)
-                await house.timeouts.run()
+                await context.timeouts.run()
             finally:
-                # Reached in order, when all is stopped; or out of order, when something that
-                # is no Exception tore the nursery down. Then nobody may be left waiting.
+                # Reached in order, when all actors have stopped; or out of order, when an error
+                # that is not an Exception tore the nursery down. Then no task may be left
+                # waiting.
                 root.finish(Killed())
 
 
-def _raise_what_is_left(failure: BaseException | None, gave_up: GaveUp | None) -> None:
+def _raise_unhandled(failure: BaseException | None, gave_up: GaveUp | None) -> None:
     if gave_up is not None:
         if failure is None or _is_cancellation(failure):
             raise gave_up
@@ -179,14 +182,14 @@ def _raise_what_is_left(failure: BaseException | None, gave_up: GaveUp | None) -
 
 
 def _is_ctrl_c(error: BaseException | None) -> bool:
-    """Whether a KeyboardInterrupt is on its way out, also where nurseries have grouped it."""
+    """Return True for a KeyboardInterrupt, also inside an exception group."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt)
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Whether it is nothing but trio's own Cancelled, also where nurseries have grouped it."""
+    """Return True for trio's Cancelled alone, also inside an exception group."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)

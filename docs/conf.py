@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: `nox -s docs`. Nothing is fetched while it builds."""
+"""Sphinx configuration of these pages (`nox -s docs`); the build uses no network."""
 
 from importlib.metadata import version as version_of
 
@@ -19,26 +19,32 @@ html_show_sphinx = False
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-# In docstrings a word in single backquotes is code, and a link where it names something.
+# A word in single backquotes in a docstring is code, and a link if it names an object.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
-# Every cross-reference must lead somewhere, but for these:
-smartquotes_action = "qe"  # no dashes: --json is an option, and not half a sentence
+smartquotes_action = "qe"  # no dashes: --json is an option
 
+# Every cross-reference must resolve, except these:
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:obj", r".*"),  # the default role, see above
-    # Pages are built without the network, so without the inventories of other projects.
+    # The build uses no network, so it has no inventories of other projects.
     ("py:.*", r"(attrs?|collections|contextlib|os|outcome|pathlib|random|trio|types|typing)\..*"),
     ("py:(class|exc)", r"[a-z]+|.*(Error|Exception)"),  # builtins
-    # Sphinx knows classes; these are type aliases and variables, said in words where they stand.
+    # Type aliases and variables, which Sphinx does not list; the text describes them.
     (
         "py:class",
         r"([\w.]+\.)?(Answer|Args|MakeActor|Message|RestartKind|State|StopOrder|Strategy|T|Value)",
     ),
-    # Ids are plain text to whoever uses them.
+    # Users hold the public class `Child`; signatures name the protocol.
+    ("py:class", r"([\w.]+\.)?ChildHandle"),
+    # The common base of the public classes `Ref` and `Group`.
+    ("py:class", r"([\w.]+\.)?Handle"),
+    # Used by the daemon only; not a public name.
+    ("py:class", r"([\w.]+\.)?Introspection"),
+    # Ids are plain text to users.
     ("py:class", r"supervisor\.core\.ids\.(Session|Turn|Input|Call|Request)Id"),
 ]

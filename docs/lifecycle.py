@@ -1,6 +1,6 @@
-"""Draws the lifecycle of a session, page and picture, from the table in `supervisor.core.table`.
+"""Draw the lifecycle of a session, page and picture, from `supervisor.core.table`.
 
-`python docs/lifecycle.py` writes both files anew; a test compares them with the table.
+`python docs/lifecycle.py` writes both files; a test compares them with the table.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import copysign, cos, hypot, sin, tau
 from pathlib import Path
 
 from supervisor.core.events import EVENTS, Event
-from supervisor.core.session import ENDINGS, Phase
+from supervisor.core.state import ENDINGS, Phase
 from supervisor.core.table import ROWS, Row, ignore
 
 DOCS = Path(__file__).parent
@@ -21,31 +21,31 @@ PICTURE = DOCS / "_static" / "lifecycle.svg"
 HEAD = """\
 # The lifecycle of a session
 
-This page is drawn from the table in `supervisor/core/table.py`, and a test compares them. What a
-session does when it is told something depends on nothing but its phase and its state; every pair
-of a phase and an event has a row.
+This page is drawn from the table in `supervisor/core/table.py`, and a test compares them. The
+result of an event depends only on the session's phase and state; every pair of a phase and an
+event has a row.
 
 ```{figure} ../_static/lifecycle.svg
 :alt: The eight phases of a session, and which lead to which.
 :width: 100%
 
-The phases, and which can follow which. The tables below say on what news.
+The phases, and which can follow which. The tables below list the events.
 ```
 """
 
 
 def page() -> str:
-    """The whole page, in MyST Markdown."""
+    """Return the whole page, in MyST Markdown."""
     return "\n".join((HEAD, *_arrows(), "", *_answers(), "", *_endings(), ""))
 
 
 def arrows() -> dict[tuple[Phase, Phase], list[str]]:
-    """Which phase can follow which, and on what news, in the order of the table."""
+    """Return which phase can follow which, and on which events, in the order of the table."""
     found: dict[tuple[Phase, Phase], list[str]] = {}
     for row in ROWS:
-        for phase in sorted(row.becomes, key=list(Phase).index):
-            if phase is not row.when:
-                found.setdefault((row.when, phase), []).append(_words(row.told))
+        for phase in sorted(row.next_phases, key=list(Phase).index):
+            if phase is not row.phase:
+                found.setdefault((row.phase, phase), []).append(_words(row.event))
     return found
 
 
@@ -64,20 +64,20 @@ def _arrows() -> Iterator[str]:
 def _answers() -> Iterator[str]:
     yield "## What each event does in each phase"
     yield ""
-    yield "The name of the rule that decides; `·` marks late news that is ignored."
+    yield "The name of the rule that decides; `·` marks late events that are ignored."
     yield ""
-    yield f"| told | {' | '.join(Phase)} |"
+    yield f"| event | {' | '.join(Phase)} |"
     yield "|---" * (len(Phase) + 1) + "|"
-    by_pair = {(row.when, row.told): row for row in ROWS}
-    for told in EVENTS:
-        rules = " | ".join(_rule(by_pair[phase, told]) for phase in Phase)
-        yield f"| {_words(told)} | {rules} |"
+    by_pair = {(row.phase, row.event): row for row in ROWS}
+    for event in EVENTS:
+        rules = " | ".join(_rule(by_pair[phase, event]) for phase in Phase)
+        yield f"| {_words(event)} | {rules} |"
 
 
 def _endings() -> Iterator[str]:
     yield "## Why a session is stopped"
     yield ""
-    yield "| cause | reason shown | badge | inputs that wait |"
+    yield "| cause | reason shown | badge | waiting inputs |"
     yield "|---|---|---|---|"
     for cause, ending in ENDINGS.items():
         yield f"| {cause} | {ending.reason} | {ending.badge} | {ending.inputs} |"
@@ -87,8 +87,8 @@ def _rule(row: Row) -> str:
     return "·" if row.rule is ignore else row.rule.__name__.replace("_", " ")
 
 
-def _words(told: type[Event]) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", told.__name__).lower()
+def _words(event: type[Event]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", event.__name__).lower()
 
 
 # The picture ------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ PLACES = {
 
 
 def picture() -> str:
-    """The phases and the arrows between them, as SVG."""
+    """Return the phases and the arrows between them, as SVG."""
     pairs = arrows()
     lines = [_line(before, after) for before, after in pairs]
     boxes = [_box(phase) for phase in Phase]
@@ -150,7 +150,7 @@ def _line(before: Phase, after: Phase) -> str:
 
 
 def _way_out(dx: float, dy: float, aside: tuple[float, float]) -> tuple[float, float]:
-    """Where a line in that direction, a little aside of the middle, leaves a box."""
+    """Return where a line in that direction, a little off the middle, leaves a box."""
     reaches = [
         (copysign(half, step) - offset) / step
         for step, offset, half in ((dx, aside[0], BOX_WIDTH / 2), (dy, aside[1], BOX_HEIGHT / 2))

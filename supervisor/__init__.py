@@ -10,8 +10,8 @@
         session = await sup.create("greeter")
         result = await session.prompt("world")
 
-`open()` gives a `Supervisor`, which makes and finds sessions; a `Session` takes input while it is
-busy, is steered, interrupted exactly where you point, watched, stopped and resumed. All errors are
+`open()` yields a `Supervisor`, which creates and finds sessions. A `Session` accepts inputs while
+it is busy and can be steered, interrupted, watched, stopped and resumed. All errors are
 `SupervisorError`s, each with a `code` and a `hint`.
 """
 
@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # as `typing` has it, which alone takes longer to import than all of this
+TYPE_CHECKING = False  # not from `typing`, whose import takes longer than all of this
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from .client.connecting import connect
+    from .client.connect import connect
     from .client.errors import AnswerLost, DaemonBusy, NoDaemon
+    from .client.feed import RemoteGlobalFeed, RemoteWatcher
     from .client.session import RemoteSession
     from .client.supervisor import RemoteSupervisor
-    from .client.watching import RemoteEverything, RemoteWatcher
     from .config import Settings
     from .core.creation import Message
     from .core.errors import (
@@ -61,59 +61,55 @@ if TYPE_CHECKING:
         SupervisorError,
         TurnOver,
     )
+    from .core.feed_items import Delta, Gap, Item
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Node
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
-    from .core.receipts import InterruptReport, Receipt
+    from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Record
-    from .core.session import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
+    from .core.scopes import Scope, ToolCall, TurnScope
+    from .core.state import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.command.agent import CommandAgent, command
-    from .drivers.confined import Confined
     from .drivers.port import AgentKind, ChildRequest, News
     from .drivers.python import PythonAgent, agent
+    from .drivers.restricted import Confined
     from .drivers.turn import Call, Turn
+    from .handles.child import Child
+    from .handles.session import Session
+    from .handles.shapes import Input, InputState, Options, Page, TurnRecords, Waits, Why
+    from .handles.supervisor import Supervisor
+    from .handles.views import Stats
     from .runtime import (
-        open,  # noqa: A004 - its public name
+        open,  # noqa: A004 - a public name
         restore,
     )
+    from .sessions.feed import GlobalFeed, Watcher
     from .sessions.hooks import Change, Deny, Hook, HookEvent, Hooks, Stop
-    from .sessions.house.reloading import Reloaded
     from .sessions.inbox import PermissionRequest
-    from .sessions.library.cleaning import CleanupReport
-    from .sessions.library.searching import SearchHit
-    from .sessions.shell.feed import Delta, Everything, Gap, Item, Watcher
-    from .sessions.shell.results import TurnResult
-    from .sessions.surface.child import Child
-    from .sessions.surface.handle import Session
-    from .sessions.surface.overview import Stats
-    from .sessions.surface.shapes import (
-        Input,
-        InputState,
-        Options,
-        Page,
-        Scope,
-        ToolCall,
-        TurnRecords,
-        TurnScope,
-        Waits,
-        Why,
-    )
-    from .sessions.surface.supervisor import Supervisor
-    from .store.repair import Problem, RepairReport
-    from .store.writer.health import StoreState
+    from .sessions.maintenance_reports import CleanupReport, Reloaded, SearchHit
+    from .store.examine import Problem
+    from .store.pending import StoreState
+    from .store.repair import RepairReport
 
 __version__: str
 
-# Where each name lives. They are brought in when they are first asked for: a command line that only
-# wants to print its help, and an agent process of ours, need none of trio and SQLite.
-_HOMES: Final = {
-    "client.connecting": ("connect",),
-    "client.errors": ("AnswerLost", "DaemonBusy", "NoDaemon"),
+# The module of each public name. A name is imported on its first use, because `understudy --help`
+# and the scripted agent process need neither trio nor SQLite.
+_MODULES: Final = {
+    "client.connect": ("connect",),
+    "client.errors": (
+        "AnswerLost",
+        "DaemonBusy",
+        "NoDaemon",
+    ),
+    "client.feed": (
+        "RemoteGlobalFeed",
+        "RemoteWatcher",
+    ),
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
-    "client.watching": ("RemoteEverything", "RemoteWatcher"),
     "config": ("Settings",),
     "core.creation": ("Message",),
     "core.errors": (
@@ -147,13 +143,42 @@ _HOMES: Final = {
         "SupervisorError",
         "TurnOver",
     ),
-    "core.ids": ("CallId", "InputId", "RequestId", "SessionId", "SessionKey", "TurnId"),
-    "core.info": ("Badge", "Info", "Node"),
-    "core.limits": ("Ladder", "Limits", "Restart"),
+    "core.feed_items": (
+        "Delta",
+        "Gap",
+        "Item",
+    ),
+    "core.ids": (
+        "CallId",
+        "InputId",
+        "RequestId",
+        "SessionId",
+        "SessionKey",
+        "TurnId",
+    ),
+    "core.info": (
+        "Badge",
+        "Info",
+        "Node",
+    ),
+    "core.limits": (
+        "Ladder",
+        "Limits",
+        "Restart",
+    ),
     "core.permissions": ("Permissions",),
-    "core.receipts": ("InterruptReport", "Receipt"),
+    "core.receipts": (
+        "InterruptReport",
+        "Receipt",
+        "TurnResult",
+    ),
     "core.records": ("Record",),
-    "core.session": (
+    "core.scopes": (
+        "Scope",
+        "ToolCall",
+        "TurnScope",
+    ),
+    "core.state": (
         "Decision",
         "Failure",
         "PermissionRule",
@@ -162,40 +187,69 @@ _HOMES: Final = {
         "Usage",
         "WhenBusy",
     ),
-    "drivers.acp.agent": ("AcpAgent", "acp", "scripted_process"),
-    "drivers.command.agent": ("CommandAgent", "command"),
-    "drivers.confined": ("Confined",),
-    "drivers.port": ("AgentKind", "ChildRequest", "News"),
-    "drivers.python": ("PythonAgent", "agent"),
-    "drivers.turn": ("Call", "Turn"),
-    "runtime": ("open", "restore"),
-    "sessions.hooks": ("Change", "Deny", "Hook", "HookEvent", "Hooks", "Stop"),
-    "sessions.inbox": ("PermissionRequest",),
-    "sessions.library.cleaning": ("CleanupReport",),
-    "sessions.library.searching": ("SearchHit",),
-    "sessions.house.reloading": ("Reloaded",),
-    "sessions.shell.feed": ("Delta", "Everything", "Gap", "Item", "Watcher"),
-    "sessions.shell.results": ("TurnResult",),
-    "sessions.surface.child": ("Child",),
-    "sessions.surface.handle": ("Session",),
-    "sessions.surface.overview": ("Stats",),
-    "sessions.surface.shapes": (
+    "drivers.acp.agent": (
+        "AcpAgent",
+        "acp",
+        "scripted_process",
+    ),
+    "drivers.command.agent": (
+        "CommandAgent",
+        "command",
+    ),
+    "drivers.port": (
+        "AgentKind",
+        "ChildRequest",
+        "News",
+    ),
+    "drivers.python": (
+        "PythonAgent",
+        "agent",
+    ),
+    "drivers.restricted": ("Confined",),
+    "drivers.turn": (
+        "Call",
+        "Turn",
+    ),
+    "handles.child": ("Child",),
+    "handles.session": ("Session",),
+    "handles.shapes": (
         "Input",
         "InputState",
         "Options",
         "Page",
-        "Scope",
-        "ToolCall",
         "TurnRecords",
-        "TurnScope",
         "Waits",
         "Why",
     ),
-    "sessions.surface.supervisor": ("Supervisor",),
-    "store.writer.health": ("StoreState",),
-    "store.repair": ("Problem", "RepairReport"),
+    "handles.supervisor": ("Supervisor",),
+    "handles.views": ("Stats",),
+    "runtime": (
+        "open",
+        "restore",
+    ),
+    "sessions.feed": (
+        "GlobalFeed",
+        "Watcher",
+    ),
+    "sessions.hooks": (
+        "Change",
+        "Deny",
+        "Hook",
+        "HookEvent",
+        "Hooks",
+        "Stop",
+    ),
+    "sessions.inbox": ("PermissionRequest",),
+    "sessions.maintenance_reports": (
+        "CleanupReport",
+        "Reloaded",
+        "SearchHit",
+    ),
+    "store.examine": ("Problem",),
+    "store.pending": ("StoreState",),
+    "store.repair": ("RepairReport",),
 }
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AcpAgent",
@@ -218,10 +272,10 @@ __all__ = [
     "Decision",
     "Delta",
     "Deny",
-    "Everything",
     "Failure",
     "Fenced",
     "Gap",
+    "GlobalFeed",
     "Hook",
     "HookEvent",
     "Hooks",
@@ -263,7 +317,7 @@ __all__ = [
     "Record",
     "RecordNotFound",
     "Reloaded",
-    "RemoteEverything",
+    "RemoteGlobalFeed",
     "RemoteSession",
     "RemoteSupervisor",
     "RemoteWatcher",
@@ -311,16 +365,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever bears the name
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public object
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - it costs more than all else here
+        from importlib.metadata import version  # noqa: PLC0415 - a slow import
 
         return version("understudy")
-    home = _HOME_OF.get(name)
-    if home is None:
+    module = _MODULE_OF.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{home}", __name__), name)
-    globals()[name] = found  # asked for once
+    found = getattr(importlib.import_module(f".{module}", __name__), name)
+    globals()[name] = found  # so that __getattr__ runs once for each name
     return found
 
 

@@ -1,7 +1,7 @@
-"""Settings: every number and switch there is, frozen, with its unit in its name.
+"""Settings: every number and switch, frozen, with its unit in its name.
 
-What a session may choose for itself is here as the default for those that do not. Values from
-a file and from the environment come with the long-lived process.
+Settings that a session may choose itself are here as the default. `configuration` reads values
+from a file and from the environment.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from .core.errors import ConfigError, shown
-from .core.limits import Ladder, Limits, Restart, number, one_of, whole
-from .core.session import OnStall
+from .core.errors import ConfigError, short_repr
+from .core.limits import Ladder, Limits, OnStall, Restart, number, one_of, whole_number
 
 SteerFallback: TypeAlias = Literal["queue", "interrupt"]
 
 
-def _a(kind: type) -> Any:  # noqa: ANN401 - what attrs takes as a validator
+def _instance_of(kind: type) -> Any:  # noqa: ANN401 - the type attrs has for a validator
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
             name = f"settings.{field.name}"
             raise ConfigError(
-                f"{name} is {shown(value)}", hint=f"give {name} a {kind.__name__}(...)"
+                f"{name} is {short_repr(value)}", hint=f"give {name} a {kind.__name__}(...)"
             )
 
     return check
@@ -30,12 +29,12 @@ def _a(kind: type) -> Any:  # noqa: ANN401 - what attrs takes as a validator
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """How a supervisor behaves; `Settings()` is a sensible one."""
+    """The settings of a supervisor; `Settings()` has sensible defaults."""
 
-    limits: Limits = attrs.field(factory=Limits, validator=_a(Limits))
-    queue_cap: int = attrs.field(default=10, validator=whole(least=1, most=1000))
-    max_text_bytes: int = attrs.field(default=65536, validator=whole(least=1))
-    max_turn_bytes: int = attrs.field(default=67108864, validator=whole(least=1))
+    limits: Limits = attrs.field(factory=Limits, validator=_instance_of(Limits))
+    queue_cap: int = attrs.field(default=10, validator=whole_number(least=1, most=1000))
+    max_text_bytes: int = attrs.field(default=65536, validator=whole_number(least=1))
+    max_turn_bytes: int = attrs.field(default=67108864, validator=whole_number(least=1))
     steer_fallback: SteerFallback = attrs.field(default="queue", validator=one_of(SteerFallback))
     quiet_after_seconds: float = attrs.field(default=120.0, validator=number(least=0.0))
     stalled_after_seconds: float = attrs.field(default=300.0, validator=number(least=0.0))
@@ -44,16 +43,16 @@ class Settings:
     turn_deadline_seconds: float | None = attrs.field(
         default=None, validator=number(least=0.0, optional=True)
     )
-    answers_for_children: bool = attrs.field(default=False, validator=_a(bool))
+    answers_for_children: bool = attrs.field(default=False, validator=_instance_of(bool))
     suspend_after_seconds: float = attrs.field(
         default=900.0, validator=number(least=0.0, finite=False)
     )
-    restart: Restart = attrs.field(factory=Restart, validator=_a(Restart))
-    ladder: Ladder = attrs.field(factory=Ladder, validator=_a(Ladder))
+    restart: Restart = attrs.field(factory=Restart, validator=_instance_of(Restart))
+    ladder: Ladder = attrs.field(factory=Ladder, validator=_instance_of(Ladder))
     permission_timeout_seconds: float = attrs.field(default=300.0, validator=number(least=0.0))
     exit_seconds: float = attrs.field(default=10.0, validator=number(least=0.0))
-    snapshot_every: int = attrs.field(default=200, validator=whole(least=1))
-    start_concurrency: int = attrs.field(default=4, validator=whole(least=1))
-    max_sessions: int = attrs.field(default=10000, validator=whole(least=1))
-    max_running_turns: int = attrs.field(default=1000, validator=whole(least=1))
-    max_agent_processes: int = attrs.field(default=64, validator=whole(least=1))
+    snapshot_every: int = attrs.field(default=200, validator=whole_number(least=1))
+    start_concurrency: int = attrs.field(default=4, validator=whole_number(least=1))
+    max_sessions: int = attrs.field(default=10000, validator=whole_number(least=1))
+    max_running_turns: int = attrs.field(default=1000, validator=whole_number(least=1))
+    max_agent_processes: int = attrs.field(default=64, validator=whole_number(least=1))

@@ -1,144 +1,241 @@
-"""The composition root: puts the rooms together, and takes them apart in order."""
+"""The composition root: builds the parts of a supervisor, recovers, runs and shuts down."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
 import actors
 
 from .config import Settings
-from .core.errors import ConfigError, shown
-from .drivers.builtin import BUILT_IN
-from .drivers.port import AgentKind, Workshop
+from .core.errors import ConfigError, short_repr
+from .core.ids import SessionId
+from .core.state import Cause, SessionState
+from .core.tree.tree import SessionTree
+from .drivers.port import AgentKind, ChildHandle, DriverRuntime, TurnHandle
 from .drivers.process.contained import ContainedProcesses
-from .drivers.watchdog import time_is_real, watch_over_the_loop
-from .sessions.house.house import House
-from .sessions.house.leaving import leave, wait_for_zombies
-from .sessions.house.lookout import look_out
-from .sessions.house.recovery import recover, wake
-from .sessions.surface.checks import checked_path
-from .sessions.surface.child import Child
-from .sessions.surface.handle import Session
-from .sessions.surface.supervisor import Supervisor
+from .drivers.watchdog import uses_real_clock, watch_event_loop
+from .handles.arguments import check_path
+from .handles.child import Child
+from .handles.parts import Parts
+from .handles.session import Session
+from .handles.supervisor import Supervisor
+from .sessions.actor import SessionActor
+from .sessions.admission import Admission
+from .sessions.damage import SessionRepair
+from .sessions.deletion import Deletion
+from .sessions.driver_context import SessionDriverContext
+from .sessions.health import on_health_change
+from .sessions.hooks.blocking import BlockingHooks
+from .sessions.keys import KeyIndex
+from .sessions.lifecycle import Lifecycle
+from .sessions.liveness import Liveness
+from .sessions.log import Log
+from .sessions.process_slots import evict_idle_process
+from .sessions.recovery import recover, start_sessions
+from .sessions.registry import SessionRegistry
+from .sessions.reload import agents_by_name
+from .sessions.router import SessionRouter
+from .sessions.services import Services, make_services
+from .sessions.settings_cell import process_agents
+from .sessions.shutdown import drain, wait_for_zombies
+from .sessions.slot import SessionSlot
+from .sessions.spawn import Spawner
+from .sessions.store_watch import watch_file
+from .sessions.tree_access import TreeAccess
 from .store.memory import MemoryStore
+from .store.pending import StoreHealth
 from .store.port import Store
-from .store.sqlite.files import whole_path, why_only_read
+from .store.sqlite.files import read_only_problem, resolve_path
 from .store.sqlite.schema import refuse_unless_ours
 from .store.sqlite.store import SqliteStore, open_sqlite, restore_store
-from .store.writer import Writer
-from .store.writer.health import Health
-from .store.writer.unwritten import NoWriter
+from .store.writer import ReadOnlyWriter, Writer
 
-# More than there ever are: `writer.load` bounds what others bring, and each session brings one.
+# Never reached: the write throttle bounds other writes, and each session has at most one.
 WRITER_CAPACITY = 100_000
 
 
 @asynccontextmanager
-async def open(  # noqa: A001 - its public name is supervisor.open
+async def open(  # noqa: A001 - public as supervisor.open
     path: str | os.PathLike[str] = ":memory:",
     *,
     agents: Iterable[AgentKind] = (),
     settings: Settings | None = None,
 ) -> AsyncIterator[Supervisor]:
-    """Open a supervisor over a store, a file or `:memory:`; leaving the block drains it.
+    """Open a store, a file or `:memory:`, and yield its `Supervisor`.
 
-    Leaving refuses new work, gives running turns `exit_seconds` to end, interrupts the rest, and
-    has all sessions rest. If the block raises or is cancelled, turns are interrupted at once.
-    Whatever the block raises is raised bare. A file that cannot be written to is only read.
+    Sessions that were active continue. Leaving the block refuses new work, lets running turns end
+    within `exit_seconds`, interrupts the rest and suspends all sessions. If the block raises or is
+    cancelled, turns are interrupted at once. An exception of the block is raised as it is, without
+    an exception group. A file that cannot be written is opened read-only.
+
+    Raise `ConfigError` for an invalid argument, `StoreLocked` if another supervisor has the file
+    open, and `StoreTooNew` if a newer version wrote it.
     """
     if settings is None:
         settings = Settings()
     elif not isinstance(settings, Settings):
-        raise ConfigError(f"settings is {shown(settings)}", hint="give supervisor.Settings(...)")
-    known = _by_name(agents)
+        raise ConfigError(
+            f"settings is {short_repr(settings)}", hint="give supervisor.Settings(...)"
+        )
+    known = agents_by_name(agents)
     failure: BaseException | None = None
-    # Last started, first stopped: the store outlives the writer, and that everyone who writes.
+    # Started last, stopped first: the store outlives the writer, the writer outlives its clients.
     async with (
         _open_store(path, settings) as (store, health),
         actors.open_actors() as system,
         trio.open_nursery() as outer,
     ):
         writer = await system.start(
-            lambda: NoWriter(health) if health.is_given_up else Writer(store, health),
+            lambda: ReadOnlyWriter(health) if health.is_read_only else Writer(store, health),
             name="writer",
             restart="permanent",
             capacity=WRITER_CAPACITY,
         )
-        workshop = Workshop(
-            await outer.start(_shelter),
+        runtime = DriverRuntime(
+            await outer.start(_run_shielded_nursery),
             processes=ContainedProcesses(),
             max_agent_processes=settings.max_agent_processes,
             start_concurrency=settings.start_concurrency,
         )
         try:
-            house = House(
+            services = make_services(
                 settings=settings,
                 agents=known,
                 store=store,
                 writer=writer,
                 health=health,
-                system=system,
-                workshop=workshop,
-                make_handle=Session,
-                make_child=Child,
+                tasks=runtime,
             )
-            await house.tree.open()
-            workshop.start_soon(house.timers.run)
-            workshop.start_soon(house.scribe.run)
-            workshop.start_soon(house.pulse.run)
-            workshop.start_soon(look_out, house)
-            workshop.start_soon(house.hooks.run)
-            with watch_over_the_loop(known.values()):
+            parts, keys = build(services, system)
+            registry = parts.registry
+            await registry.open()
+            runtime.start_soon(services.timers.run)
+            runtime.start_soon(services.flusher.run)
+            runtime.start_soon(services.active_clock.run)
+            runtime.start_soon(watch_file, services)
+            runtime.start_soon(services.hooks.run)
+            with watch_event_loop(known.values()):
                 try:
-                    workshop.start_soon(wake, house, await recover(house))
-                    yield Supervisor(house)
-                except BaseException as error:  # noqa: BLE001 - raised again, bare, below
+                    found = await recover(services, parts.admission, parts.router, keys)
+                    runtime.start_soon(start_sessions, services, registry, found)
+                    yield Supervisor(parts)
+                except BaseException as error:  # noqa: BLE001 - raised again below
                     failure = error
                 try:
-                    await _leave(house, in_peace=failure is None)
-                except BaseException as error:  # noqa: BLE001 - as above: Ctrl-C, a cancellation
+                    await _shut_down(services, registry, is_graceful=failure is None)
+                except BaseException as error:  # noqa: BLE001 - Ctrl-C or a cancellation
                     failure = failure or error
         finally:
-            workshop.close()
+            runtime.close()
     if failure is not None:
         raise failure
 
 
-async def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Path | None:
-    """Put a backup in the place of a store that nobody has open; gives where the old one is now.
+def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
+    """Build the parts of a supervisor; each line uses only lines above it.
 
-    Raises `StoreLocked` while a supervisor has it open, `ConfigError` if the backup is none, and
-    `StoreTooNew`.
+    The inner functions are the forward references: they run after all parts exist.
     """
-    return await restore_store(checked_path("backup", backup), checked_path("path", path))
+
+    def make_child(session_id: SessionId, above: SessionId, turn: TurnHandle) -> ChildHandle:
+        return Child(Session(parts, session_id, caller=above), turn)
+
+    async def spawn_child(
+        session_id: SessionId, turn: TurnHandle, agent: str, text: str, options: Mapping[str, Any]
+    ) -> ChildHandle:
+        parent = Session(parts, session_id, caller=session_id, turn=turn.id)
+        made = await parent.spawn(agent, text, **options)
+        return make_child(made.id, session_id, turn)
+
+    def make_context(
+        slot: SessionSlot, log: Log, ref: actors.Ref, state: Callable[[], SessionState]
+    ) -> SessionDriverContext:
+        return SessionDriverContext(slot, services, log, ref, state, tree=access, hooks=hooks)
+
+    def make_actor(slot: SessionSlot) -> SessionActor:
+        return SessionActor(
+            slot,
+            services,
+            admission,
+            liveness=liveness,
+            hooks=hooks,
+            make_context=make_context,
+            schedule_input_expiry=router.schedule_input_expiry,
+        )
+
+    def stop(session_id: SessionId, cause: Cause, detail: str | None) -> None:
+        services.tasks.start_soon(router.order_stop_with_retry, session_id, cause, detail)
+
+    async def wait_stop_ordered(session_id: SessionId, cause: Cause, detail: str | None) -> None:
+        await services.detached_tasks.run_detached(
+            router.order_stop_with_retry, session_id, cause, detail
+        )
+
+    registry = SessionRegistry(services, group, make_actor)
+    liveness = Liveness(services, registry.find_slot)
+    hooks = BlockingHooks(
+        services.hooks,
+        services.settings,
+        read_row=registry.row,
+        stop=stop,
+        wait_stop_ordered=wait_stop_ordered,
+    )
+    tree = SessionTree(process_agents(services.agents()))
+    admission = Admission(services, tree, registry, stop=stop)
+    router = SessionRouter(services, registry, admission, hooks)
+    keys = KeyIndex()
+    lifecycle = Lifecycle(services, registry, router, admission, keys, hooks=hooks)
+    spawner = Spawner(services, registry, router, admission, lifecycle, hooks=hooks)
+    repair = SessionRepair(services, registry, router, admission, keys, stop=stop)
+    deletion = Deletion(services, registry, router, admission, keys, repair=repair)
+    access = TreeAccess(services, admission, router, child=make_child, spawn=spawn_child)
+    parts = Parts(
+        services, registry, router, admission, lifecycle, spawner, deletion, repair, hooks
+    )
+    services.health.on_change = partial(on_health_change, services, router.order_postponed_stops)
+    services.tasks.evict_idle_process = partial(evict_idle_process, services, registry, admission)
+    return parts, keys
+
+
+async def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Path | None:
+    """Replace a store that is not open by a backup; return the new path of the old store, if any.
+
+    Raise `StoreLocked` while a supervisor has the store open, `ConfigError` if the file is not a
+    sound backup, and `StoreTooNew` if a newer version wrote it.
+    """
+    return await restore_store(check_path("backup", backup), check_path("path", path))
 
 
 @asynccontextmanager
 async def _open_store(
     path: str | os.PathLike[str], settings: Settings
-) -> AsyncIterator[tuple[Store, Health]]:
-    """A store of that name, a file or `:memory:`, and how it is."""
-    health = Health()
+) -> AsyncIterator[tuple[Store, StoreHealth]]:
+    """Open a store, a file or `:memory:`, and yield it with its health."""
+    health = StoreHealth()
     if path == ":memory:":
         yield MemoryStore(), health
         return
-    whole = whole_path(checked_path("path", path))
-    trouble = why_only_read(whole)
-    if trouble is None:
+    resolved = resolve_path(check_path("path", path))
+    problem = read_only_problem(resolved)
+    if problem is None:
         every = settings.snapshot_every
-        # A simulation replaces the threads that trio lends, and knows of no others.
-        async with open_sqlite(whole, snapshot_every=every, own_thread=time_is_real()) as store:
+        # A simulation replaces the threads of trio and controls no others.
+        async with open_sqlite(
+            resolved, snapshot_every=every, dedicated_thread=uses_real_clock()
+        ) as store:
             yield store, health
         return
-    refuse_unless_ours(whole, may_be_new=True)
-    health.give_up(trouble)
-    # Never opened: that would take the pen. What reads has connections of its own.
-    store = SqliteStore(whole)
+    refuse_unless_ours(resolved, may_be_new=True)
+    health.set_read_only(problem)
+    # Not opened: that would lock the file for writing. Reads have their own connections.
+    store = SqliteStore(resolved)
     try:
         yield store, health
     finally:
@@ -146,13 +243,13 @@ async def _open_store(
             await store.close()
 
 
-async def _shelter(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    """A nursery that whoever cancels the block does not cancel: leaving needs an order.
+async def _run_shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    """Run a nursery that a cancellation of the block does not reach, so that shutdown has an order.
 
-    Whoever opened it cancels it when all is over, and for certain.
+    `DriverRuntime.close()` cancels it at the end, in every case.
     """
-    # Before the shield: if we are cancelled already, `started` below would tell nobody, and behind
-    # the shield nobody could tell us.
+    # Before the shield: if this task is cancelled already, `started` below does not return the
+    # nursery to the caller, and nothing could cancel this task behind the shield.
     await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         async with trio.open_nursery() as nursery:
@@ -160,36 +257,20 @@ async def _shelter(task_status: trio.TaskStatus[trio.Nursery]) -> None:
             await trio.sleep_forever()
 
 
-async def _leave(house: House, *, in_peace: bool) -> None:
-    """Leave, also when cancelled: every wait in here is bounded, but for zombies."""
-    settings = house.settings
-    patience = settings.exit_seconds if in_peace else 0.0
+async def _shut_down(services: Services, registry: SessionRegistry, *, is_graceful: bool) -> None:
+    """Drain and close, also when cancelled; every wait is bounded, except that for zombies."""
+    settings = services.settings()
+    patience = settings.exit_seconds if is_graceful else 0.0
     try:
-        with trio.CancelScope(shield=not in_peace):
-            await leave(house, patience_seconds=patience)
+        with trio.CancelScope(shield=not is_graceful):
+            await drain(services, registry, patience_seconds=patience)
     except trio.Cancelled:
         with trio.CancelScope(shield=True):
-            await leave(house, patience_seconds=0.0)
+            await drain(services, registry, patience_seconds=0.0)
         raise
     finally:
-        house.tree.close()
+        registry.close()
         with trio.CancelScope(shield=True):
             with trio.move_on_after(patience):
-                await house.hooks.wait_delivered()
-            await wait_for_zombies(house)
-
-
-def _by_name(agents: Iterable[AgentKind]) -> dict[str, AgentKind]:
-    known: dict[str, AgentKind] = {agent.name: agent for agent in BUILT_IN}
-    if not isinstance(agents, Iterable):
-        raise ConfigError(f"agents is {shown(agents)}", hint="give a list of agents")
-    for agent in agents:
-        name = getattr(agent, "name", None)
-        if not isinstance(name, str) or not hasattr(agent, "make_driver"):
-            raise ConfigError(
-                f"{shown(agent)} is no agent", hint='decorate it with @supervisor.agent("name")'
-            )
-        if name in known:
-            raise ConfigError(f"two agents are called {shown(name)}", hint="give one another name")
-        known[name] = agent
-    return known
+                await services.hooks.wait_delivered()
+            await wait_for_zombies(services)

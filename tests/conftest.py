@@ -6,7 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.snippets import snippets_under
+from tests.support.snippets import snippets_under
 
 # A schedule explored under load may be slow without being wrong.
 hypothesis.settings.register_profile("house", deadline=None)

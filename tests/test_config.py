@@ -1,4 +1,4 @@
-"""Settings and what they are made of: sensible by default, refused by name when they are not."""
+"""Settings: sensible by default, and invalid values are refused by name."""
 
 import math
 from typing import Any
@@ -29,7 +29,7 @@ def test_every_field_is_a_number_a_word_or_a_part() -> None:
 
 @pytest.mark.parametrize(("kind", "field"), NUMBERS)
 @pytest.mark.parametrize("value", [-1, math.nan, "5", True, [1]])
-def test_a_number_that_cannot_be_meant_is_refused_naming_the_field(
+def test_an_invalid_number_is_refused_naming_the_field(
     kind: type[Any], field: str, value: object
 ) -> None:
     with pytest.raises(ConfigError, match=field) as refusal:
@@ -40,7 +40,7 @@ def test_a_number_that_cannot_be_meant_is_refused_naming_the_field(
 
 @pytest.mark.parametrize(("kind", "field"), WORDS)
 @pytest.mark.parametrize("value", ["sometimes", "", None, 5])
-def test_a_word_that_is_none_of_the_choices_is_refused_with_the_choices(
+def test_an_unknown_choice_is_refused_with_the_choices(
     kind: type[Any], field: str, value: object
 ) -> None:
     with pytest.raises(ConfigError, match=field) as refusal:
@@ -58,7 +58,7 @@ def test_a_part_of_the_wrong_kind_is_refused(part: str) -> None:
 
 
 @pytest.mark.parametrize("cap", [0, 1001])
-def test_the_queue_cap_has_two_ends(cap: int) -> None:
+def test_the_queue_cap_has_a_lower_and_an_upper_bound(cap: int) -> None:
     with pytest.raises(ConfigError, match="from 1 to 1000"):
         Settings(queue_cap=cap)
 
@@ -82,6 +82,6 @@ def test_a_number_beyond_all_clocks_is_refused(field: str) -> None:
         Settings(**huge)
 
 
-def test_settings_cannot_be_changed_after_the_fact() -> None:
+def test_settings_are_frozen() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         Settings().queue_cap = 11  # type: ignore[misc]

@@ -23,7 +23,7 @@ def for_type_checkers() -> set[tuple[str, str]]:
 
 
 def test_type_checkers_are_told_what_is_so() -> None:
-    told = {(home, name) for home, names in supervisor._HOMES.items() for name in names}
+    told = {(home, name) for home, names in supervisor._MODULES.items() for name in names}
 
     assert told == for_type_checkers()
     assert sorted(name for _, name in told) == supervisor.__all__

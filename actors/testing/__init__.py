@@ -1,13 +1,13 @@
-"""What the tests of any trio program need: seeded schedules, virtual time, and patience.
+"""Tools for tests of any trio program: seeded schedules, virtual time, waits for quiet.
 
     simulate(main, seed=7)                  one run, one task per tick; same seed, same trace
-    explore(main, seeds=range(1_000))       many runs; answers with the seeds that failed
-    await settle()                          until every other task is blocked
-    trio.run(main, clock=VirtualClock())    time-outs cost no time, deadlocks are said aloud
+    explore(main, seeds=range(1_000))       many runs; returns the seeds that failed
+    await settle()                          wait until every other task is blocked
+    trio.run(main, clock=VirtualClock())    time-outs cost no time, deadlocks are reported
 
-    probe = await Probe.start(system)       an actor that keeps what it is told
+    probe = await Probe.start(system)       an actor that keeps the messages it receives
 
-Only `Probe` needs the rest of `actors`; nothing that is shipped to run imports any of it.
+Only `Probe` needs the rest of `actors`; no production code imports any of it.
 """
 
 from ._clock import VirtualClock

@@ -1,11 +1,11 @@
-"""What can go wrong in a simulated run, classed by whose fault it is.
+"""The errors of a simulated run, classed by fault.
 
     SimulationError            every error of this package; has a `hint`
-    ├── Deadlock               the program: everyone waits, and nothing is left that could wake them
+    ├── Deadlock               the program: every task waits, and nothing can wake one
     ├── Livelock               the program: it took more steps than it was allowed
     └── SimulatorBroken        ours: this trio is not the one the simulator was written for
 
-A bare `SimulationError` is the caller's: the simulator was asked for what it cannot do.
+A bare `SimulationError` is the caller's: the simulator cannot do what was requested.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SimulationError(Exception):
-    """The root of this package's errors: `str(error)` says what happened, `hint` what to do."""
+    """Base of this package's errors: `str(error)` says what happened, `hint` what to do."""
 
     def __init__(self, problem: str, *, hint: str) -> None:
         super().__init__(problem)
@@ -29,7 +29,7 @@ class SimulationError(Exception):
 
 
 class Deadlock(SimulationError):
-    """Nobody can run, no time-out is pending, and nothing outside can wake anyone.
+    """No task can run, no time-out is pending, and nothing outside can wake a task.
 
     `waiting` has one text per blocked task: its name, and the lines at which it waits.
     """
@@ -37,14 +37,14 @@ class Deadlock(SimulationError):
     def __init__(self, waiting: Sequence[str]) -> None:
         listed = "\n".join(waiting)
         super().__init__(
-            f"nobody can run and no time-out is pending; {len(waiting)} blocked:\n{listed}",
-            hint="someone listed here should have woken, answered or cancelled another one",
+            f"no task can run and no time-out is pending; {len(waiting)} blocked:\n{listed}",
+            hint="one of the tasks listed should have woken, answered or cancelled another",
         )
         self.waiting = tuple(waiting)
 
 
 class Livelock(SimulationError):
-    """The program was still running when its steps were used up; `last_steps` are the latest."""
+    """The program was still running after its last allowed step; `last_steps` are the latest."""
 
     def __init__(self, max_steps: int, last_steps: Sequence[Step]) -> None:
         listed = "\n".join(f"  {step}" for step in last_steps)
@@ -56,11 +56,11 @@ class Livelock(SimulationError):
 
 
 class SimulatorBroken(SimulationError):
-    """A private name of trio on which the simulator stands is gone, or is not what it was."""
+    """A private name of trio that the simulator uses is missing or has changed."""
 
     def __init__(self, name: str, *, trio_version: str, works_with: str) -> None:
         super().__init__(
-            f"trio {trio_version} no longer has {name} as the simulator knows it",
-            hint=f"install trio {works_with}, or mend actors/testing/_trio_internals.py",
+            f"trio {trio_version} no longer has {name} as the simulator expects it",
+            hint=f"install trio {works_with}, or adapt actors/testing/_trio_internals.py",
         )
         self.name = name

@@ -1,7 +1,6 @@
 """Many runs of one program, to find the seeds under which it fails.
 
-Rule 1: an error is a finding; an interrupt of the whole process, or a simulator that cannot work,
-        is not.
+Rule 1: every error is a finding, except an interrupt of the process and a broken simulator.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Self, TypeVarTuple
 
 from ._errors import SimulatorBroken
 from ._schedule import PolicyName, policy_of
-from ._simulate import MAX_STEPS, make_sure_it_can_run, simulate
+from ._simulate import MAX_STEPS, check_can_simulate, simulate
 
 Args = TypeVarTuple("Args")
 
@@ -19,7 +18,7 @@ Args = TypeVarTuple("Args")
 class FailingSeed(int):
     """A seed under which the program failed: `simulate(main, seed=it)` fails the same way.
 
-    It is the number, and knows its `policy` and the `error`.
+    It is an int with two attributes: its `policy` and the `error`.
     """
 
     policy: PolicyName
@@ -47,14 +46,14 @@ def explore(
     max_steps: int = MAX_STEPS,
     early_timeouts: bool = True,
 ) -> list[FailingSeed]:
-    """Simulate `main(*args)` anew under each seed; give those that failed, in order.
+    """Simulate `main(*args)` once per seed; return the seeds that failed, in order.
 
-    `seeds` are the numbers themselves, or how many of them, from 0 on.
-    Without `policy` the seeds take turns through all of them. With `max_failures` it stops as
-    soon as it has found so many. A program that takes every time-out for a failure is explored,
-    and its seeds replayed, with `early_timeouts=False`.
+    `seeds` are the numbers themselves, or their count, from 0 on. Without `policy` the seeds
+    cycle through all policies. With `max_failures` it stops after that number of failures. A
+    program that treats every time-out as a failure is explored, and its seeds replayed, with
+    `early_timeouts=False`.
     """
-    make_sure_it_can_run()
+    check_can_simulate()
     failing: list[FailingSeed] = []
     for seed in range(seeds) if isinstance(seeds, int) else seeds:
         if max_failures is not None and len(failing) >= max_failures:

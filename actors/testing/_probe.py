@@ -1,4 +1,4 @@
-"""A probe: an actor that keeps what it is told, for a test to wait for and look at."""
+"""A probe: an actor that keeps the messages it receives, for a test to await and inspect."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Message = TypeVar("Message")
 
 
 class Probe(Actor):
-    """Start one beside the actors under test, hand out its `ref`, and await what arrives.
+    """An actor for tests: start one, pass its `ref` on, and await the messages that arrive.
 
-    `messages` has everything it was ever told, in order. `answer` makes the answer when it is
-    asked; without it an `Ask` is answered None. If `answer` raises, the probe crashes as any
-    actor does, and the same object comes back with all it kept.
+    `messages` has every message ever received, in order. `answer` computes the answer to an
+    ask; without it an `Ask` is answered None. If `answer` raises, the probe crashes as any
+    actor does, and the same object is restarted with all its messages.
     """
 
     def __init__(self, answer: Callable[[Any], Any] | None = None) -> None:
@@ -35,14 +35,14 @@ class Probe(Actor):
         answer: Callable[[Any], Any] | None = None,
         capacity: int = 1024,
     ) -> Probe:
-        """Make a probe and start it in `group`."""
+        """Create a probe and start it in `group`."""
         probe = cls(answer)
         await group.start(lambda: probe, name=name, capacity=capacity)
         return probe
 
     @property
     def unread(self) -> tuple[Any, ...]:
-        """What arrived and was not yet given out by `next` or `until`."""
+        """The messages that `next` and `until` have not returned yet."""
         return tuple(self.messages[self._taken :])
 
     async def receive(self, message: Any) -> Any:
@@ -52,13 +52,13 @@ class Probe(Actor):
         return None if self._answer is None else self._answer(message)
 
     async def next(self, *, timeout_seconds: float = 5.0) -> Any:
-        """The oldest unread message; raises `AssertionError` if none comes in time."""
+        """Return the oldest unread message; raise `AssertionError` if none arrives in time."""
         return await self._first(lambda _: True, "a message", timeout_seconds)
 
     async def until(self, kind: type[Message], *, timeout_seconds: float = 5.0) -> Message:
-        """The oldest unread message of that kind; what stands before it counts as read.
+        """Return the oldest unread message of that kind; the messages before it count as read.
 
-        Raises `AssertionError`, listing what did arrive, if none comes in time.
+        Raises `AssertionError`, listing the messages that did arrive, if none arrives in time.
         """
         found: Message = await self._first(
             lambda message: isinstance(message, kind), kind.__name__, timeout_seconds
@@ -67,15 +67,15 @@ class Probe(Actor):
 
     async def _first(self, wanted: Callable[[Any], bool], what: str, seconds: float) -> Any:
         await trio.lowlevel.checkpoint()
-        looked_at = self._taken
+        checked = self._taken
         with trio.move_on_after(seconds):
             while True:
                 arrived = self._arrived
-                for place in range(max(looked_at, self._taken), len(self.messages)):
+                for place in range(max(checked, self._taken), len(self.messages)):
                     if wanted(self.messages[place]):
                         self._taken = place + 1
                         return self.messages[place]
-                looked_at = len(self.messages)
+                checked = len(self.messages)
                 await arrived.wait()
         raise AssertionError(
             f"{what} did not arrive within {seconds:g} s; unread: {list(self.unread)!r}"

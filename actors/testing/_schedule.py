@@ -1,9 +1,9 @@
-"""Who runs next: three seeded policies, which find different races.
+"""Choice of the next task: three seeded policies, which find different races.
 
-Rule 1: this file does not know trio. Tasks are numbers, in the order they were spawned; the clock
-        is one more that may be chosen, and then time jumps to the next deadline.
-Rule 2: all chance comes from the given `Random`, and nothing depends on `id()` or on hashes, so
-        the same seed gives the same schedule in every process.
+Rule 1: this file does not import trio. Tasks are numbers, in the order they were spawned; the
+        clock is one more choice, and then time jumps to the next deadline.
+Rule 2: all chance comes from the `Random` argument, and nothing depends on `id()` or on hashes,
+        so the same seed yields the same schedule in every process.
 Rule 3: a policy may be unfair for a while, never for ever.
 """
 
@@ -20,15 +20,15 @@ PolicyName = Literal["shuffle", "walk", "pct"]
 
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 
-# Chosen instead of a task: time-outs are due although others could run. Tasks count from 0.
+# Chosen instead of a task: time-outs fire although tasks could run. Tasks count from 0.
 CLOCK = -1
 
-# How likely, per decision, time jumps although someone is ready. One is drawn per run, and zero
-# often: a race between ready tasks is found sooner while no time-out cuts it short.
+# The probability, per decision, that time jumps although a task is ready. One is drawn per run,
+# and zero often: a race between ready tasks is found sooner while no time-out interferes.
 EARLY_TIMEOUT_CHANCES = (0.0, 0.0, 0.01, 0.05, 0.25)
 
-# Under pct the highest priority runs alone; who spins, or a clock that only re-arms, would starve
-# the rest. So after this many ticks the one on top goes to the bottom.
+# Under pct the highest priority runs alone; a task that spins, or a clock that only re-arms,
+# would starve the rest. So after this many ticks the highest priority becomes the lowest.
 LEASE_TICKS = 100
 
 
@@ -45,19 +45,19 @@ class Step:
 
 
 class Policy(Protocol):
-    """Chooses one of the ready tasks, each tick."""
+    """A strategy that chooses one of the ready tasks in each tick."""
 
     def choose(self, ready: Sequence[int], *, timeout_pending: bool) -> int:
-        """One of `ready` (ascending, never empty), or `CLOCK` if a time-out is pending.
+        """Return one of `ready` (ascending, never empty), or `CLOCK` if a time-out is pending.
 
-        Who is ready stays ready until chosen. Whoever was never ready before has a higher number
-        than everyone who was: being spawned makes ready.
+        A ready task stays ready until chosen. A task that was never ready before has a higher
+        number than all tasks that were, because a spawned task is ready at once.
         """
         ...
 
 
 class Shuffle:
-    """Rounds: everyone who is ready runs once, in random order; who gets ready waits."""
+    """Rounds: every ready task runs once, in random order; newly ready tasks wait."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -66,7 +66,7 @@ class Shuffle:
         self._round: list[int] = []
 
     def choose(self, ready: Sequence[int], *, timeout_pending: bool) -> int:
-        """The next of this round."""
+        """Return the next task of this round."""
         if not self._round:
             self._round.extend(ready)
             self._chance.shuffle(self._round)
@@ -83,7 +83,7 @@ class Walk:
         self._early = chance.choice(EARLY_TIMEOUT_CHANCES)
 
     def choose(self, ready: Sequence[int], *, timeout_pending: bool) -> int:
-        """Any of them."""
+        """Return any ready task."""
         if timeout_pending and self._chance.random() < self._early:
             return CLOCK
         return ready[int(self._chance.random() * len(ready))]
@@ -93,9 +93,9 @@ class Pct:
     """Probabilistic concurrency testing (Burckhardt et al., 2010).
 
     Every task gets a random priority and the highest ready one runs; at a few random ticks the
-    one on top drops below everybody. A bug that needs d tasks to be held up at the right places
-    is found with a chance that falls with the d-th power of the length of the run, and not with
-    the number of all interleavings. The clock has a priority like everyone else.
+    highest drops below all others. A bug that needs d tasks to be held up at the right places
+    is found with a probability that falls with the d-th power of the length of the run, and not
+    with the number of all interleavings. The clock has a priority like every task.
     """
 
     def __init__(self, chance: Random) -> None:
@@ -105,12 +105,12 @@ class Pct:
         self._lowest = 0.0
         self._tick = 0
         self._early = chance.choice((True, False))
-        # How long the run will be is not known, so its length is guessed, evenly over magnitudes.
+        # The length of the run is unknown, so it is guessed, evenly over magnitudes.
         length = 2 ** chance.randint(3, 11)
         self._drops = {chance.randrange(length) for _ in range(chance.randint(1, 5))}
 
     def choose(self, ready: Sequence[int], *, timeout_pending: bool) -> int:
-        """The one with the highest priority."""
+        """Return the ready task with the highest priority."""
         for task in ready[bisect_right(ready, self._newest) :]:
             self._priority[task] = self._chance.random()
             self._newest = task
@@ -125,18 +125,18 @@ class Pct:
 
 
 def policy_of(seed: int, policy: PolicyName | None) -> PolicyName:
-    """The policy that `seed` runs under: the one asked for, else the seed's own."""
+    """Return the policy for `seed`: the requested one, else the one the seed selects."""
     if policy is None:
-        # A seed that `explore` found failing remembers the policy under which it failed.
+        # A failing seed from `explore` carries the policy under which it failed.
         remembered: PolicyName | None = getattr(seed, "policy", None)
         return remembered or POLICIES[seed % len(POLICIES)]
     if policy not in POLICIES:
-        raise ValueError(f"no policy is called {policy!r}: choose one of {', '.join(POLICIES)}")
+        raise ValueError(f"unknown policy {policy!r}: choose one of {', '.join(POLICIES)}")
     return policy
 
 
 def make_policy(name: PolicyName, chance: Random) -> Policy:
-    """A fresh policy for one run."""
+    """Return a new policy for one run."""
     match name:
         case "shuffle":
             return Shuffle(chance)

@@ -1,4 +1,4 @@
-"""Waiting for facts, not for time."""
+"""Wait for quiet instead of time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import trio.testing
 
 
 async def settle() -> None:
-    """Answer when every other task is blocked and no thread of trio's is at work.
+    """Return when every other task is blocked and no thread of trio is working.
 
-    No virtual time passes while tasks still run: under `simulate`, `VirtualClock` and `MockClock`
-    alike, time-outs wait until this has answered.
+    No virtual time passes while tasks still run: under `simulate`, `VirtualClock` and
+    `MockClock` alike, time-outs wait until this has returned.
     """
     await trio.testing.wait_all_tasks_blocked()
     while trio.testing.active_thread_count():

@@ -1,10 +1,10 @@
-"""Threads without threads: blocking work runs inside the loop, in a task of its own.
+"""Simulated threads: blocking work runs inside the loop, in its own task.
 
-Rule 1: only the thread is replaced. Waiting for the limiter, what a cancellation does to the
-        caller, and how the result gets back, are trio's own code, so the rules are the same:
-        the work runs exactly once; its result is delivered even if the caller was cancelled
-        meanwhile, unless the caller may abandon it.
-Rule 2: when it runs, and when its result arrives, is up to the schedule.
+Rule 1: only the thread is replaced. The limiter, the effect of a cancellation on the caller,
+        and the delivery of the result are trio's own code, so the rules are the same: the work
+        runs exactly once; its result is delivered even if the caller was cancelled meanwhile,
+        unless the caller may abandon it.
+Rule 2: the schedule decides when it runs, and when its result arrives.
 Rule 3: while it runs, it sees no loop, as in a thread. It runs in one step, so nothing happens
         between two lines of it.
 """
@@ -22,25 +22,25 @@ import trio
 from ._errors import SimulationError
 from ._trio_internals import Deliver, swap_run_context, threads_replaced
 
-# The work waits for so many of its own turns at most before it runs, and again before it reports.
+# The work waits for at most this many of its turns before it runs, and before it reports.
 MAX_TURNS = 3
 
 
 @contextmanager
-def stand_in_threads(chance: Random) -> Iterator[None]:
-    """Inside this block no trio thread is started."""
-    threads = _StandIns(chance)
+def simulated_threads(chance: Random) -> Iterator[None]:
+    """Run the block without starting any trio thread."""
+    threads = _SimulatedThreads(chance)
     with threads_replaced(threads.start, threads.call_trio):
         yield
 
 
-class _StandIns:
-    """The threads of one simulated run."""
+class _SimulatedThreads:
+    """The simulated threads of one run."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
-        # What the loop's own tasks see of the loop. Set while work runs, which does not see it.
-        self._inside: dict[str, object] | None = None
+        # The run context of the loop's tasks. Set while work runs, which does not see it.
+        self._loop_context: dict[str, object] | None = None
 
     def start(
         self,
@@ -49,7 +49,8 @@ class _StandIns:
         name: str | None = None,
     ) -> None:
         turns = self._chance.randint(0, MAX_TURNS), self._chance.randint(0, MAX_TURNS)
-        # A system task outlives the caller, who may abandon it, and delays the end of the run.
+        # A system task outlives its caller, which may abandon it, and delays the end of the
+        # run.
         trio.lowlevel.spawn_system_task(self._work, fn, deliver, turns, name=f"thread: {name}")
 
     async def _work(
@@ -66,24 +67,24 @@ class _StandIns:
             await trio.lowlevel.cancel_shielded_checkpoint()
         deliver(result)
 
-    @trio.lowlevel.disable_ki_protection  # control-C gets through to work that never ends
+    @trio.lowlevel.disable_ki_protection  # Ctrl-C reaches work that never ends
     def _run(self, fn: Callable[[], Any]) -> Any:
-        self._inside = swap_run_context({})
+        self._loop_context = swap_run_context({})
         try:
             return fn()
         finally:
-            swap_run_context(self._inside)
-            self._inside = None
+            swap_run_context(self._loop_context)
+            self._loop_context = None
 
     def call_trio(self, fn: Callable[[], Any] | None, ask_trio: Callable[[], Any]) -> Any:
-        if self._inside is None:
-            return ask_trio()  # not from a stand-in: from a task, which trio refuses
+        if self._loop_context is None:
+            return ask_trio()  # called from a task, which trio refuses
         if fn is None:
             raise SimulationError(
                 "trio.from_thread.run needs a real thread, which waits while its caller goes on",
                 hint="in a simulation use trio.from_thread.run_sync, or await in the caller",
             )
-        outside = swap_run_context(self._inside)
+        outside = swap_run_context(self._loop_context)
         try:
             return fn()
         finally:

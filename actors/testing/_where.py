@@ -1,6 +1,6 @@
-"""Where a task waits, in lines that a reader can open.
+"""The place where a task waits, in lines that a reader can open.
 
-Rule 1: only public names of trio, and only when something went wrong: walking stacks is slow.
+Rule 1: only public names of trio, and only after a failure: walking stacks is slow.
 Rule 2: trio's own lines are left out, unless there are no others.
 """
 
@@ -15,8 +15,8 @@ from trio.lowlevel import Task
 TRIO_FOLDER = str(Path(trio.__file__).parent)
 
 
-def where(task: Task) -> list[str]:
-    """The awaits a blocked task stands in, the outermost first."""
+def task_stack(task: Task) -> list[str]:
+    """Return the awaits of a blocked task, the outermost first."""
     frames = traceback.StackSummary.extract(task.iter_await_frames())
     own = [frame for frame in frames if not frame.filename.startswith(TRIO_FOLDER)]
     return [

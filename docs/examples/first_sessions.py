@@ -7,7 +7,7 @@ import supervisor
 
 @supervisor.agent("builder")
 async def builder(turn: supervisor.Turn) -> str:
-    """Builds in three steps, listens between them, and asks before it deploys."""
+    """Build in three steps, take steering between them, and ask before deploying."""
     if turn.text != "build it":
         return f"{turn.text}: noted"
     notes: list[str] = []
@@ -52,7 +52,7 @@ async def play(sup: supervisor.Supervisor, session: supervisor.Session) -> None:
 
 
 async def wait_for(session: supervisor.Session, kind: str) -> supervisor.Record:
-    """The first record of that kind, now or later."""
+    """Return the first record of a kind, waiting for it if needed."""
     async with session.watch() as feed:
         async for item in feed:
             if isinstance(item, supervisor.Record) and item.kind == kind:
@@ -75,7 +75,7 @@ async def main() -> None:
         info = await fragile.info()
         print(f"  it was started again, {info.restarts} restart: {result.text}")
 
-        print("Nobody wants anything from it for a while:")
+        print("No input for a while:")
         await wait_for(fragile, "session_suspended")
         print(f"  it is {(await fragile.info()).phase}")
         print(f"  -> a message wakes it: {(await fragile.prompt('say good morning')).text}")

@@ -1,7 +1,7 @@
 """HTTP in, commands out, no decisions.
 
-`wire` says how things look as JSON, and is all that a client needs of this room. `describing` says
-what can be asked for, `answering` reads requests and writes answers, `routes` has one function for
-each thing that can be asked, `streaming` has the live feeds, `gate` lets people in, `doors` says
-whether work is taken, and `app` puts it together.
+`gate` authenticates, `app` routes, `resource` reads one request (`request`, `params`, the
+decoder), calls one operation of `routes` and writes the answer (`encode`, `response`,
+`problems`). `sse` has the streams, `drain` refuses new work before shutdown, `openapi` draws
+the document from the operations. A client needs only `encode`, `problems` and `reports`.
 """

@@ -1,9 +1,9 @@
-"""Who may ask at all: looked at before a path is, for everything there is, streams included.
+"""Authentication of requests, before routing, streams included.
 
-Rule 1: one gate for every route and every kind of request. What is no HTTP request is refused.
-Rule 2: on TCP a browser may be the one who asks, on behalf of a page that means harm: so the name
-        that it asked for, the page that it asks for and the token must all be right.
-Rule 3: on a unix socket the system says who asks; the name still has to be ours.
+Rule 1: one gate for every route and every kind of request; only HTTP requests pass.
+Rule 2: on TCP the client may be a browser that runs a hostile page, so the Host, the Origin and
+        the token must all be right.
+Rule 3: on a unix socket the kernel identifies the user; the Host must still be ours.
 """
 
 from __future__ import annotations
@@ -15,54 +15,53 @@ from typing import Final, Protocol
 import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .answering.requests import Incoming
-from .answering.responses import Header, problem_response
-from .wire.problems import RequestRefused, problem_of
+from .problems import RequestRefused, problem_of
+from .request import RequestBody
+from .response import Header, problem_response
 
 MAX_HEADER_BYTES: Final = 16 * 1024
-# Where a server puts the user id of whoever is at the other end of a unix socket, in the scope's
-# state.
+# Key in the state of the scope: the user id of the peer of a unix socket.
 PEER_UID: Final = "peer_uid"
 _CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
 
 
 class Gate(Protocol):
-    """Says who may pass."""
+    """Check of requests."""
 
-    def refuse(self, scope: Scope) -> None:
-        """Raise `RequestRefused` unless the request may pass."""
+    def check(self, scope: Scope) -> None:
+        """Raise RequestRefused unless the request may pass."""
 
 
-def _known_pages(origins: Iterable[str]) -> frozenset[str]:
-    # Every page that hides whose it is says `null`: nobody can mean all of those.
+def _without_null_origin(origins: Iterable[str]) -> frozenset[str]:
+    # Every page with an opaque origin sends `null`, so it cannot be allowed.
     return frozenset(origins) - {"null"}
 
 
 @attrs.frozen(kw_only=True)
 class UnixGate:
-    """For a unix socket: its permissions are the first gate, the user's id the second.
+    """Gate of a unix socket, behind the permissions of its file: checks the user id of the peer.
 
-    `own_uid` is who may ask; None where the system does not say who does.
+    `own_uid` is the allowed user; None where the system does not report the peer.
     """
 
     own_uid: int | None
-    origins: frozenset[str] = attrs.field(default=frozenset(), converter=_known_pages)
+    origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)
 
-    def refuse(self, scope: Scope) -> None:
-        """See `Gate`."""
+    def check(self, scope: Scope) -> None:
+        """Raise RequestRefused unless the request may pass."""
         if self.own_uid is not None and scope.get("state", {}).get(PEER_UID) != self.own_uid:
             raise RequestRefused(
                 "forbidden_peer",
-                "this socket is another user's",
+                "this socket belongs to another user",
                 hint="run the command as the user who runs the server",
             )
-        _refuse_host(scope, {b"localhost"})
-        _refuse_origin(scope, self.origins)
+        _check_host(scope, {b"localhost"})
+        _check_origin(scope, self.origins)
 
 
 def _token(text: str) -> bytes:
     if len(text) < _SHORTEST_TOKEN or not text.isascii() or not text.isprintable():
-        raise ValueError("a token is at least 32 printable characters")
+        raise ValueError("a token has at least 32 printable ASCII characters")
     return text.encode()
 
 
@@ -71,20 +70,20 @@ _SHORTEST_TOKEN: Final = 32
 
 @attrs.frozen(kw_only=True)
 class TcpGate:
-    """For a port on 127.0.0.1: the exact name, the token, and no page that is not listed."""
+    """Gate of a port on 127.0.0.1: exact Host, token, and only listed Origins."""
 
     port: int
     token: bytes = attrs.field(converter=_token, repr=False)
-    origins: frozenset[str] = attrs.field(default=frozenset(), converter=_known_pages)
+    origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)
 
-    def refuse(self, scope: Scope) -> None:
-        """See `Gate`."""
-        _refuse_host(scope, {b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port})
-        _refuse_origin(scope, self.origins)
-        given = _values(scope, b"authorization")
+    def check(self, scope: Scope) -> None:
+        """Raise RequestRefused unless the request may pass."""
+        _check_host(scope, {b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port})
+        _check_origin(scope, self.origins)
+        sent = _values(scope, b"authorization")
         wanted = b"Bearer " + self.token
-        # Compared in full, whatever was given: how long it takes tells nothing.
-        if not hmac.compare_digest(given[0] if len(given) == 1 else b"", wanted):
+        # In constant time, so that the duration reveals nothing about the token.
+        if not hmac.compare_digest(sent[0] if len(sent) == 1 else b"", wanted):
             raise RequestRefused(
                 "unauthorized",
                 "the token is missing or wrong",
@@ -100,26 +99,28 @@ class Gated:
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through, or say why not."""
+        """Pass the request to the app, or answer with the refusal."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _handle_lifespan(receive, send)
             return
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: a 403
+            await send(
+                {"type": "websocket.close", "code": 1008}
+            )  # before the handshake is accepted: the server answers 403
             return
         try:
-            _refuse_large_headers(scope)
-            self._gate.refuse(scope)
+            _check_header_size(scope)
+            self._gate.check(scope)
         except RequestRefused as refusal:
-            await Incoming(receive).discard()
+            await RequestBody(receive).discard()
             headers = [_CHALLENGE] if refusal.code == "unauthorized" else []
             await problem_response(problem_of(refusal), headers).send(scope, send)
             return
         await self._app(scope, receive, send)
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    """There is nothing to start or to end: whoever runs the app does that."""
+async def _handle_lifespan(receive: Receive, send: Send) -> None:
+    """Acknowledge lifespan messages; the process around the app starts and stops it."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
@@ -131,7 +132,7 @@ def _values(scope: Scope, name: bytes) -> list[bytes]:
     return [value for key, value in scope["headers"] if key == name]
 
 
-def _refuse_large_headers(scope: Scope) -> None:
+def _check_header_size(scope: Scope) -> None:
     if sum(len(key) + len(value) for key, value in scope["headers"]) > MAX_HEADER_BYTES:
         raise RequestRefused(
             "headers_too_large",
@@ -140,23 +141,23 @@ def _refuse_large_headers(scope: Scope) -> None:
         )
 
 
-def _refuse_host(scope: Scope, allowed: Iterable[bytes]) -> None:
-    """Exactly one of the names, once: a page elsewhere may have had its own name lead here."""
+def _check_host(scope: Scope, allowed: Iterable[bytes]) -> None:
+    """Refuse any Host but ours: with DNS rebinding, a foreign name resolves to this address."""
     given = _values(scope, b"host")
     if len(given) != 1 or given[0] not in allowed:
         raise RequestRefused(
             "forbidden_host",
-            "the request is for another host",
-            hint=f"ask for {' or '.join(sorted(name.decode() for name in allowed))}",
+            "the Host header names another host",
+            hint=f"use {' or '.join(sorted(name.decode() for name in allowed))}",
         )
 
 
-def _refuse_origin(scope: Scope, allowed: frozenset[str]) -> None:
-    """No page of anybody else's, and none that hides whose it is."""
+def _check_origin(scope: Scope, allowed: frozenset[str]) -> None:
+    """Refuse any Origin that is not listed, `null` included."""
     for origin in _values(scope, b"origin"):
         if origin.decode("latin-1") not in allowed:
             raise RequestRefused(
                 "forbidden_origin",
-                "a page of another origin has asked",
-                hint="ask from a program, or list the page's origin in the settings",
+                "the origin of the page is not allowed",
+                hint="use a program, or add the origin to daemon.allowed_origins",
             )

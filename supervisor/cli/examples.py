@@ -1,4 +1,4 @@
-"""Calls to learn from, as `understudy COMMAND --help` and the page of all commands show them."""
+"""Examples of calls, shown by `understudy COMMAND --help` and the CLI reference."""
 
 from __future__ import annotations
 
@@ -59,6 +59,11 @@ EXAMPLES: Final = {
     "export": (
         "understudy export builder --format html --output builder.html",
         "understudy export builder --format jsonl --redact > builder.jsonl",
+        "understudy export --all --format sqlite --output sessions.db",
+    ),
+    "query": (
+        'understudy query "SELECT id, agent, phase FROM sessions WHERE archived = 0"',
+        'understudy query --csv --state notes.db "SELECT id, phase FROM sessions"',
     ),
     "import": (
         "understudy import builder.jsonl --agent claude",
@@ -87,7 +92,9 @@ EXAMPLES: Final = {
 
 
 def examples_of(name: str) -> str | None:
-    """What click puts at the end of a command's help; None if there is nothing to show."""
+    """Return the examples for click's epilog, or None."""
     lines = EXAMPLES.get(name)
-    # By \b it knows that lines are lines.
-    return None if lines is None else "\n".join(("\b", "Examples:", *(f"  {one}" for one in lines)))
+    # \b keeps click from rewrapping the lines.
+    return (
+        None if lines is None else "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
+    )

@@ -1,80 +1,89 @@
-"""All commands: what each is for, in a few words, and where it is.
+"""All commands: name, module and summary.
 
-Rule 1: plain data, and nothing imported, for this is all that `understudy --help` needs.
+Rule 1: plain data and no imports, because this is all that `understudy --help` loads.
 """
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # as `typing` has it, which alone takes longer to import than all of this
+TYPE_CHECKING = False  # importing `typing` alone takes longer than this module
 if TYPE_CHECKING:
     from typing import Final, TextIO
 
-# A family of commands: its name, and of each command the name, where it is, and what it is for.
+# Families of commands: the family's name; of each command the name, location and summary.
 FAMILIES: Final = (
     (
         "Begin",
         (
-            ("demo", "demo.command:demo", "Show all that it does, in a few seconds."),
-            ("run", "talking.run:run", "Give an agent one text, and print what it says."),
-            ("chat", "talking.chat:chat", "Talk with an agent; nothing else is needed."),
+            ("demo", "demo.demo:demo", "Show the main features in a few seconds."),
+            ("run", "commands.run:run", "Send one text to an agent and print its answer."),
+            ("chat", "commands.chat:chat", "Chat with an agent, without a daemon."),
         ),
     ),
     (
         "Look",
         (
-            ("ps", "looking.ps:ps", "List sessions, one a line."),
-            ("tree", "looking.tree:tree", "Show who is below whom, and how they are."),
-            ("top", "looking.top.command:top", "Watch all sessions, live."),
-            ("show", "looking.show:show", "Show all that is known of a session."),
-            ("log", "looking.log:log", "Print what happened in a session."),
-            ("watch", "looking.watch:watch", "Print what happens in a session, as it happens."),
-            ("why", "looking.why:why", "Say what a session waits for."),
-            ("search", "looking.search:search", "Find what was said."),
-            ("inbox", "looking.inbox:inbox", "List what agents ask you."),
+            ("ps", "commands.ps:ps", "List sessions."),
+            ("tree", "commands.ps:tree", "Show the tree of sessions and their badges."),
+            ("top", "commands.top:top", "Watch all sessions live."),
+            ("show", "commands.show:show", "Show the details of a session."),
+            ("log", "commands.log:log", "Print the records of a session."),
+            ("watch", "commands.log:watch", "Print records as they are written."),
+            ("why", "commands.show:why", "Explain what a session waits for."),
+            ("search", "commands.search:search", "Search the messages of all sessions."),
+            ("inbox", "commands.inbox:inbox", "List pending permission requests."),
         ),
     ),
     (
         "Steer",
         (
-            ("new", "acting.new:new", "Make a session."),
-            ("send", "acting.send:send", "Give a session an input."),
-            ("steer", "acting.send:steer", "Guide the turn that runs."),
-            ("interrupt", "acting.interrupt:interrupt", "Interrupt a tool call, a turn or a tree."),
-            ("spawn", "acting.new:spawn", "Make a child of a session."),
-            ("inputs", "acting.inputs:inputs", "List what waits in a session, or change it."),
-            ("answer", "acting.answer:answer", "Answer what an agent asks."),
-            ("stop", "acting.life:stop", "Stop a session."),
-            ("resume", "acting.life:resume", "Start a stopped session again."),
-            ("fork", "acting.life:fork", "Make a session with the same past."),
-            ("clear", "acting.life:clear", "Begin a new chapter in a session."),
-            ("archive", "acting.life:archive", "Make a stopped session read-only."),
-            ("rm", "acting.life:rm", "Delete a session, with all that is in it."),
+            ("new", "commands.new:new", "Create a session."),
+            ("send", "commands.send:send", "Send an input to a session."),
+            ("steer", "commands.send:steer", "Steer the running turn."),
+            (
+                "interrupt",
+                "commands.interrupt:interrupt",
+                "Interrupt a tool call, a turn or a tree.",
+            ),
+            ("spawn", "commands.new:spawn", "Create a child of a session."),
+            ("inputs", "commands.send:inputs", "List or change the queued inputs of a session."),
+            ("answer", "commands.inbox:answer", "Answer a permission request."),
+            ("stop", "commands.stop:stop", "Stop a session."),
+            ("resume", "commands.stop:resume", "Start a stopped session again."),
+            ("fork", "commands.stop:fork", "Create a session with the same history."),
+            ("clear", "commands.stop:clear", "Start a new chapter in a session."),
+            ("archive", "commands.stop:archive", "Make a stopped session read-only."),
+            ("rm", "commands.stop:rm", "Delete sessions permanently."),
         ),
     ),
     (
         "Keep",
         (
-            ("export", "keeping.export:export", "Write a session as a page, or as lines."),
-            ("import", "keeping.import_:import_", "Make a session of a file."),
-            ("replay", "keeping.replay:replay", "Show a session as it was at a record."),
-            ("repair", "keeping.repair:repair", "See whether a session's records are whole."),
-            ("backup", "keeping.backup:backup", "Copy the whole store into a file."),
-            ("restore", "keeping.backup:restore", "Put a backup in the store's place."),
-            ("cleanup", "keeping.cleanup:cleanup", "Delete what is over and old."),
+            ("export", "commands.transfer:export", "Write sessions as text, or as a database."),
+            ("query", "commands.query:query", "Run a SELECT on the store."),
+            ("import", "commands.transfer:import_", "Create a session from a file."),
+            ("replay", "commands.maintain:replay", "Show a session as it was at a record."),
+            ("repair", "commands.maintain:repair", "Check and repair a session's records."),
+            ("backup", "commands.maintain:backup", "Copy the store to a file."),
+            ("restore", "commands.maintain:restore", "Replace the store with a backup."),
+            ("cleanup", "commands.maintain:cleanup", "Delete old stopped sessions."),
         ),
     ),
     (
-        "House",
+        "Daemon and setup",
         (
-            ("serve", "household.serve:serve", "Run the daemon."),
-            ("reload", "household.serve:reload", "Have the daemon read its configuration again."),
-            ("agents", "household.agents:agents", "List agents: yours, built in, and to be had."),
-            ("config", "household.config:config", "Show each setting, and where it comes from."),
-            ("doctor", "household.doctor:doctor", "Look whether everything is in order here."),
-            ("completion", "household.completion:completion", "Print completion for your shell."),
-            ("version", "household.version:version", "Print the version."),
+            ("serve", "commands.serve:serve", "Run the daemon."),
+            ("reload", "commands.serve:reload", "Reload the daemon's configuration."),
+            ("agents", "commands.config:agents", "List built-in, configured and preset agents."),
+            ("config", "commands.config:config", "Show each setting and its origin."),
+            (
+                "doctor",
+                "doctor.doctor:doctor",
+                "Check the installation, the configuration and the store.",
+            ),
+            ("completion", "commands.completion:completion", "Print shell completion code."),
+            ("version", "commands.completion:version", "Print the version."),
         ),
     ),
 )
@@ -83,45 +92,45 @@ COMMANDS: Final = {
     name: (place, summary) for _, commands in FAMILIES for name, place, summary in commands
 }
 
-_TOP: Final = "understudy: agent sessions, supervised"
+_TITLE: Final = "understudy: agent sessions, supervised"
 _USAGE: Final = "Usage: understudy COMMAND [OPTIONS]"
-_BOTTOM: Final = (
-    "`understudy COMMAND --help` says more of each, with examples. All of them take --json.",
-    "A session goes by its id, the beginning or the end of that, its name or its key.",
-    "New here? `understudy demo` shows what this is.",
+_FOOTER: Final = (
+    "`understudy COMMAND --help` shows details and examples. Every command takes --json.",
+    "A session is named by its id, the beginning or end of its id, its name or its key.",
+    "New here? Start with `understudy demo`.",
 )
-_LEFT: Final = 14
-_NARROWEST: Final = 40
-_WIDEST: Final = 100
+_NAME_COLUMN_WIDTH: Final = 14
+_MIN_WIDTH: Final = 40
+_MAX_WIDTH: Final = 100
 
 
-def overview(to: TextIO) -> int:
+def print_overview(to: TextIO) -> int:
     """Print the list of all commands."""
     try:
         print(overview_text(_width(to)), file=to, flush=True)
     except BrokenPipeError:
-        # Whoever read us has seen enough; without this the interpreter complains when it leaves.
+        # The reader has closed the pipe; without this the interpreter complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), to.fileno())
     return 0
 
 
 def overview_text(width: int) -> str:
-    """The list of all commands, for a terminal of that width."""
-    lines = [_TOP, "", _USAGE, ""]
+    """Return the list of all commands, for a terminal of that width."""
+    lines = [_TITLE, "", _USAGE, ""]
     for family, commands in FAMILIES:
         lines.append(family)
         for name, _, summary in commands:
-            first, *rest = wrapped(summary, width - _LEFT)
-            lines.append(f"  {name:<{_LEFT - 2}}{first}")
-            lines += [" " * _LEFT + more for more in rest]
+            first, *rest = wrap_words(summary, width - _NAME_COLUMN_WIDTH)
+            lines.append(f"  {name:<{_NAME_COLUMN_WIDTH - 2}}{first}")
+            lines += [" " * _NAME_COLUMN_WIDTH + more for more in rest]
         lines.append("")
-    for paragraph in _BOTTOM:
-        lines += wrapped(paragraph, width)
+    for paragraph in _FOOTER:
+        lines += wrap_words(paragraph, width)
     return "\n".join(lines)
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The words of a text in lines of at most that width, as far as they fit."""
+def wrap_words(text: str, width: int) -> list[str]:
+    """Return the words of a text in lines of at most that width; a longer word stays whole."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
@@ -136,4 +145,4 @@ def _width(to: TextIO) -> int:
         columns = os.get_terminal_size(to.fileno()).columns
     except (OSError, ValueError, AttributeError):
         return 80
-    return min(max(columns, _NARROWEST), _WIDEST)
+    return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)

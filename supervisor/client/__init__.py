@@ -1,27 +1,27 @@
-"""A supervisor in another process, by the same names: `supervisor.connect()`.
+"""The remote client: a supervisor in another process, with the names of the embedding API.
 
     async with supervisor.connect() as sup:
         session = await sup.create("echo")
         result = await session.prompt("hello")
 
-`connecting` finds the daemon, `line` asks it one thing at a time, by `asking` or a `pool`;
-`watching` follows its streams; `supervisor` and `session` have the methods of the embedding API.
+`connect` finds the daemon; `transport` sends requests, through `http_client` or `pool`; `feed`
+follows streams; `supervisor` and `session` have the methods of the embedding API.
 """
 
-from .connecting import connect, connect_briefly
+from .connect import connect, connect_once
 from .errors import AnswerLost, DaemonBusy, NoDaemon
+from .feed import RemoteGlobalFeed, RemoteWatcher
 from .session import RemoteSession
 from .supervisor import RemoteSupervisor
-from .watching import RemoteEverything, RemoteWatcher
 
 __all__ = [
     "AnswerLost",
     "DaemonBusy",
     "NoDaemon",
-    "RemoteEverything",
+    "RemoteGlobalFeed",
     "RemoteSession",
     "RemoteSupervisor",
     "RemoteWatcher",
     "connect",
-    "connect_briefly",
+    "connect_once",
 ]

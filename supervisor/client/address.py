@@ -1,58 +1,110 @@
-"""Where the daemon is: the path of a socket, or a port of this machine with a token."""
+"""The daemon's address, and connecting to it.
+
+A unix socket whose listen queue is full refuses at once, and trio reports that as success: the
+connection breaks when it is first used. So each new connection is checked, and connecting is
+retried for `CONNECT_RETRY_SECONDS`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 import trio
 
 from supervisor.configuration import DaemonSettings, load
-from supervisor.core.errors import ConfigError, shown
+from supervisor.core.errors import ConfigError, short_repr
 
-from .dialling import dial_unix
+T = TypeVar("T")
+
+# Time in which a full listen queue is retried. No request has been sent yet.
+CONNECT_RETRY_SECONDS: Final = 10.0
+
+_FIRST_PAUSE_SECONDS: Final = 0.005
+
+_LONGEST_PAUSE_SECONDS: Final = 0.25
+
+
+class ListenQueueFull(Exception):
+    """The daemon listens, but its listen queue is full."""
+
+
+async def connect_unix(path: str) -> trio.SocketStream:
+    """Return a connection; raise `OSError` if refused, `ListenQueueFull` if the queue is full."""
+
+    async def connect() -> trio.SocketStream:
+        return await trio.open_unix_socket(path)
+
+    return await connect_with_retry(connect, lambda stream: stream.socket)
+
+
+async def connect_with_retry(
+    connect: Callable[[], Awaitable[T]], socket_of: Callable[[T], trio.socket.SocketType]
+) -> T:
+    """Connect, and retry while the listen queue is full; raise `ListenQueueFull` in the end."""
+    retry_until, pause = trio.current_time() + CONNECT_RETRY_SECONDS, _FIRST_PAUSE_SECONDS
+    while True:
+        made = await connect()
+        if _is_connected(socket_of(made)):
+            return made
+        socket_of(made).close()
+        if trio.current_time() >= retry_until:
+            raise ListenQueueFull
+        await trio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _is_connected(socket: trio.socket.SocketType) -> bool:
+    try:
+        socket.getpeername()
+    except OSError:
+        return False
+    return True
+
 
 _URL: Final = re.compile(r"http://(?:127\.0\.0\.1|localhost):([0-9]{1,5})/?")
+
 _LOOPBACK: Final = "127.0.0.1"
-_MOST_TOKEN_BYTES: Final = 1024
+
+_MAX_TOKEN_BYTES: Final = 1024
 
 
 @attrs.frozen
 class Address:
-    """Where to connect to, and what to say there: `socket` or `port` is given."""
+    """A daemon's address: either `socket` or `port` is set; a port needs the token."""
 
     socket: str | None
     port: int | None
     token: str | None = attrs.field(default=None, repr=False)
 
     @property
-    def where(self) -> str:
-        """For people."""
+    def display_name(self) -> str:
+        """The address as shown to people."""
         return self.socket if self.socket is not None else self.base_url
 
     @property
     def host(self) -> str:
-        """The name by which the daemon is asked."""
+        """The value of the Host header."""
         return "localhost" if self.port is None else f"{_LOOPBACK}:{self.port}"
 
     @property
     def base_url(self) -> str:
-        """What paths are joined to."""
+        """The URL that paths are joined to."""
         return f"http://{self.host}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request says besides."""
+        """The headers that every request carries."""
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
-    async def dial(self) -> trio.SocketStream:
-        """A connection; raises `OSError` if nobody takes it, `Crowded` if too many want one."""
+    async def connect(self) -> trio.SocketStream:
+        """Return a connection; raise `OSError` or `ListenQueueFull`."""
         if self.socket is not None:
-            return await dial_unix(self.socket)
+            return await connect_unix(self.socket)
         assert self.port is not None
         return await trio.open_tcp_stream(_LOOPBACK, self.port)
 
@@ -62,34 +114,36 @@ def find_address(
     token_file: str | os.PathLike[str] | None,
     environ: Mapping[str, str],
 ) -> Address:
-    """The address that is meant; what is None is where the configuration has it."""
-    where = os.fspath(_settings(environ).socket if address is None else address)
+    """Return the address; arguments that are None come from the configuration."""
+    where = os.fspath(_daemon_settings(environ).socket if address is None else address)
     if not where.startswith(("http:", "https:")):
         return Address(where, None)
     url = _URL.fullmatch(where)
     if url is None:
         raise ConfigError(
-            f"{shown(where)} is no address of a daemon",
+            f"{short_repr(where)} is not an address of a daemon",
             hint="give http://127.0.0.1:PORT, or the path of its socket",
         )
-    path = Path(_settings(environ).token if token_file is None else token_file)
-    return Address(None, int(url[1]), _token(path))
+    path = Path(_daemon_settings(environ).token if token_file is None else token_file)
+    return Address(None, int(url[1]), _read_token(path))
 
 
-def _settings(environ: Mapping[str, str]) -> DaemonSettings:
+def _daemon_settings(environ: Mapping[str, str]) -> DaemonSettings:
     return load(cwd=Path.cwd(), environ=environ).daemon
 
 
-def _token(path: Path) -> str:
+def _read_token(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_TOKEN_BYTES).decode("ascii").strip()
+            text = file.read(_MAX_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "not ASCII text"
         raise ConfigError(
-            f"there is no token in {path}: {why}",
-            hint="the daemon makes it when it is served with a port",
+            f"no token at {path}: {why}",
+            hint="the daemon creates it when it listens on a port",
         ) from error
     if not text or not text.isprintable():
-        raise ConfigError(f"what is in {path} is no token", hint="name the daemon's token file")
+        raise ConfigError(
+            f"{path} does not contain a token", hint="give the path of the daemon's token file"
+        )
     return text

@@ -1,9 +1,9 @@
-"""What can go wrong between us and the daemon; everything else is raised as it was over there.
+"""Errors between the client and the daemon; all other errors are raised as in the daemon.
 
 SupervisorError
-├── NoDaemon       nobody listens there: nothing has happened
-├── DaemonBusy     it takes no more connections just now: nothing has happened
-└── AnswerLost     asked, and not answered: it may have happened, or not
+├── NoDaemon       no daemon listens there: nothing has happened
+├── DaemonBusy     the daemon accepts no more connections at present: nothing has happened
+└── AnswerLost     the request was sent, and no answer came: it may have taken effect or not
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from supervisor.core.errors import SupervisorError
 
 
 class NoDaemon(SupervisorError):
-    """Nobody listens where the daemon should."""
+    """No daemon listens at the address."""
 
 
 class DaemonBusy(SupervisorError):
-    """The daemon listens, and takes no more connections: nothing has happened."""
+    """The daemon listens and accepts no more connections: nothing has happened."""
 
 
 class AnswerLost(SupervisorError):
-    """The daemon was asked and did not answer: what was asked for may have happened."""
+    """The request was sent and not answered: it may have taken effect."""

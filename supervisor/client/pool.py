@@ -1,4 +1,4 @@
-"""Questions over connections that stay open, by httpx: for who asks much, and many at once."""
+"""Requests over connections that stay open, with httpx: for many requests, also concurrent."""
 
 from __future__ import annotations
 
@@ -8,61 +8,68 @@ from contextlib import asynccontextmanager
 import httpcore
 import httpx
 
-from .address import Address
-from .asking import Answer, Question
-from .dialling import patiently
-from .stream import Broken, Unreachable
+from .address import Address, connect_with_retry
+from .http_client import HttpRequest, HttpResponse
+from .stream import ConnectionBroken, Unreachable
 
 
-class Pool:
-    """An `Asker`; made by `open_pool()`."""
+class PooledClient:
+    """The `HttpClient` of programs; made by `open_pool()`."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
-    async def ask(self, question: Question) -> Answer:
-        """See `Asker`."""
+    async def request(self, request: HttpRequest) -> HttpResponse:
+        """See `HttpClient`."""
         try:
             response = await self._http.request(
-                question.method,
-                question.target,
-                headers=question.headers,
-                content=question.content,
+                request.method,
+                request.target,
+                headers=request.headers,
+                content=request.content,
             )
         except httpx.ConnectError as error:
             raise Unreachable from error
         except httpx.TransportError as error:
-            raise Broken from error
-        return Answer(response.status_code, response.content)
+            raise ConnectionBroken from error
+        return HttpResponse(response.status_code, response.content)
 
 
 @asynccontextmanager
-async def open_pool(address: Address) -> AsyncIterator[Pool]:
-    """Connections to the daemon, for as long as the block runs; there are none at first."""
-    # Proxies and passwords that the environment names are for other people's servers.
+async def open_pool(address: Address) -> AsyncIterator[PooledClient]:
+    """Yield a client with a pool of connections to the daemon, open during the block."""
+    # trust_env: proxies and passwords in the environment are meant for other servers.
     async with httpx.AsyncClient(
-        transport=_Transport(address.socket),
+        transport=_PoolTransport(address.socket),
         base_url=address.base_url,
         headers=address.headers,
-        timeout=None,  # noqa: S113 - the line has its own, for the whole of a question
+        timeout=None,  # noqa: S113 - Transport sets one for the whole request
         trust_env=False,
     ) as http:
-        yield Pool(http)
+        yield PooledClient(http)
 
 
-class _Transport(httpx.AsyncHTTPTransport):
-    """One that waits in line."""
+class _PoolTransport(httpx.AsyncHTTPTransport):
+    """httpx's transport with its private `_pool` replaced.
+
+    httpx has no parameter for the network backend, and ours retries while the listen queue is full.
+    tests/client/test_listen_queue.py fails if httpx renames the attribute.
+    """
 
     def __init__(self, socket: str | None) -> None:
-        # There is no TLS here, ever; to read all certificates for it would take 66 ms.
+        # No TLS is used; loading the certificates would take 66 ms.
         super().__init__(verify=False, trust_env=False)
-        # httpx has no other way to be given a way to connect.
         self._pool = httpcore.AsyncConnectionPool(
-            uds=socket, max_connections=None, keepalive_expiry=5.0, network_backend=_Backend()
+            uds=socket,
+            max_connections=None,
+            keepalive_expiry=5.0,
+            network_backend=_RetryingBackend(),
         )
 
 
-class _Backend(httpcore.TrioBackend):
+class _RetryingBackend(httpcore.TrioBackend):
+    """httpcore's trio backend, which retries while the listen queue of a unix socket is full."""
+
     async def connect_unix_socket(
         self,
         path: str,
@@ -71,7 +78,7 @@ class _Backend(httpcore.TrioBackend):
     ) -> httpcore.AsyncNetworkStream:
         """See `httpcore.AsyncNetworkBackend`."""
         connect = super().connect_unix_socket
-        return await patiently(
+        return await connect_with_retry(
             lambda: connect(path, timeout, socket_options),
             lambda stream: stream.get_extra_info("socket"),
         )

@@ -1,4 +1,4 @@
-"""Server-sent events, read from chunks of bytes as they come."""
+"""An incremental parser of server-sent events."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 import attrs
 
-# Beyond any event that there is: the largest record, and what JSON makes of it.
-_MOST_BYTES: Final = 256 * 1024 * 1024
+# Larger than any event: the largest record, encoded as JSON.
+_MAX_EVENT_BYTES: Final = 256 * 1024 * 1024
 
 
-class TooLong(Exception):
-    """What comes is no event: it has no end."""
+class EventTooLong(Exception):
+    """The input is not an event stream: an event has no end."""
 
 
 @attrs.frozen
-class Event:
-    """One event; `id` is what to go on after, if it has one."""
+class ServerSentEvent:
+    """One event; the stream can continue after `id`, if it has one."""
 
     name: str
     data: bytes
     id: str | None
 
 
-class Parser:
-    """Fed with chunks, gives the events that are whole."""
+class SseParser:
+    """Turns chunks of bytes into complete events."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -33,21 +33,21 @@ class Parser:
         self._data: list[bytes] = []
         self._id: str | None = None
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        """What has become whole by this chunk; raises `TooLong`."""
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Yield the events that this chunk completes; raise `EventTooLong`."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > _MOST_BYTES:
-            raise TooLong
+        if len(self._rest) > _MAX_EVENT_BYTES:
+            raise EventTooLong
         for line in lines:
             if line.endswith(b"\r"):
-                line = line[:-1]  # noqa: PLW2901 - the same line
-            event = self._take(line)
+                line = line[:-1]  # noqa: PLW2901 - the same line without its carriage return
+            event = self._parse_line(line)
             if event is not None:
                 yield event
 
-    def _take(self, line: bytes) -> Event | None:
+    def _parse_line(self, line: bytes) -> ServerSentEvent | None:
         if not line:
-            return self._whole()
+            return self._finish_event()
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -58,8 +58,8 @@ class Parser:
             self._id = value.decode("utf-8", "replace")
         return None
 
-    def _whole(self) -> Event | None:
+    def _finish_event(self) -> ServerSentEvent | None:
         data, self._data = self._data, []
         name, self._name = self._name, ""
         number, self._id = self._id, None
-        return Event(name, b"\n".join(data), number) if data else None
+        return ServerSentEvent(name, b"\n".join(data), number) if data else None

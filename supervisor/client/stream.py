@@ -1,7 +1,7 @@
-"""One answer, also one that does not end: read chunk by chunk, and given up at any moment.
+"""One HTTP response, possibly endless: read chunk by chunk, and closable at any moment.
 
-It is read with h11 and not through httpx, which reads by generators inside generators: whoever
-leaves those in the middle cannot close them all, and trio says so.
+It uses h11, not httpx: httpx reads through nested async generators, which cannot all be closed
+when a reader leaves in the middle, and trio warns about that.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import trio
 from .address import Address
 
 _READ_BYTES: Final = 65536
-# An error's answer is no larger.
-_MOST_ERROR_BYTES: Final = 1024 * 1024
-# How long connecting and the first answer may take.
+# Limit for the body of an error response.
+_MAX_ERROR_BYTES: Final = 1024 * 1024
+# Limit for connecting and for the start of the response.
 OPEN_SECONDS: Final = 30.0
-# A stream says something at least every 15 seconds: one that does not is dead.
-SILENT_SECONDS: Final = 60.0
+# The server sends something at least every 15 seconds; a longer silence is a dead connection.
+MAX_SILENCE_SECONDS: Final = 60.0
 
 
 class Unreachable(Exception):
-    """Nobody took the connection."""
+    """The connection was refused."""
 
 
-class Broken(Exception):
-    """The connection broke, or what comes is no HTTP."""
+class ConnectionBroken(Exception):
+    """The connection broke, or the data is not HTTP."""
 
 
-class Stream:
-    """An answer that was begun; `status` is its own."""
+class HttpStream:
+    """A request and its response on one connection; `status` is 0 until the response begins."""
 
     def __init__(self, connection: trio.SocketStream, host: str) -> None:
         self._connection = connection
@@ -42,10 +42,10 @@ class Stream:
         self._http = h11.Connection(h11.CLIENT)
         self.status = 0
 
-    async def ask(
+    async def request(
         self, method: str, target: str, headers: Mapping[str, str], content: bytes | None = None
     ) -> None:
-        """Send the request, and read how the answer begins; raises `Broken`."""
+        """Send the request and read the head of the response; raise `ConnectionBroken`."""
         sent = [("host", self._host), *headers.items()]
         if content is not None:
             sent.append(("content-length", str(len(content))))
@@ -54,7 +54,7 @@ class Stream:
             self._http.send(h11.Data(data=content or b"")),
             self._http.send(h11.EndOfMessage()),
         ]
-        # Who refuses a large body may hang up before its end; the answer is there all the same.
+        # A server that refuses a large body may stop reading it; its response arrives anyway.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._connection.send_all(b"".join(piece or b"" for piece in whole))
         while True:
@@ -63,36 +63,39 @@ class Stream:
                 self.status = event.status_code
                 return
             if not isinstance(event, h11.InformationalResponse):
-                raise Broken
+                raise ConnectionBroken
 
     async def receive(self) -> bytes | None:
-        """What has come; None at the end. Cancelled, it has lost nothing. Raises `Broken`."""
+        """Return the next chunk, or None at the end; raise `ConnectionBroken`.
+
+        Cancellation loses no data.
+        """
         try:
-            with trio.fail_after(SILENT_SECONDS):
+            with trio.fail_after(MAX_SILENCE_SECONDS):
                 event = await self._event()
         except trio.TooSlowError:
-            raise Broken from None
+            raise ConnectionBroken from None
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
-    async def whole(self) -> bytes:
-        """All of an answer that has an end, however long that takes; raises `Broken`."""
+    async def read_all(self) -> bytes:
+        """Return the rest of a finite body, without a timeout; raise `ConnectionBroken`."""
         pieces = []
         while isinstance(event := await self._event(), h11.Data):
             pieces.append(bytes(event.data))
         return b"".join(pieces)
 
-    async def rest(self) -> bytes:
-        """All of an answer that should have been a stream, and is an error."""
+    async def read_error(self) -> bytes:
+        """Return the body of an error response to a stream request."""
         content = b""
-        while len(content) <= _MOST_ERROR_BYTES:
+        while len(content) <= _MAX_ERROR_BYTES:
             chunk = await self.receive()
             if chunk is None:
                 return content
             content += chunk
-        raise Broken
+        raise ConnectionBroken
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.socket.close()
 
     async def _event(self) -> object:
@@ -107,31 +110,31 @@ class Stream:
             trio.BrokenResourceError,
             trio.ClosedResourceError,
         ) as error:
-            raise Broken from error
+            raise ConnectionBroken from error
 
 
 async def open_stream(
     address: Address, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-) -> Stream:
-    """Ask for it, and have it once its answer has begun; raises `Unreachable` or `Broken`."""
-    stream: Stream | None = None
+) -> HttpStream:
+    """Return the stream when its response has begun; raise as `connect_to`, `ConnectionBroken`."""
+    stream: HttpStream | None = None
     try:
         with trio.fail_after(OPEN_SECONDS):
-            stream = Stream(await dial(address), address.host)
+            stream = HttpStream(await connect_to(address), address.host)
             target = f"/{path}?{urlencode(query)}"
-            await stream.ask("GET", target, {**address.headers, **headers})
+            await stream.request("GET", target, {**address.headers, **headers})
             made, stream = stream, None
             return made
     except trio.TooSlowError:
-        raise Broken from None
+        raise ConnectionBroken from None
     finally:
         if stream is not None:
             stream.close()
 
 
-async def dial(address: Address) -> trio.SocketStream:
-    """A connection; raises `Unreachable`, or `Crowded`."""
+async def connect_to(address: Address) -> trio.SocketStream:
+    """Return a connection; raise `Unreachable` or `ListenQueueFull`."""
     try:
-        return await address.dial()
+        return await address.connect()
     except OSError as error:
         raise Unreachable from error

@@ -9,56 +9,57 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
 
-import supervisor  # for answers that are hardly ever asked for: they come in when they are
-from supervisor.api.wire.answers import BackupReport
+from supervisor.api.reports import BackupReport
 from supervisor.core.errors import (
     ConfigError,
     InvalidDecision,
     NotStorable,
     PermissionNotFound,
     SessionNotFound,
-    shown,
+    short_repr,
 )
-from supervisor.core.ids import SessionKey, as_key, session_id
+from supervisor.core.ids import SessionKey, as_key, parse_session_id
 from supervisor.core.info import Badge, Info, Node
-from supervisor.core.limits import Ladder, Limits, Restart
+from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Decision, OnStall, Phase
-from supervisor.sessions.inbox import PermissionRequest
-from supervisor.sessions.surface.checks import (
-    checked_path,
-    checked_wanted,
-    decoded,
-    known_options,
-    known_word,
-    some_number,
-    some_text,
-    whole_workspace,
+from supervisor.core.state import Decision, Phase
+from supervisor.core.validation import check_choice, check_integer, check_text
+from supervisor.handles.arguments import (
+    absolute_workspace,
+    check_list_filters,
+    check_options,
+    check_path,
+    decode_cursor,
 )
-from supervisor.sessions.surface.shapes import Options, Page
+from supervisor.handles.shapes import Options, Page
+from supervisor.sessions.inbox import PermissionRequest
 
-from .given import checked, of_session
-from .line import SLOW_SECONDS, Line, is_id
+from .arguments import checked_arguments, session_arguments
+from .feed import RemoteGlobalFeed, open_feed
 from .session import RemoteSession
-from .watching import RemoteEverything, following
+from .transport import SLOW_SECONDS, Transport, is_id
 
 if TYPE_CHECKING:
-    from supervisor.store.importing import Format
+    from supervisor.handles.views import Stats
+    from supervisor.sessions.maintenance_reports import CleanupReport, Reloaded, SearchHit
+    from supervisor.store.importing import ImportFormat
 
 T = TypeVar("T")
-# More than this the daemon does not give in one answer.
+# The daemon's limit for one page.
 MAX_PAGE: Final = 1_000
 
 
 class RemoteSupervisor:
-    """What `connect()` gives. See `supervisor.Supervisor` for what the methods do.
+    """A supervisor in another process, as `connect()` yields it.
 
-    Paths that are given are those of the daemon's machine, which is this one. Hooks are functions,
-    so they are added where the supervisor is opened, and not here.
+    See `supervisor.Supervisor` for the methods.
+
+    Paths are paths of the daemon's machine, which is this one. Hooks are functions, so they are
+    added where the supervisor is opened, not here.
     """
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
     async def create(
         self,
@@ -88,39 +89,43 @@ class RemoteSupervisor:
         answers_for_children: bool | None = None,
         idempotency_key: str | None = None,
     ) -> RemoteSession:
-        """Make a session; answers when its agent is up and it is idle."""
-        given = {name: value for name, value in locals().items() if name != "self"}
-        return await self._made("v1/sessions", of_session(given, needed={"agent"}))
+        """Create a session; return when its agent has started and it is idle."""
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        return await self._post_for_session(
+            "v1/sessions", session_arguments(arguments, required={"agent"})
+        )
 
     async def get_or_create(
         self, key: SessionKey | str, *, agent: str | None = None, **options: Unpack[Options]
     ) -> RemoteSession:
-        """The session that bears the key, in any phase; made if there is none."""
-        return await self._made("v1/keys/get_or_create", _of_key(key, agent, options))
+        """Return the holder of the key, in any phase; create it if there is none."""
+        return await self._post_for_session(
+            "v1/keys/get_or_create", _key_arguments(key, agent, options)
+        )
 
     async def new(
         self, key: SessionKey | str, *, agent: str | None = None, **options: Unpack[Options]
     ) -> RemoteSession:
-        """Archive the session that bears the key, and begin another one that does."""
-        return await self._made("v1/keys/new", _of_key(key, agent, options))
+        """Archive the holder of the key and create another one."""
+        return await self._post_for_session("v1/keys/new", _key_arguments(key, agent, options))
 
     async def reset(self, key: SessionKey | str) -> RemoteSession:
-        """Begin a new chapter in the session that bears the key."""
-        return await self._made("v1/keys/reset", {"key": str(as_key(key))})
+        """Start a new chapter in the holder of the key."""
+        return await self._post_for_session("v1/keys/reset", {"key": str(as_key(key))})
 
     def session(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
-        """A handle, without looking whether there is such a session."""
-        return RemoteSession(self._line, session_id(id))
+        """Return a handle without checking that the session exists."""
+        return RemoteSession(self._transport, parse_session_id(id))
 
     async def get(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
-        """A handle on a session that exists, or `SessionNotFound`."""
+        """Return a handle of an existing session; raise `SessionNotFound`."""
         session = self.session(id)
-        with contextlib.suppress(NotStorable):  # it is there: it can be repaired, or deleted
+        with contextlib.suppress(NotStorable):  # it exists, and can be repaired or deleted
             await session.info()
         return session
 
     async def exists(self, id: str) -> bool:  # noqa: A002 - its public name
-        """Whether there is such a session."""
+        """Return True if the session exists."""
         try:
             await self.get(id)
         except SessionNotFound:
@@ -128,9 +133,9 @@ class RemoteSupervisor:
         return True
 
     async def delete(self, id: str) -> None:  # noqa: A002 - its public name
-        """Stop the session, and leave nothing of it."""
-        path = f"v1/sessions/{session_id(id)}"
-        await self._line.fetch("DELETE", path, timeout_seconds=SLOW_SECONDS)
+        """Stop the session and delete all of it."""
+        path = f"v1/sessions/{parse_session_id(id)}"
+        await self._transport.request_bytes("DELETE", path, timeout_seconds=SLOW_SECONDS)
 
     async def list(
         self,
@@ -153,11 +158,11 @@ class RemoteSupervisor:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Info]:
-        """Sessions in the order of their making, those that fit all that is given."""
-        given = {name: value for name, value in locals().items() if name != "self"}
-        checked_wanted(given)
-        given["workspace"] = whole_workspace(workspace)  # of our working folder
-        return await self._page(Page[Info], "v1/sessions", given)
+        """Return the sessions that match all filters, oldest first."""
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        check_list_filters(arguments)
+        arguments["workspace"] = absolute_workspace(workspace)  # relative to our working directory
+        return await self._get_page(Page[Info], "v1/sessions", arguments)
 
     async def search(
         self,
@@ -166,42 +171,55 @@ class RemoteSupervisor:
         session: str | None = None,
         limit: int = 20,
         cursor: str | None = None,
-    ) -> Page[supervisor.SearchHit]:
-        """What people and agents have said that has all these words, the last said first."""
-        whose = None if session is None else session_id(session)
-        given = {"q": some_text("text", text), "session": whose, "limit": limit, "cursor": cursor}
-        return await self._page(Page[supervisor.SearchHit], "v1/search", given)
+    ) -> Page[SearchHit]:
+        """Return the messages that contain all words of the text, newest first."""
+        from supervisor.sessions.maintenance_reports import (  # noqa: PLC0415 - rarely needed
+            SearchHit,
+        )
+
+        session_id = None if session is None else parse_session_id(session)
+        arguments = {
+            "q": check_text("text", text),
+            "session": session_id,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return await self._get_page(Page[SearchHit], "v1/search", arguments)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
-        """Every root that lives, or has somebody below it who does, with its children as nodes."""
-        given = {"root": None if root is None else session_id(root)}
-        return (await self._line.ask(Page[Node], "GET", "v1/tree", given)).items
+        """Return every root that is live or has a live descendant, with its tree as nodes."""
+        arguments = {"root": None if root is None else parse_session_id(root)}
+        return (await self._transport.request(Page[Node], "GET", "v1/tree", arguments)).items
 
-    async def stats(self) -> supervisor.Stats:
-        """How many sessions there are, in which phase, and what they come to."""
-        return await self._line.ask(supervisor.Stats, "GET", "v1/stats")
+    async def stats(self) -> Stats:
+        """Return counts of sessions by phase, and totals of their usage."""
+        from supervisor.handles.views import Stats  # noqa: PLC0415 - rarely needed
 
-    # Keeping ------------------------------------------------------------------------------
+        return await self._transport.request(Stats, "GET", "v1/stats")
+
+    # Maintenance --------------------------------------------------------------------------
 
     async def import_(
         self,
         path: str | os.PathLike[str],
-        format: Format = "jsonl",  # noqa: A002 - the word that every surface uses for it
+        format: ImportFormat = "jsonl",  # noqa: A002 - public name, the same in the CLI and HTTP
         *,
         agent: str | None = None,
     ) -> RemoteSession:
-        """Make a session of a file: our `jsonl`, or the files of `picoclaw` and `ggcode`."""
-        from supervisor.store.importing import Format  # noqa: PLC0415 - only for this
+        """Create a session from a file: our `jsonl`, or a file of `picoclaw` or `ggcode`."""
+        from supervisor.store.importing import ImportFormat  # noqa: PLC0415 - rarely needed
 
-        given = checked({"path": _absolute(path), "format": format, "agent": agent})
-        known_word("format", format, Format)
-        return await self._made("v1/import", given)
+        arguments = checked_arguments(
+            {"path": _absolute_path(path), "format": format, "agent": agent}
+        )
+        check_choice("format", format, ImportFormat)
+        return await self._post_for_session("v1/import", arguments)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:
-        """Copy the whole store into a new file, while it is in use; gives its size in bytes."""
-        given = {"path": _absolute(path)}
-        report = await self._line.ask(
-            BackupReport, "POST", "v1/backup", given, timeout_seconds=SLOW_SECONDS
+        """Copy the store to a new file while it is in use; return its size in bytes."""
+        arguments = {"path": _absolute_path(path)}
+        report = await self._transport.request(
+            BackupReport, "POST", "v1/backup", arguments, timeout_seconds=SLOW_SECONDS
         )
         return report.bytes
 
@@ -212,95 +230,111 @@ class RemoteSupervisor:
         keep_last: int | None = None,
         max_bytes: int | None = None,
         dry_run: bool = False,
-    ) -> supervisor.CleanupReport:
-        """Delete trees in which all are stopped: old ones, too many, or too large in all."""
-        given = {
+    ) -> CleanupReport:
+        """Delete trees of stopped sessions by age, by number, or by total size."""
+        from supervisor.sessions.maintenance_reports import (  # noqa: PLC0415 - rarely needed
+            CleanupReport,
+        )
+
+        arguments = {
             "older_than_seconds": older_than_seconds,
             "keep_last": keep_last,
             "max_bytes": max_bytes,
             "dry_run": dry_run,
         }
-        checked(given)
-        return await self._line.ask(
-            supervisor.CleanupReport, "POST", "v1/cleanup", given, timeout_seconds=SLOW_SECONDS
+        checked_arguments(arguments)
+        return await self._transport.request(
+            CleanupReport, "POST", "v1/cleanup", arguments, timeout_seconds=SLOW_SECONDS
         )
 
     @property
     def hooks(self) -> NoReturn:
-        """Not here; raises `ConfigError`."""
+        """Not available here; raises `ConfigError`."""
         raise ConfigError(
-            "hooks are functions, and cannot be sent to the daemon",
+            "hooks are functions and cannot be sent to the daemon",
             hint="add them where the supervisor is opened",
         )
 
     # Permissions --------------------------------------------------------------------------
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
-        """What waits for a decision, over all sessions, the oldest first."""
-        return (await self._line.ask(Page[PermissionRequest], "GET", "v1/permissions")).items
+        """Return the pending permission requests of all sessions, oldest first."""
+        return (
+            await self._transport.request(Page[PermissionRequest], "GET", "v1/permissions")
+        ).items
 
     async def answer(self, request_id: str, decision: Decision) -> None:
-        """Decide; raises `PermissionNotFound`, `PermissionConflict` or `InvalidDecision`."""
-        some_text("request_id", request_id)
+        """Decide a request; raise `PermissionNotFound`, `PermissionConflict`, `InvalidDecision`."""
+        check_text("request_id", request_id)
         if not is_id(request_id):
             raise PermissionNotFound(
-                f"no request {shown(request_id)} is waiting",
-                hint="list the requests that wait; an interrupted turn cancels its own",
+                f"no pending request {short_repr(request_id)}",
+                hint="list the pending requests; an interrupted turn cancels its requests",
             )
-        # Of words it is the request that says whether it offers them.
+        # Whether a word is offered is checked by the daemon, against the request.
         if not isinstance(decision, str) or not decision.isascii():
             raise InvalidDecision(
-                f"request {request_id} does not offer {shown(decision)}",
+                f"request {request_id} does not offer {short_repr(decision)}",
                 hint=f"choose one of {', '.join(get_args(Decision))}",
             )
-        await self._line.fetch("POST", f"v1/permissions/{request_id}", {"decision": decision})
+        await self._transport.request_bytes(
+            "POST", f"v1/permissions/{request_id}", {"decision": decision}
+        )
 
-    # Everything ---------------------------------------------------------------------------
+    # All sessions -------------------------------------------------------------------------
 
-    def watch(self, after: int = 0) -> AbstractAsyncContextManager[RemoteEverything]:
-        """The records of all sessions, in the order of their commits, from a position on."""
+    def watch(self, after: int = 0) -> AbstractAsyncContextManager[RemoteGlobalFeed]:
+        """Watch the records of all sessions in commit order, after a position."""
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-            raise ConfigError(f"after is {shown(after)}", hint="give a position, or 0")
-        return following(RemoteEverything(self._line, "v1/stream", {"after": after}))
+            raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
+        return open_feed(RemoteGlobalFeed(self._transport, "v1/stream", {"after": after}))
 
-    async def reload(self) -> supervisor.Reloaded:
-        """Have the daemon read its configuration again; says what has changed by that."""
-        return await self._line.ask(
-            supervisor.Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS
+    async def reload(self) -> Reloaded:
+        """Reload the daemon's configuration and return the changes."""
+        from supervisor.sessions.maintenance_reports import (  # noqa: PLC0415 - rarely needed
+            Reloaded,
+        )
+
+        return await self._transport.request(
+            Reloaded, "POST", "v1/reload", timeout_seconds=SLOW_SECONDS
         )
 
     async def drain(self) -> None:
-        """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, and rest."""
-        await self._line.fetch("POST", "v1/drain", timeout_seconds=SLOW_SECONDS)
+        """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, suspend."""
+        await self._transport.request_bytes("POST", "v1/drain", timeout_seconds=SLOW_SECONDS)
 
-    async def _page(self, kind: type[Page[T]], path: str, given: Mapping[str, Any]) -> Page[T]:
-        """As many as were asked for, in as many questions as that takes."""
-        wanted = some_number("limit", given["limit"])
-        decoded(given["cursor"])
+    async def _get_page(
+        self, kind: type[Page[T]], path: str, arguments: Mapping[str, Any]
+    ) -> Page[T]:
+        """Return a page of the requested size, with as many requests as it takes."""
+        wanted = check_integer("limit", arguments["limit"])
+        decode_cursor(arguments["cursor"])
         if wanted <= MAX_PAGE:
-            return await self._line.ask(kind, "GET", path, given)
+            return await self._transport.request(kind, "GET", path, arguments)
         found: builtins.list[T] = []
-        following = given["cursor"]
+        cursor = arguments["cursor"]
         while True:
             limit = min(wanted - len(found), MAX_PAGE)
-            asked = {**given, "limit": limit, "cursor": following}
-            page = await self._line.ask(kind, "GET", path, asked)
+            query = {**arguments, "limit": limit, "cursor": cursor}
+            page = await self._transport.request(kind, "GET", path, query)
             found += page.items
-            following = page.next
-            if following is None or len(found) == wanted:
-                return Page(tuple(found), following)
+            cursor = page.next
+            if cursor is None or len(found) == wanted:
+                return Page(tuple(found), cursor)
 
-    async def _made(self, path: str, given: Mapping[str, Any]) -> RemoteSession:
-        """The session that an answer tells of."""
-        info = await self._line.ask(Info, "POST", path, given, timeout_seconds=SLOW_SECONDS)
-        return RemoteSession(self._line, info.id)
-
-
-def _of_key(key: SessionKey | str, agent: str | None, options: Options) -> Mapping[str, Any]:
-    known_options("a session", options)
-    return of_session({"key": as_key(key), "agent": agent, **options})
+    async def _post_for_session(self, path: str, arguments: Mapping[str, Any]) -> RemoteSession:
+        """Post the arguments and return a handle of the session in the answer."""
+        info = await self._transport.request(
+            Info, "POST", path, arguments, timeout_seconds=SLOW_SECONDS
+        )
+        return RemoteSession(self._transport, info.id)
 
 
-def _absolute(path: str | os.PathLike[str]) -> str:
-    """The daemon has another working folder than we."""
-    return os.path.abspath(checked_path("path", path))  # noqa: PTH100 - not resolved: it may not exist
+def _key_arguments(key: SessionKey | str, agent: str | None, options: Options) -> Mapping[str, Any]:
+    check_options("a session", options)
+    return session_arguments({"key": as_key(key), "agent": agent, **options})
+
+
+def _absolute_path(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path, because the daemon has another working directory."""
+    return os.path.abspath(check_path("path", path))  # noqa: PTH100 - not resolved: it need not exist

@@ -1,4 +1,4 @@
-"""Configuration as data: read from files, the environment and flags, each value with its origin.
+"""Configuration from files, the environment and flags; each value has its origin.
 
     configuration = load(cwd=Path.cwd(), environ=os.environ)
     async with supervisor.open(
@@ -7,32 +7,32 @@
         settings=configuration.settings,
     ) as sup: ...
 
-`load` reads it all or raises one `ConfigError` that says everything that is wrong; `check` gives
-the same as a list. What may stand in it is in docs/reference/settings.md.
+`load` reads all sources or raises one `ConfigError` with every problem; `check` returns the same
+problems as a list. docs/reference/settings.md lists the settings.
 """
 
-from .agents.making import make_agents
-from .agents.presets import Preset, find_program, presets
-from .agents.table import AgentTable, FromEnvironment, McpServer
-from .daemon import DaemonSettings
-from .loading import Configuration, check, load
-from .plain import plain, values
-from .sources import Origin, Problem
+from .agent_presets import Preset, find_program, presets
+from .agent_table import AgentTable, FromEnvironment, McpServer
+from .agents import make_agents
+from .daemon_settings import DaemonSettings
+from .dump import to_plain, values
+from .loader import Configuration, check, load
+from .sources import ConfigProblem, Origin
 
 __all__ = [
     "AgentTable",
+    "ConfigProblem",
     "Configuration",
     "DaemonSettings",
     "FromEnvironment",
     "McpServer",
     "Origin",
     "Preset",
-    "Problem",
     "check",
     "find_program",
     "load",
     "make_agents",
-    "plain",
     "presets",
+    "to_plain",
     "values",
 ]

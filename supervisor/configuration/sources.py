@@ -1,7 +1,7 @@
-"""Where values come from, and what is wrong with some of them.
+"""Origins of values, and problems.
 
-Rule 1: every value knows its origin, so that whoever wonders about it finds the line to change.
-Rule 2: a wrong value is a `Problem`, not the end: all of them are found before anybody is told.
+Rule 1: every value has its origin, so that the user finds the line to change.
+Rule 2: a wrong value is a `ConfigProblem`; all problems are collected before any is reported.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ OriginKind: TypeAlias = Literal["default", "preset", "file", "environment", "fla
 # The names of the tables and of the value, from the top: ("settings", "limits", "max_depth").
 KeyPath: TypeAlias = tuple[str, ...]
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @attrs.frozen
 class Origin:
-    """Where a value comes from: `name` is that of the preset, file, variable or flag."""
+    """Origin of a value; `name` is that of the preset, file, variable or flag."""
 
     kind: OriginKind
     name: str = ""
@@ -48,15 +48,15 @@ DEFAULT: Final = Origin("default")
 
 @attrs.frozen
 class Value:
-    """A value that was read, and where it comes from."""
+    """A value with its origin."""
 
     value: object
     origin: Origin
 
 
 @attrs.frozen
-class Problem:
-    """Something wrong in a configuration; `path` is empty if it is a file as a whole."""
+class ConfigProblem:
+    """A problem of a configuration; `path` is empty if it concerns a whole file."""
 
     path: str
     problem: str
@@ -68,8 +68,8 @@ class Problem:
         return f"{self.origin}: {what}; {self.hint}"
 
 
-class Wrong(Exception):
-    """Raised by whatever reads one value: what is wrong with it, and what to write instead."""
+class InvalidValue(Exception):
+    """A value that cannot be used, and what to write instead; raised by readers."""
 
     def __init__(self, problem: str, *, hint: str) -> None:
         super().__init__(problem)
@@ -81,8 +81,8 @@ class Wrong(Exception):
 class Source:
     """A layer of values: a file, the environment, or the flags.
 
-    Paths that are not absolute begin at `folder`. `is_text` says that it cannot tell a number from
-    its digits. A `name` is not needed where each value has its own.
+    Relative paths start at `folder`. With `is_text`, all values are text, numbers included. `name`
+    is empty where each value has its own.
     """
 
     kind: OriginKind
@@ -93,23 +93,23 @@ class Source:
     lines: Mapping[KeyPath, int] = attrs.field(factory=dict, repr=False)
 
     def origin(self, path: KeyPath) -> Origin:
-        """Where the value of that path stands in it."""
-        name = printable(self.name) if self.name else dotted(path)
+        """Return the origin of the value at a path."""
+        name = escape_unprintable(self.name) if self.name else dotted(path)
         return Origin(self.kind, name, self.lines.get(path))
 
 
 def dotted(path: KeyPath) -> str:
-    """The path as one writes it: names with anything odd in them in quotes, and harmless."""
-    return ".".join(part if _BARE.fullmatch(part) else ascii(part) for part in path)
+    """Return the path as in TOML: names with other characters are quoted and escaped."""
+    return ".".join(part if _BARE_KEY.fullmatch(part) else ascii(part) for part in path)
 
 
-def printable(text: str) -> str:
-    """The text, with nothing in it that a terminal would obey."""
+def escape_unprintable(text: str) -> str:
+    """Return the text without control characters."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def refusal(problems: Iterable[Problem]) -> ConfigError:
-    """One error that says all that is wrong."""
+def config_error(problems: Iterable[ConfigProblem]) -> ConfigError:
+    """Return one error with all problems."""
     found = list(problems)
     if len(found) == 1:
         (only,) = found
@@ -118,5 +118,5 @@ def refusal(problems: Iterable[Problem]) -> ConfigError:
     listed = "".join(f"\n  {problem}" for problem in found)
     return ConfigError(
         f"the configuration has {len(found)} problems:{listed}\n",
-        hint="`understudy config check` looks again",
+        hint="fix them, then run `understudy config check`",
     )

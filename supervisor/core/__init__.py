@@ -1,12 +1,13 @@
-"""The decisions: what a session becomes when it is told something.
+"""Decisions about sessions: `decide(state, event)` returns the next state, facts and effects.
 
-Rule 1: everything here is pure. Time, ids, capabilities and limits arrive inside events;
-        what is to be done leaves as effects.
-Rule 2: this room knows neither `actors` nor trio, no clock, no chance, no file, no process.
-        `nox -s lint` holds it to that.
+Rule 1: everything here is pure. Time, ids, capabilities and limits arrive inside events; work
+        to be done leaves as effects.
+Rule 2: this package imports neither `actors` nor trio, and uses no clock, randomness, file or
+        process. `nox -s lint` checks that.
 
-`table.decide(session, event)` is the one entrance: a rule drafts a step, which is facts that fold
-into the new session, effects to carry out, and a reply for whoever asked. What becomes of a stored
-session when the supervisor is back after a kill is a row for each phase (`SupervisorRestarted`).
-The tree (spawning, budgets, liveness) has its place here and comes next.
+`table.decide(session, event)` is the one entry point: a rule drafts a step, which consists of
+facts that fold into the new state, effects to carry out, and a reply for the caller. The
+recovery of a stored session after a kill is a row for each phase (`SupervisorRestarted`).
+Limits, budgets and positions in the tree are in `tree/`, the limits of silence in
+`liveness.py`.
 """

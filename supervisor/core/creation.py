@@ -1,4 +1,4 @@
-"""How a session begins: from nothing, or from what another one has heard and said so far."""
+"""Creation of a session, new or as a fork of another one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any, Literal
 
 import attrs
 
-from .facts import Fact, kind_of_text
-from .folds import begin, fold
-from .ids import InputId, SessionId, SessionKey
-from .limits import Limits
-from .permissions import RIGHTS, Permissions, at_root
-from .session import Kind, Lineage, Session, Terms
+from .fold import fold, initial_state
+from .ids import InputId, SessionId, SessionKey, TurnId
+from .limits import Lifetime, Limits, Lineage, OnEnd, Terms
+from .permissions import RIGHTS, Permissions, root_permissions
+from .records import Fact, message_kind
+from .state import SessionKind, SessionState
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
-    """What somebody wants a new session to be."""
+class SessionSpec:
+    """The checked arguments of a new session."""
 
     agent: str
     key: SessionKey | None = None
-    kind: Kind = "user"
+    kind: SessionKind = "user"
     name: str | None = None
     title: str | None = None
     tags: tuple[str, ...] = ()
@@ -29,13 +29,13 @@ class Plan:
     workspace: str | None = None
     lineage: Lineage = Lineage()
     terms: Terms = Terms()
-    limits: Limits | None = Limits()  # None: those of its parent
+    limits: Limits | None = Limits()  # None: inherited from its parent
     permissions: Permissions = Permissions()
 
 
 @attrs.frozen
-class Errand:
-    """The text that a child is spawned with: its first input, accepted as it begins."""
+class SpawnInput:
+    """The text that a child is spawned with: its first input, accepted as it is created."""
 
     input_id: InputId
     text: str
@@ -43,7 +43,7 @@ class Errand:
 
 @attrs.frozen
 class Message:
-    """One thing that was said: by whom, what, when, in which turn, and if it was steered in."""
+    """One message of the history: role, text, time, turn, and if it was steered."""
 
     role: Literal["user", "agent"]
     text: str
@@ -54,30 +54,33 @@ class Message:
 
 def create(
     session_id: SessionId,
-    plan: Plan,
+    plan: SessionSpec,
     *,
     at: float,
-    said: Iterable[Message] = (),
-    errand: Errand | None = None,
-) -> tuple[Session, tuple[Fact, ...]]:
-    """A session in its first phase, and the facts that make it; `said` is what a fork brings."""
-    facts = [Fact("session_created", at, _body(plan))]
-    session = begin(session_id, facts[0])
-    for message in said:
-        fact = Fact(kind_of_text(message.role), at, {"text": message.text, "part": None})
+    messages: Iterable[Message] = (),
+    first_input: SpawnInput | None = None,
+) -> tuple[SessionState, tuple[Fact, ...]]:
+    """Return a session in its first phase and the facts that create it.
+
+    `messages` is the history that a fork starts with.
+    """
+    facts = [Fact("session_created", at, _created_body(plan))]
+    session = initial_state(session_id, facts[0])
+    for message in messages:
+        fact = Fact(message_kind(message.role), at, {"text": message.text, "part": None})
         facts.append(fact)
         session = fold(session, fact)
-    if errand is not None:
-        fact = Fact("input_accepted", at, _accepted(errand))
+    if first_input is not None:
+        fact = Fact("input_accepted", at, _accepted_body(first_input))
         facts.append(fact)
         session = fold(session, fact)
     return session, tuple(facts)
 
 
-def _accepted(errand: Errand) -> dict[str, Any]:
+def _accepted_body(first_input: SpawnInput) -> dict[str, Any]:
     return {
-        "input_id": errand.input_id,
-        "text": errand.text,
+        "input_id": first_input.input_id,
+        "text": first_input.text,
         "when_busy": "queue",
         "number": 1,
         "source": "parent",
@@ -88,12 +91,13 @@ def _accepted(errand: Errand) -> dict[str, Any]:
     }
 
 
-def plan_of(session: Session, limits: Limits) -> Plan:
-    """The plan by which a session like this one would be made, as a root of its own.
+def spec_like(session: SessionState, limits: Limits) -> SessionSpec:
+    """Return the spec of a new root session like this one.
 
-    A key it must find for itself, and its parent's places are not for whoever copies a child.
+    The key is not copied, because a key has one holder; nor is the position in the tree,
+    because a copy of a child must not take a child slot of the parent.
     """
-    return Plan(
+    return SessionSpec(
         agent=session.agent_name,
         kind="user" if session.kind == "spawned" else session.kind,
         name=session.name,
@@ -107,12 +111,12 @@ def plan_of(session: Session, limits: Limits) -> Plan:
     )
 
 
-def granted(plan: Plan) -> dict[str, Any]:
-    """What a session may do by the plan, as records say it."""
-    rights = at_root(plan.permissions)
+def grants_body(plan: SessionSpec) -> dict[str, Any]:
+    """Return the terms, limits and permissions of a spec as a record body."""
+    rights = root_permissions(plan.permissions)
     return {
-        "terms": _told(plan.terms),
-        "limits": None if plan.limits is None else _told(plan.limits),
+        "terms": _fields_body(plan.terms),
+        "limits": None if plan.limits is None else _fields_body(plan.limits),
         "permissions": {
             right: sorted(names)
             for right in RIGHTS
@@ -122,7 +126,7 @@ def granted(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _body(plan: Plan) -> dict[str, Any]:
+def _created_body(plan: SessionSpec) -> dict[str, Any]:
     return {
         "agent": plan.agent,
         "key": None if plan.key is None else str(plan.key),
@@ -132,17 +136,33 @@ def _body(plan: Plan) -> dict[str, Any]:
         "tags": list(plan.tags),
         "custom": dict(plan.custom),
         "workspace": plan.workspace,
-        "lineage": _told(plan.lineage),
-        **granted(plan),
+        "lineage": _fields_body(plan.lineage),
+        **grants_body(plan),
     }
 
 
-def _told(thing: attrs.AttrsInstance) -> dict[str, Any]:
-    """Its fields, but for those that are None by default and are."""
+def _fields_body(thing: attrs.AttrsInstance) -> dict[str, Any]:
+    """Return the fields as plain data, without those that are None by default and are None."""
     optional = {field.name for field in attrs.fields(type(thing)) if field.default is None}
-    told = attrs.asdict(thing).items()
+    values = attrs.asdict(thing).items()
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in told
+        for name, value in values
         if value is not None or name not in optional
     }
+
+
+@attrs.frozen(kw_only=True)
+class SpawnRequest:
+    """The checked arguments of a spawn: the child's spec and its first input."""
+
+    spec: SessionSpec
+    text: str
+    role: str | None = "worker"
+    lifetime: Lifetime = "with_parent"
+    on_end: OnEnd = "tell"
+    ttl_seconds: float | None = None
+    # The terms in `spec` that were given explicitly; the others are inherited from the parent.
+    explicit_terms: frozenset[str] = frozenset()
+    # The turn whose agent requested it, if any.
+    turn: TurnId | None = None

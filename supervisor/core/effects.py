@@ -1,6 +1,6 @@
-"""What is to be done after a step was committed: imperatives, for the shell to carry out.
+"""Effects: imperatives that the session actor carries out after the commit.
 
-An effect is a wish: it may fail, and then the failure is news, an event again.
+An effect may fail; then the failure is an event.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
-from .session import Decision, LadderStep
+from .state import Decision, LadderStep
 
 TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry", "silence", "deadline"]
 
 
 @attrs.frozen
 class StartAgent:
-    """Bring the agent up; AgentAttached or AgentStartFailed will say how it went."""
+    """Start the agent; AgentAttached or StartFailed reports the result."""
 
 
 @attrs.frozen
 class CloseAgent:
-    """Let the agent go, gently; AgentClosed will say when nothing is left."""
+    """Close the agent with the closing ladder; AgentClosed reports when nothing is left."""
 
 
 @attrs.frozen
@@ -32,13 +32,13 @@ class StartTurn:
     input: InputId
     text: str
     attachments: tuple[Mapping[str, Any], ...] = ()
-    # How many of the last messages of the history an agent has missed that knows those before.
-    untold: int = 0
+    # The number of latest messages that an agent with a saved conversation has missed.
+    missed_messages: int = 0
 
 
 @attrs.frozen
 class AdoptTurn:
-    """The agent has begun this turn by itself, with what it was handed: it runs already."""
+    """Register a turn that the agent started by itself from steered input; it is running."""
 
     turn: TurnId
     input: InputId
@@ -55,7 +55,7 @@ class CancelTurn:
 
 @attrs.frozen
 class AbandonTurn:
-    """The ladder is at its end: whatever the turn still does no longer counts."""
+    """Abandon the turn after the last ladder step; ignore all its later events."""
 
     turn: TurnId
 
@@ -68,14 +68,14 @@ class CancelCall:
 
 @attrs.frozen
 class EndBackground:
-    """End what the agent has running besides its turn."""
+    """Stop everything the agent runs outside its turn."""
 
 
 @attrs.frozen
 class OfferSteering:
-    """Give the text to the turn: at once where it can take it, else at its next boundary.
+    """Offer text to the turn: at once where the agent can take it, else at its next boundary.
 
-    `handed`: it is on record that it is being given, so it may be.
+    `handed`: the offer is recorded, so the text may be sent to the agent.
     """
 
     turn: TurnId
@@ -86,7 +86,7 @@ class OfferSteering:
 
 @attrs.frozen
 class WithdrawSteering:
-    """Do not give the text to the turn any more, if it has not been given."""
+    """Withdraw the offer, unless the text has been sent to the agent."""
 
     turn: TurnId
     input: InputId
@@ -99,20 +99,23 @@ class AnswerRequest:
 
 
 @attrs.frozen
-class CountAsYoungest:
-    """The child's start is on record, after those of all its siblings; so it ends before them."""
+class MarkYoungest:
+    """Make the child the youngest of its siblings, because its start was recorded last.
+
+    The youngest stops first.
+    """
 
     child: SessionId
 
 
 @attrs.frozen
 class StopDependents:
-    """Have every child that lives with this session stop, the youngest first."""
+    """Stop every child with the lifetime `with_parent`, the youngest first."""
 
 
 @attrs.frozen
 class SetTimer:
-    """(Re)set a timer of the session; the event it leads to names what it was set for."""
+    """Set or reset a timer of the session; its event says what it was set for."""
 
     name: TimerName
     after_seconds: float
@@ -141,7 +144,7 @@ Effect: TypeAlias = (
     | OfferSteering
     | WithdrawSteering
     | AnswerRequest
-    | CountAsYoungest
+    | MarkYoungest
     | StopDependents
     | SetTimer
     | SetRequestTimer

@@ -1,14 +1,14 @@
-"""What can be refused or go wrong, classed by whose fault it is.
+"""The error tree, classed by fault.
 
     SupervisorError               every error of this package; has `code` and `hint`
-    ├── the caller named something that is not there
+    ├── the caller named something that does not exist
     │     SessionNotFound, AgentUnknown, PermissionNotFound, RecordNotFound
-    ├── the caller's words cannot be meant
+    ├── an argument or a value is invalid
     │     InvalidKey, InvalidDecision, InputTooLarge, InputRefused, ConfigError,
     │     OutputTooLarge, ImportFailed
     ├── not now, not in this phase
     │     SessionNotActive, NotRunning, TurnOver, QueueFull, StoreDegraded, RepairRefused
-    ├── someone was there before
+    ├── a conflict with an earlier request
     │     KeyTaken, IdempotencyConflict, PermissionConflict, StoreLocked, Fenced
     ├── more than was granted
     │     SpawnRefused, BudgetSpent, PermissionDenied
@@ -16,7 +16,7 @@
           AgentStartFailed, StoreTooNew, NotStorable
 
 `str(error)` says what happened; `hint` what to do next; `code` is the same word on every
-surface (embedded, HTTP, CLI) and does not change.
+interface (embedded, HTTP, CLI) and does not change.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import ClassVar, Final
 
 
 class SupervisorError(Exception):
-    """The root of this package's errors."""
+    """Base of all errors of this package."""
 
     code: ClassVar[str] = "supervisor_error"
 
     def __init_subclass__(cls) -> None:
-        # The code is the class's name in the spelling of the wire: SessionNotFound becomes
-        # session_not_found. One rule instead of a list that can be wrong.
+        # The code is the class's name in snake case: SessionNotFound becomes session_not_found.
+        # A rule cannot be wrong for one class as a list could.
         cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, problem: str, *, hint: str) -> None:
@@ -43,28 +43,28 @@ class SupervisorError(Exception):
         return f"{self.args[0]} (hint: {self.hint})"
 
 
-def shown(value: object) -> str:
-    """A value for an error's text: short, and nothing of what may be inside a larger one."""
+def short_repr(value: object) -> str:
+    """Return a short text for a value in an error; the contents of collections are not shown."""
     if value is None or isinstance(value, bool | int | float):
-        return repr(value)[:_SHOWN_LETTERS]
+        return repr(value)[:_MAX_REPR_CHARS]
     if isinstance(value, str):
-        return ascii(value[:_SHOWN_LETTERS]) + ("..." if len(value) > _SHOWN_LETTERS else "")
+        return ascii(value[:_MAX_REPR_CHARS]) + ("..." if len(value) > _MAX_REPR_CHARS else "")
     return f"a {type(value).__name__}"
 
 
-_SHOWN_LETTERS: Final = 60
+_MAX_REPR_CHARS: Final = 60
 
 
 class SessionNotFound(SupervisorError):
-    """There is no session of that id, or it is not an id."""
+    """No session has that id, or the text is not an id."""
 
 
 class AgentUnknown(SupervisorError):
-    """No agent of that name was given to this supervisor."""
+    """The supervisor has no agent of that name."""
 
 
 class PermissionNotFound(SupervisorError):
-    """No permission request of that id is waiting, or ever was."""
+    """No permission request of that id exists."""
 
 
 class RecordNotFound(SupervisorError):
@@ -72,11 +72,11 @@ class RecordNotFound(SupervisorError):
 
 
 class InvalidKey(SupervisorError):
-    """A key has too few, too many or empty parts, or an escape that means nothing."""
+    """A key has too few, too many or empty parts, or an invalid escape."""
 
 
 class InvalidDecision(SupervisorError):
-    """A permission request was answered with something it does not offer."""
+    """A permission request was answered with a decision that it does not offer."""
 
 
 class InputTooLarge(SupervisorError):
@@ -84,19 +84,19 @@ class InputTooLarge(SupervisorError):
 
 
 class OutputTooLarge(SupervisorError):
-    """A turn has put out more than `max_turn_bytes`, or something that is no text."""
+    """A turn has put out more than `max_turn_bytes`, or something that is not text."""
 
 
 class InputRefused(SupervisorError):
-    """The input cannot be taken: it is blank, not text, or was to be rejected when busy."""
+    """The input is blank, not text, or was to be rejected when busy."""
 
 
 class ConfigError(SupervisorError):
-    """A setting has a value that cannot be meant."""
+    """A setting or an argument has an invalid value."""
 
 
 class ImportFailed(SupervisorError):
-    """A file is no session that could be stored: `line` says where, None if it is all of it."""
+    """A file is not a session that could be stored; `line` says where, None means all of it."""
 
     def __init__(self, problem: str, *, hint: str, line: int | None = None) -> None:
         super().__init__(problem if line is None else f"line {line}: {problem}", hint=hint)
@@ -104,38 +104,38 @@ class ImportFailed(SupervisorError):
 
 
 class SessionNotActive(SupervisorError):
-    """The session is stopped or archived, and this needs one that is not."""
+    """The session is stopped or archived, and the request needs one that is not."""
 
 
 class NotRunning(SupervisorError):
-    """There is no running turn to do this to."""
+    """No turn is running, and the request needs one."""
 
 
 class TurnOver(SupervisorError):
-    """The turn is over: it was interrupted, or ended, and what it says no longer counts."""
+    """The turn was interrupted or has ended; further output of it is ignored."""
 
 
 class QueueFull(SupervisorError):
-    """The session has as many inputs waiting as it may."""
+    """The session has as many inputs waiting as its limit allows."""
 
 
 class StoreDegraded(SupervisorError):
-    """The store cannot write just now; it tries again by itself.
+    """The store cannot write at present; it retries by itself.
 
-    `is_certain`: nothing of what it was asked is written, whatever happens to the machine now.
+    `is_surely_unwritten`: nothing of the write is on disk, whatever happens to the machine now.
     """
 
-    def __init__(self, problem: str, *, hint: str, is_certain: bool = False) -> None:
+    def __init__(self, problem: str, *, hint: str, is_surely_unwritten: bool = False) -> None:
         super().__init__(problem, hint=hint)
-        self.is_certain = is_certain
+        self.is_surely_unwritten = is_surely_unwritten
 
 
 class RepairRefused(SupervisorError):
-    """The session is at work, or its records have errors that nothing can be appended to."""
+    """The session is active, or its records have errors that appended records cannot repair."""
 
 
 class KeyTaken(SupervisorError):
-    """Another unarchived session bears that key."""
+    """Another unarchived session holds that key."""
 
 
 class IdempotencyConflict(SupervisorError):
@@ -159,11 +159,11 @@ class Fenced(SupervisorError):
 
 
 class NotStorable(SupervisorError):
-    """Something got as far as the store that no store can keep."""
+    """A value reached the store that no store can keep."""
 
 
 class PermissionDenied(SupervisorError):
-    """The session was not given that right."""
+    """The session does not have that right."""
 
 
 class AgentStartFailed(SupervisorError):
@@ -171,7 +171,7 @@ class AgentStartFailed(SupervisorError):
 
 
 class SpawnRefused(SupervisorError):
-    """A child was not admitted: `limit` names what is exhausted, `used` and `allowed` how much."""
+    """A child was not admitted; `limit` names the limit, `used` and `allowed` its numbers."""
 
     def __init__(
         self,
@@ -189,9 +189,9 @@ class SpawnRefused(SupervisorError):
 
 
 class BudgetSpent(SpawnRefused):
-    """Nothing is left of a budget that this session, or one above it, was given.
+    """A budget of this session, or of one above it, is exhausted.
 
-    Nothing begins then and nobody is admitted, so it is the same refusal, for this one reason.
+    Nothing starts then and no child is admitted, so it is the same refusal with this reason.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class BudgetSpent(SpawnRefused):
         problem: str,
         *,
         hint: str,
-        limit: str = "budget",  # where it is no longer known which of them it was
+        limit: str = "budget",  # where it is no longer known which budget it was
         used: float | None = None,
         allowed: float | None = None,
     ) -> None:

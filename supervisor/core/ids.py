@@ -1,8 +1,8 @@
-"""Names of things: ids that we make, and keys that callers choose.
+"""Ids that this program creates, and keys that callers choose.
 
-Rule 1: an id is made elsewhere (the core has no dice) and only checked here.
-Rule 2: a key's text form and its parts are exact inverses: `parse(str(key)) == key` for every key,
-        and `str(parse(text)) == text` for every text that parses.
+Rule 1: an id is created elsewhere (the core has no randomness) and only checked here.
+Rule 2: a key's text form and its parts are exact inverses: `parse(str(key)) == key` for every
+        key, and `str(parse(text)) == text` for every text that parses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NewType
 
 import attrs
 
-from .errors import InvalidKey, SessionNotFound, shown
+from .errors import InvalidKey, SessionNotFound, short_repr
 
 SessionId = NewType("SessionId", str)
 TurnId = NewType("TurnId", str)
@@ -23,14 +23,14 @@ RequestId = NewType("RequestId", str)
 _SESSION_ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 
 
-def session_id(text: str) -> SessionId:
-    """`text` as a session id, or `SessionNotFound`: what cannot be an id cannot be found.
+def parse_session_id(text: str) -> SessionId:
+    """Return `text` as a session id; raise `SessionNotFound` if it cannot be one.
 
-    Checked before an id is joined into anything, so that no path or query ever sees another.
+    Checked before an id becomes part of a path or query, so that no other text gets there.
     """
     if not isinstance(text, str) or _SESSION_ID.fullmatch(text) is None:
         raise SessionNotFound(
-            f"{shown(text)} is not a session id",
+            f"{short_repr(text)} is not a session id",
             hint="an id is 3 to 64 of a-z, 0-9 and _; list the sessions to find it",
         )
     return SessionId(text)
@@ -38,10 +38,11 @@ def session_id(text: str) -> SessionId:
 
 @attrs.frozen(str=False, eq=False)
 class SessionKey:
-    """A name that a caller chooses for a session: who speaks, where, with whom, about what.
+    """A caller's name for a session: agent, channel, peer, and optionally thread.
 
-    The text form is `agent:channel:peer` or `agent:channel:peer:thread`, with `%` and `:` inside
-    a part written `%25` and `%3A`. A key equals its text form, so that either finds the other.
+    The text form is `agent:channel:peer` or `agent:channel:peer:thread`, with `%` and `:`
+    inside a part written `%25` and `%3A`. A key equals its text form, so that either finds the
+    other.
     """
 
     agent: str
@@ -50,15 +51,15 @@ class SessionKey:
     thread: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        for name, part in zip(_PARTS, self._given(), strict=False):
+        for name, part in zip(_PARTS, self._parts(), strict=False):
             _refuse_unless_part(name, part)
 
     def __str__(self) -> str:
-        return ":".join(_escaped(part) for part in self._given())
+        return ":".join(_escaped(part) for part in self._parts())
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SessionKey):
-            return self._given() == other._given()
+            return self._parts() == other._parts()
         return str(self) == other if isinstance(other, str) else NotImplemented
 
     def __hash__(self) -> int:
@@ -66,42 +67,42 @@ class SessionKey:
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:
-        """The key that `text` is the text form of; raises `InvalidKey`."""
+        """Return the key with this text form; raise `InvalidKey`."""
         if not isinstance(text, str):
-            raise InvalidKey(f"{shown(text)} is not text", hint=_FORM)
+            raise InvalidKey(f"{short_repr(text)} is not text", hint=_FORM)
         parts = text.split(":")
-        if not _FEWEST <= len(parts) <= len(_PARTS):
-            raise InvalidKey(f"{shown(text)} has {len(parts)} parts", hint=_FORM)
+        if not _MIN_PARTS <= len(parts) <= len(_PARTS):
+            raise InvalidKey(f"{short_repr(text)} has {len(parts)} parts", hint=_FORM)
         return cls(*(_unescaped(part, text) for part in parts))
 
-    def _given(self) -> tuple[str, ...]:
+    def _parts(self) -> tuple[str, ...]:
         parts = (self.agent, self.channel, self.peer)
         return parts if self.thread is None else (*parts, self.thread)
 
 
 _PARTS: Final = tuple(field.name for field in attrs.fields(SessionKey))
-_FEWEST: Final = 3
+_MIN_PARTS: Final = 3
 MAX_PART_BYTES: Final = 1024
 _FORM: Final = "a key is agent:channel:peer or agent:channel:peer:thread, no part empty"
 _ESCAPES: Final = {"%25": "%", "%3A": ":"}
 
 
 def as_key(key: SessionKey | str) -> SessionKey:
-    """A key, also from its text form."""
+    """Return a key, parsed from its text form if needed."""
     return key if isinstance(key, SessionKey) else SessionKey.parse(key)
 
 
 def _refuse_unless_part(name: str, part: str) -> None:
     if not isinstance(part, str) or not part:
-        raise InvalidKey(f"the {name} of a key is {shown(part)}", hint=_FORM)
+        raise InvalidKey(f"the {name} of a key is {short_repr(part)}", hint=_FORM)
     if len(part.encode(errors="replace")) > MAX_PART_BYTES:
         raise InvalidKey(
             f"the {name} of a key has more than {MAX_PART_BYTES} bytes", hint="make it shorter"
         )
     if not part.isascii() and any("\ud800" <= letter <= "\udfff" for letter in part):
         raise InvalidKey(
-            f"the {name} of a key has half of a character in it",
-            hint="a lone surrogate cannot be stored: decode the text properly first",
+            f"the {name} of a key contains a lone surrogate",
+            hint="a lone surrogate cannot be stored: decode the text correctly first",
         )
 
 
@@ -111,11 +112,11 @@ def _escaped(part: str) -> str:
 
 def _unescaped(part: str, text: str) -> str:
     pieces = re.split("(%.{0,2})", part, flags=re.DOTALL)
-    for place in range(1, len(pieces), 2):
-        if pieces[place] not in _ESCAPES:
+    for index in range(1, len(pieces), 2):
+        if pieces[index] not in _ESCAPES:
             raise InvalidKey(
-                f"{shown(text)} has {pieces[place]!r} in it, which stands for nothing",
+                f"{short_repr(text)} contains {pieces[index]!r}, which is not a valid escape",
                 hint="write % as %25 and : as %3A, nothing else is escaped",
             )
-        pieces[place] = _ESCAPES[pieces[place]]
+        pieces[index] = _ESCAPES[pieces[index]]
     return "".join(pieces)

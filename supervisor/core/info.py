@@ -1,4 +1,4 @@
-"""A session as people see it: one frozen picture, and one word for how it is."""
+"""A session as users see it: one frozen record, and a badge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from .ids import SessionId, TurnId
 from .limits import Limits
 from .permissions import Permissions
-from .session import ENDINGS, Failure, Kind, Phase, Session, Spending, Usage
+from .state import ENDINGS, Failure, Phase, SessionKind, SessionState, Spending, Usage
 
 Badge: TypeAlias = Literal[
     "failed",
@@ -37,7 +37,7 @@ class Info:
 
     id: SessionId
     key: str | None
-    kind: Kind
+    kind: SessionKind
     name: str | None
     title: str | None
     tags: tuple[str, ...]
@@ -75,17 +75,17 @@ class Info:
     created_at: float
     updated_at: float
     last_active_at: float
-    spent: Spending = Spending()  # by it and by all that ever were below it
+    spent: Spending = Spending()  # by it and by all its descendants, deleted ones included
 
 
 class Node(Info):
-    """A session in its tree: the same, with its children as nodes."""
+    """A session in its tree: an `Info` whose children are nodes."""
 
     children: tuple[Node, ...]  # type: ignore[assignment]
 
 
-def info_of(
-    session: Session,
+def make_info(
+    session: SessionState,
     *,
     last_seq: int,
     limits: Limits | None = None,
@@ -93,7 +93,7 @@ def info_of(
     spent: Spending | None = None,
     waits_for: str | None = None,
 ) -> Info:
-    """The picture of a session; what its row does not know of the tree is given."""
+    """Return the `Info` of a session; facts about the tree, which its row lacks, are arguments."""
     agent = session.agent
     lineage = session.lineage
     return Info(
@@ -103,7 +103,7 @@ def info_of(
         name=session.name,
         title=session.title,
         tags=session.tags,
-        custom=dict(session.custom),  # nobody who changes it changes the session
+        custom=dict(session.custom),  # a copy, so that changing it does not change the session
         agent=session.agent_name,
         workspace=session.workspace,
         phase=session.phase,
@@ -150,8 +150,8 @@ _BADGES: Final[Mapping[Phase, Badge]] = {
 }
 
 
-def badge_of(session: Session) -> Badge:  # noqa: PLR0911 - one for each word
-    """One word for people; the first that fits."""
+def badge_of(session: SessionState) -> Badge:  # noqa: PLR0911 - one per badge
+    """Return the badge of a session; the first that fits."""
     if session.phase is Phase.STOPPED:
         return "failed" if session.stop_reason in FAILED_REASONS else "stopped"
     if session.waits_for_auth:
@@ -167,11 +167,11 @@ def badge_of(session: Session) -> Badge:  # noqa: PLR0911 - one for each word
     return _BADGES.get(session.phase, "unknown")
 
 
-def waiting_for(session: Session) -> str | None:
-    """What the running turn waits for, as far as the session knows; None when nothing runs."""
+def waiting_for(session: SessionState) -> str | None:
+    """Return what the session waits for, by its own state; None if it waits for nothing."""
     turn = session.turn
     if session.zombie is not None:
-        return "a task that will not end"
+        return "zombie"
     if session.waits_for_auth:
         return "auth"
     if turn is None:

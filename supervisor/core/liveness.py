@@ -1,4 +1,4 @@
-"""How long a turn may be silent, and what that is called. Pure: who measures is elsewhere."""
+"""Limits of a turn's silence. Pure: the measuring is in `sessions/liveness.py`."""
 
 from __future__ import annotations
 
@@ -6,56 +6,59 @@ from typing import Final
 
 import attrs
 
-from .session import Session, Silence, Terms, Turn
+from .limits import Terms
+from .state import OpenTurn, SessionState, Silence
 
-# Less cannot always be added to a clock, and then a timer would be due when it is set.
-SHORTEST_SECONDS: Final = 0.001
+# A shorter time cannot always be added to a clock, and the timer would be due at once.
+MIN_TIMER_SECONDS: Final = 0.001
 
 
 @attrs.frozen
-class Look:
-    """What is to be said of a turn now, if anything; and when to look again, None for never."""
+class SilenceCheck:
+    """The level to report for a turn now, and the time of the next check; None for neither."""
 
     level: Silence | None
-    again_after_seconds: float | None
+    next_check_seconds: float | None
 
 
-def look_at(session: Session, silent_seconds: float, *, patience: float = 0.0) -> Look:
-    """What a silence of that length means for the session's running turn.
+def check_silence(
+    session: SessionState, silent_seconds: float, *, patience: float = 0.0
+) -> SilenceCheck:
+    """Return what a silence of that length means for the session's running turn.
 
-    Said once for each silence: `quiet`, then `stalled`. A turn that waits for a person is not
-    silent, whatever the clock says; whoever measures counts its silence from the answer. `patience`
-    is how long those may be silent whom it waits for, which is then its own limit too.
+    Each level is reported once per silence: `quiet`, then `stalled`. A turn that waits for a
+    person is not silent; its silence is measured from the answer. `patience` is the time that
+    the sessions it waits for may be silent, which is then its own limit too.
     """
     turn, terms = session.turn, session.terms
     if turn is None:
-        return Look(None, None)
+        return SilenceCheck(None, None)
     limit = max(stall_limit(terms, turn), patience)
-    if turn.requests or session.waits_for_auth:  # whoever answers sets the timer anew
-        return Look(None, max(limit, SHORTEST_SECONDS))
+    if turn.requests or session.waits_for_auth:  # the answer resets the timer
+        return SilenceCheck(None, max(limit, MIN_TIMER_SECONDS))
     if turn.silence == "stalled":
-        return Look(None, None)
+        return SilenceCheck(None, None)
     if silent_seconds >= limit:
-        return Look("stalled", None)
+        return SilenceCheck("stalled", None)
     is_quiet = silent_seconds >= terms.quiet_after_seconds
     if turn.silence is not None or is_quiet:
-        # Only progress can change anything before the limit, and that sets the timer anew.
+        # Only progress can change anything before the limit, and progress resets the timer.
         level: Silence | None = "quiet" if turn.silence is None else None
-        return Look(level, max(limit - silent_seconds, SHORTEST_SECONDS))
+        return SilenceCheck(level, max(limit - silent_seconds, MIN_TIMER_SECONDS))
     until = min(limit, terms.quiet_after_seconds) - silent_seconds
-    return Look(None, max(min(until, first_look(terms)), SHORTEST_SECONDS))
+    return SilenceCheck(None, max(min(until, first_check_seconds(terms)), MIN_TIMER_SECONDS))
 
 
-def stall_limit(terms: Terms, turn: Turn) -> float:
-    """How long it may be silent: a tool may take longer than a thought."""
+def stall_limit(terms: Terms, turn: OpenTurn) -> float:
+    """Return the limit of a turn's silence: a tool may take longer than the model."""
     return terms.tool_stalled_after_seconds if turn.calls else terms.stalled_after_seconds
 
 
-def first_look(terms: Terms) -> float:
-    """When to look for the first time after progress, and how often at least while all is well.
+def first_check_seconds(terms: Terms) -> float:
+    """Return the time of the first check after progress, and the longest time between checks.
 
-    As soon as the shortest silence that means anything: a tool call may begin or end meanwhile, and
-    then another limit holds.
+    It is the shortest of the limits: a tool call may begin or end meanwhile, and then another
+    limit applies.
     """
     return min(
         terms.quiet_after_seconds, terms.stalled_after_seconds, terms.tool_stalled_after_seconds

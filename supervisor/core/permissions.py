@@ -1,9 +1,9 @@
-"""What a session may touch: six sets of exact names, and a mode that answers for people.
+"""Permissions of a session: six sets of exact names, and a mode that decides requests.
 
-Rule 1: at a root, None means everything and an empty set nothing; below, None means what the parent
-        has, and a set must lie inside it. So a child never has more than its parent.
+Rule 1: at a root, None means everything and an empty set nothing; below, None means the parent's
+        set, and a set must lie inside it. So a child never has more than its parent.
 Rule 2: names are compared exactly; there are no patterns to get around.
-Rule 3: this binds what passes through us. It is no sandbox.
+Rule 3: this restricts what passes through the supervisor. It is not a sandbox.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 import attrs
 
-from .errors import ConfigError, SpawnRefused, shown
+from .errors import ConfigError, SpawnRefused, short_repr
 
 Mode: TypeAlias = Literal["deny_all", "approve_reads", "approve_all"]
-Verdict: TypeAlias = Literal["allow", "reject", "ask"]
+ModeAnswer: TypeAlias = Literal["allow", "reject", "ask"]
 Right: TypeAlias = Literal[
     "tools",
     "skills",
@@ -34,19 +34,19 @@ READING_KINDS: Final = frozenset({"read", "search"})
 
 
 def _as_set(names: Iterable[str] | None) -> frozenset[str] | None:
-    # A lone text is a list of letters to Python, and never what was meant.
+    # A lone text is a sequence of characters to Python, and never intended.
     if names is None or isinstance(names, str) or not isinstance(names, Iterable):
-        return names  # type: ignore[return-value]  # refused below, where the field is known
+        return names  # type: ignore[return-value]  # refused later, where the field is known
     try:
-        # A text of another class (an enum's) would not come back from a store as what it was.
+        # A str subclass (an enum's) would not be read back from a store as the same class.
         return frozenset(str.__str__(name) if isinstance(name, str) else name for name in names)
-    except TypeError:  # something in it cannot be hashed, and so is no name
+    except TypeError:  # an item cannot be hashed, and so is not a name
         return tuple(names)  # type: ignore[return-value]
 
 
 @attrs.frozen(kw_only=True)
 class Permissions:
-    """Rights as somebody asks for them: None leaves a set, or the mode, to whoever grants it."""
+    """Requested rights; None leaves a set, or the mode, to the granting side."""
 
     tools: frozenset[str] | None = attrs.field(default=None, converter=_as_set)
     skills: frozenset[str] | None = attrs.field(default=None, converter=_as_set)
@@ -61,11 +61,12 @@ class Permissions:
             _refuse_unless_names(right, getattr(self, right))
         if self.mode is not None and (type(self.mode) is not str or self.mode not in MODES):
             raise ConfigError(
-                f"permissions.mode is {shown(self.mode)}", hint=f"choose one of {', '.join(MODES)}"
+                f"permissions.mode is {short_repr(self.mode)}",
+                hint=f"choose one of {', '.join(MODES)}",
             )
 
     def allows(self, right: Right, name: str) -> bool:
-        """Whether `name` is in that set, or the set is everything."""
+        """Return True if `name` is in that set, or the set is everything."""
         names: frozenset[str] | None = getattr(self, right)
         return names is None or name in names
 
@@ -75,52 +76,53 @@ def _refuse_unless_names(right: str, names: object) -> None:
         return
     if not isinstance(names, frozenset):
         raise ConfigError(
-            f"permissions.{right} is {shown(names)}, not a list of names",
-            hint="give a list: [] for none, None for all that is to be had",
+            f"permissions.{right} is {short_repr(names)}, not a list of names",
+            hint="give a list: [] for none, None for everything available",
         )
     for name in names:
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(
-                f"permissions.{right} has {shown(name)} in it, which names nothing",
+                f"permissions.{right} contains {short_repr(name)}, which is not a name",
                 hint="leave it out, or write the exact name",
             )
         if any("\ud800" <= letter <= "\udfff" for letter in name):
             raise ConfigError(
-                f"permissions.{right} has {shown(name)} in it, with half of a character",
-                hint="a lone surrogate cannot be stored: decode the name properly first",
+                f"permissions.{right} contains {short_repr(name)}, with a lone surrogate",
+                hint="a lone surrogate cannot be stored: decode the name correctly first",
             )
 
 
-def at_root(asked: Permissions) -> Permissions:
-    """What a root gets: what it asked for, and the default mode if it named none."""
+def root_permissions(asked: Permissions) -> Permissions:
+    """Return the rights of a root: the requested ones, with the default mode if none is named."""
     return asked if asked.mode is not None else attrs.evolve(asked, mode=DEFAULT_MODE)
 
 
-def within(parent: Permissions, asked: Permissions) -> Permissions:
-    """What a child gets of what it asked for, or `SpawnRefused` if that is more than `parent` has.
+def narrow_to_parent(parent: Permissions, asked: Permissions) -> Permissions:
+    """Return the rights of a child; raise `SpawnRefused` if they exceed those of `parent`.
 
-    The same function narrows at use and after hooks: whatever comes out is inside `parent`.
+    The same function narrows at use and after hooks: the result is always inside `parent`.
     """
     granted = {
-        right: _share(right, getattr(parent, right), getattr(asked, right)) for right in RIGHTS
+        right: _narrow_right(right, getattr(parent, right), getattr(asked, right))
+        for right in RIGHTS
     }
-    return Permissions(**granted, mode=_share_of_mode(parent.mode or DEFAULT_MODE, asked.mode))
+    return Permissions(**granted, mode=_narrow_mode(parent.mode or DEFAULT_MODE, asked.mode))
 
 
-def narrowed(had: Permissions, cap: Permissions) -> Permissions:
-    """As much of the one as the other has too."""
-    rights = {right: _both(getattr(had, right), getattr(cap, right)) for right in RIGHTS}
+def intersect_permissions(had: Permissions, cap: Permissions) -> Permissions:
+    """Return the rights that are in both."""
+    rights = {right: _intersect(getattr(had, right), getattr(cap, right)) for right in RIGHTS}
     modes = [mode for mode in (had.mode, cap.mode) if mode is not None]
     return Permissions(**rights, mode=min(modes, key=MODES.index, default=None))
 
 
-def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+def _intersect(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
     if one is None or other is None:
         return one if other is None else other
     return one & other
 
 
-def _share(
+def _narrow_right(
     right: str, had: frozenset[str] | None, asked: frozenset[str] | None
 ) -> frozenset[str] | None:
     if asked is None:
@@ -131,7 +133,7 @@ def _share(
     return asked
 
 
-def _share_of_mode(had: Mode, asked: Mode | None) -> Mode:
+def _narrow_mode(had: Mode, asked: Mode | None) -> Mode:
     if asked is None:
         return had
     if MODES.index(asked) > MODES.index(had):
@@ -143,10 +145,10 @@ def _refusal(problem: str, hint: str) -> SpawnRefused:
     return SpawnRefused(problem, hint=hint, limit="permissions")
 
 
-def may_allow(own: Permissions, rules: Iterable[Answered], tool: str) -> bool:
-    """Whether whoever has these rights would need nobody's leave for that tool.
+def may_allow(own: Permissions, rules: Iterable[StoredDecision], tool: str) -> bool:
+    """Return True if a session with these rights may use that tool without asking.
 
-    So much may be allowed to others on their account, and no more.
+    It may allow others that tool, and no other.
     """
     if not own.allows("tools", tool):
         return False
@@ -156,23 +158,23 @@ def may_allow(own: Permissions, rules: Iterable[Answered], tool: str) -> bool:
     return own.mode == "approve_all"
 
 
-class Answered(Protocol):
-    """An answer for always."""
+class StoredDecision(Protocol):
+    """A stored decision for all further requests of a tool."""
 
     @property
     def tool(self) -> str:
-        """For which tool."""
+        """The tool it applies to."""
 
     @property
     def decision(self) -> str:
-        """Which it was."""
+        """The decision."""
 
 
-def answer_by_mode(mode: Mode, kind: str | None, *, inside_workspace: bool) -> Verdict:
-    """What the mode answers to a request by itself; `ask` leaves it to a person.
+def answer_by_mode(mode: Mode, kind: str | None, *, inside_workspace: bool) -> ModeAnswer:
+    """Return the mode's answer to a request; `ask` leaves it to a person.
 
-    `kind` is what the agent says the tool does; a tool that says nothing is asked about.
-    `inside_workspace` is whether it names a path and that lies inside the workspace.
+    `kind` is what the agent says the tool does; a tool without one is asked about.
+    `inside_workspace` is True if the request names a path inside the workspace.
     """
     match mode:
         case "deny_all":

@@ -1,6 +1,7 @@
-"""What whoever asked is told: that an input is durable, and what became of an interrupt.
+"""Replies to requests: the receipt of an input, the report of an interrupt, a turn's result.
 
-They stand apart from the step that makes them, for a client reads them and decides nothing.
+They are separate from the step that makes them, because a client reads them and decides
+nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Literal
 import attrs
 
 from .ids import InputId, SessionId, TurnId
-from .session import LadderStep
+from .state import LadderStep, Outcome, Usage
 
 
 @attrs.frozen
 class Receipt:
-    """What the sender of an input is told: that it is durable, and what will become of it."""
+    """The reply to an accepted input: it is durable, and this is its status."""
 
     input_id: InputId
     session_id: SessionId
@@ -29,7 +30,7 @@ class Receipt:
 
 @attrs.frozen
 class InterruptReport:
-    """What became of an interrupt: numbers of targets, and how far the ladder went."""
+    """The result of an interrupt: numbers of targets, and the last ladder step."""
 
     scope: str
     matched: int = 0
@@ -39,3 +40,15 @@ class InterruptReport:
     unreachable: int = 0
     ladder_step: LadderStep | None = None
     seconds: float = 0.0
+
+
+@attrs.frozen
+class TurnResult:
+    """The result of a turn: `text` is what the agent returned, else all text of the turn."""
+
+    turn_id: TurnId
+    text: str
+    outcome: Outcome
+    stop_reason: str | None
+    usage: Usage
+    error: str | None

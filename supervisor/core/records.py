@@ -1,15 +1,95 @@
-"""Records: facts with a number, which is what is stored, published and replayed."""
+"""Facts and records: kinds, body fields, and their checks. `fold.py` applies them to a state.
+
+Rule 1: a rule expresses every decision as facts.
+Rule 2: a body is plain data that JSON can carry; folding it needs nothing else.
+Rule 3: output of an agent within a turn (text, thoughts, updates) changes no row: it is written
+        while decisions wait for their commit, and must not come between them.
+
+A record is a fact with a number; records are stored, published and replayed.
+
+`BODY_FIELDS` lists the fields of each kind, for imports, repairs and start-up. It checks only
+that a field exists and that it is text, a number, a list or an object. The inside of objects is
+checked by folding. A field added to a kind later goes under `optional`, since older records do
+not have it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .facts import Body, Fact, Kind
-from .folds import begin, fold
+from .errors import short_repr
 from .ids import SessionId, TurnId
-from .session import Session
+
+DecidedKind: TypeAlias = Literal[
+    "session_created",
+    "session_changed",
+    "session_started",
+    "session_suspended",
+    "session_resumed",
+    "session_cleared",
+    "session_archived",
+    "session_stopped",
+    "agent_attached",
+    "input_accepted",
+    "input_changed",
+    "input_settled",
+    "generation_raised",
+    "turn_started",
+    "user_text",
+    "agent_text",
+    "tool_call",
+    "tool_ended",
+    "permission_asked",
+    "permission_answered",
+    "rule_changed",
+    "usage",
+    "steered",
+    "interrupted",
+    "child_started",
+    "child_ended",
+    "spawn_refused",
+    "quiet",
+    "stalled",
+    "progress_resumed",
+    "agent_restarting",
+    "turn_ended",
+]
+
+StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
+
+RecordKind: TypeAlias = Literal[DecidedKind, StreamedKind]
+
+DECIDED: Final[tuple[DecidedKind, ...]] = get_args(DecidedKind)
+
+STREAMED: Final[tuple[StreamedKind, ...]] = get_args(StreamedKind)
+
+KINDS: Final[tuple[RecordKind, ...]] = tuple(dict.fromkeys((*DECIDED, *STREAMED)))
+
+Body: TypeAlias = Mapping[str, Any]
+
+Changes: TypeAlias = dict[str, Any]
+
+MAX_TITLE_CHARS: Final = 60
+# The length of a child's last text in the parent's news; the rest is in the child's records.
+MAX_NEWS_CHARS: Final = 2000
+
+
+def message_kind(role: Literal["user", "agent"]) -> Literal["user_text", "agent_text"]:
+    """Return the record kind for a message of that role."""
+    return "user_text" if role == "user" else "agent_text"
+
+
+@attrs.frozen
+class Fact:
+    """One state change of a step; a record before it has a number."""
+
+    kind: RecordKind
+    at: float
+    body: Body
+    turn: TurnId | None = None
 
 
 @attrs.frozen
@@ -20,29 +100,215 @@ class Record:
     seq: int
     at: float
     turn_id: TurnId | None
-    kind: Kind
+    kind: RecordKind
     body: Body
 
     @property
     def fact(self) -> Fact:
-        """What it says, without its number."""
+        """The fact, without the number."""
         return Fact(self.kind, self.at, self.body, self.turn_id)
 
 
-def replay(records: Iterable[Record]) -> Session | None:
-    """The session that these records, from the first on, have made; None if there are none."""
-    session: Session | None = None
-    for record in records:
-        if session is None:
-            session = begin(record.session_id, record.fact)
-        else:
-            session = fold(session, record.fact)
-    return session
-
-
-def numbered(session_id: SessionId, facts: Iterable[Fact], *, after: int) -> tuple[Record, ...]:
-    """The facts as records, numbered from `after + 1`."""
+def number_facts(session_id: SessionId, facts: Iterable[Fact], *, after: int) -> tuple[Record, ...]:
+    """Return the facts as records, numbered from `after + 1`."""
     return tuple(
         Record(session_id, seq, fact.at, fact.turn, fact.kind, fact.body)
         for seq, fact in enumerate(facts, after + 1)
     )
+
+
+FieldTypes: TypeAlias = tuple[type, ...]
+
+NONE: Final[FieldTypes] = (type(None),)
+
+TEXT: Final[FieldTypes] = (str,)
+
+INTEGER: Final[FieldTypes] = (int,)
+
+NUMBER: Final[FieldTypes] = (int, float)
+
+BOOLEAN: Final[FieldTypes] = (bool,)
+
+LIST: Final[FieldTypes] = (list,)
+
+OBJECT: Final[FieldTypes] = (dict,)
+
+TEXT_OR_NONE: Final = TEXT + NONE
+
+INTEGER_OR_NONE: Final = INTEGER + NONE
+
+NUMBER_OR_NONE: Final = NUMBER + NONE
+
+OBJECT_OR_NONE: Final = OBJECT + NONE
+
+ANYTHING: Final[FieldTypes] = (str, int, float, bool, list, dict, *NONE)
+
+
+@attrs.frozen
+class BodyFields:
+    """The required and the optional fields of a body."""
+
+    required: Mapping[str, FieldTypes]
+    optional: Mapping[str, FieldTypes]
+
+
+def _fields(
+    *, optional: Mapping[str, FieldTypes] | None = None, **needed: FieldTypes
+) -> BodyFields:
+    return BodyFields(needed, optional or {})
+
+
+_SILENCE_FIELDS: Final = _fields(waits_for=TEXT, detail=TEXT_OR_NONE, since=NUMBER, seconds=NUMBER)
+
+BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
+    "session_created": _fields(
+        agent=TEXT,
+        key=TEXT_OR_NONE,
+        kind=TEXT,
+        name=TEXT_OR_NONE,
+        title=TEXT_OR_NONE,
+        tags=LIST,
+        custom=OBJECT,
+        workspace=TEXT_OR_NONE,
+        lineage=OBJECT,
+        terms=OBJECT,
+        limits=OBJECT_OR_NONE,
+        permissions=OBJECT,
+    ),
+    "session_changed": _fields(
+        optional={
+            "title": TEXT_OR_NONE,
+            "tags": LIST,
+            "custom": OBJECT,
+            "limits": OBJECT,
+            "epoch": INTEGER,
+            "stopping": OBJECT,
+            "leaving": BOOLEAN,
+            "agent_gone": BOOLEAN,
+            "zombie": TEXT_OR_NONE,
+            "verdict": TEXT_OR_NONE,
+            "news_read": INTEGER,
+            "deleted": OBJECT,
+        }
+    ),
+    "session_started": _fields(),
+    "session_suspended": _fields(),
+    "session_resumed": _fields(woken=BOOLEAN),
+    "session_cleared": _fields(chapter=INTEGER),
+    "session_archived": _fields(archived=BOOLEAN),
+    "session_stopped": _fields(reason=TEXT, detail=TEXT_OR_NONE, failure=OBJECT_OR_NONE),
+    "agent_attached": _fields(
+        agent_session_id=TEXT_OR_NONE, pid=INTEGER_OR_NONE, capabilities=OBJECT
+    ),
+    "agent_restarting": _fields(attempt=INTEGER, after_seconds=NUMBER, failure=OBJECT, recent=LIST),
+    "input_accepted": _fields(
+        input_id=TEXT,
+        text=TEXT,
+        when_busy=TEXT,
+        number=INTEGER,
+        source=TEXT,
+        generation=INTEGER,
+        expires_at=NUMBER_OR_NONE,
+        attachments=LIST,
+        replacement=BOOLEAN,
+    ),
+    "input_changed": _fields(inputs=OBJECT),
+    "input_settled": _fields(input_id=TEXT, outcome=TEXT, detail=TEXT_OR_NONE),
+    "steered": _fields(input_id=TEXT, how=TEXT),
+    "generation_raised": _fields(generation=INTEGER),
+    "turn_started": _fields(turn_id=TEXT, input_id=TEXT, source=TEXT),
+    "user_text": _fields(text=TEXT, part=TEXT_OR_NONE, optional={"steered": BOOLEAN}),
+    "agent_text": _fields(text=TEXT, part=TEXT_OR_NONE, optional={"continues": BOOLEAN}),
+    "thought": _fields(text=TEXT, part=TEXT, continues=BOOLEAN),
+    "plan": _fields(entries=ANYTHING),
+    "usage": _fields(input_tokens=INTEGER, output_tokens=INTEGER, cost=NUMBER),
+    "interrupted": _fields(
+        scope=TEXT,
+        reason=TEXT_OR_NONE,
+        step=TEXT_OR_NONE,
+        optional={"turn_id": TEXT_OR_NONE, "call_id": TEXT_OR_NONE},
+    ),
+    "turn_ended": _fields(
+        turn_id=TEXT,
+        outcome=TEXT,
+        stop_reason=TEXT_OR_NONE,
+        text=TEXT,
+        error=TEXT_OR_NONE,
+        zombie=BOOLEAN,
+        ladder_step=TEXT_OR_NONE,
+        usage=OBJECT,
+        messages=INTEGER,
+        seconds=NUMBER,
+    ),
+    "warning": _fields(text=TEXT, optional={"update": ANYTHING}),
+    "quiet": _SILENCE_FIELDS,
+    "stalled": _SILENCE_FIELDS,
+    "progress_resumed": _fields(was=TEXT_OR_NONE),
+    "child_started": _fields(
+        child=TEXT, agent=TEXT, name=TEXT_OR_NONE, role=TEXT_OR_NONE, text=TEXT, resumed=BOOLEAN
+    ),
+    "child_ended": _fields(
+        child=TEXT,
+        agent=TEXT,
+        name=TEXT_OR_NONE,
+        role=TEXT_OR_NONE,
+        outcome=TEXT_OR_NONE,
+        text=TEXT,
+        reason=TEXT_OR_NONE,
+        detail=TEXT_OR_NONE,
+    ),
+    "spawn_refused": _fields(
+        agent=TEXT, limit=TEXT, used=NUMBER_OR_NONE, allowed=NUMBER_OR_NONE, detail=TEXT
+    ),
+    "tool_call": _fields(call_id=TEXT, name=TEXT, input=ANYTHING, cancellable=BOOLEAN),
+    "tool_update": _fields(call_id=TEXT, name=TEXT, update=ANYTHING),
+    "tool_ended": _fields(call_id=TEXT, name=TEXT, outcome=TEXT, result=ANYTHING),
+    "permission_asked": _fields(
+        request_id=TEXT,
+        tool=TEXT,
+        question=TEXT,
+        input=OBJECT_OR_NONE,
+        options=LIST,
+        asks=TEXT,
+    ),
+    "permission_answered": _fields(request_id=TEXT, decision=TEXT, by=TEXT),
+    "rule_changed": _fields(rule_id=TEXT, tool=TEXT, decision=TEXT_OR_NONE),
+}
+
+# The kinds whose field types are a complete check; most records are of these.
+FLAT_KINDS: Final[frozenset[RecordKind]] = frozenset(
+    {
+        "agent_text",
+        "input_settled",
+        "permission_answered",
+        "progress_resumed",
+        "quiet",
+        "stalled",
+        "tool_call",
+        "tool_ended",
+        "usage",
+        "user_text",
+    }
+)
+
+
+def body_problem(kind: RecordKind, body: Body) -> str | None:
+    """Return what is wrong with the body of a record of that kind; None if nothing is."""
+    name = _wrong_field(kind, body)
+    if name is None:
+        return None
+    if name not in body:
+        return f"a {kind} without {name}"
+    return f"a {kind} whose {name} is {short_repr(body[name])}"
+
+
+def _wrong_field(kind: RecordKind, body: Body) -> str | None:
+    """Return the first field that is missing or has a wrong type; None if all fit."""
+    shape = BODY_FIELDS[kind]
+    for name, types in shape.required.items():
+        if name not in body or type(body[name]) not in types:
+            return name
+    for name, types in shape.optional.items():
+        if name in body and type(body[name]) not in types:
+            return name
+    return None

@@ -1,12 +1,13 @@
-"""What becomes of every stored session after the supervisor was killed. Pure: a plan, no deeds.
+"""The recovery plan for all stored sessions after the supervisor was killed. Pure.
 
-Rule 1: what a session becomes is decided by the table and nowhere else. The plan asks it, and says
-        who is told what, in which order.
-Rule 2: that a session ends is written before those who live with it are told, and is finished when
-        they are over. So a recovery that is killed half way goes on as it began, however late.
-Rule 3: nobody gets up and no turn begins before all have their fate; `Plan.wakes` comes after.
-Rule 4: whoever is at rest, with nothing that waits and nothing left over, is told nothing. Whoever
-        `rests` beside nobody else need not even be read.
+Rule 1: the table alone decides the new state of a session. The plan calls it, and orders the
+        events of all sessions.
+Rule 2: the end of a session is written before its dependents get their stop, and is finished
+        when they have stopped. So a recovery that is killed half way continues as it began.
+Rule 3: no session wakes and no turn starts before all sessions have their outcome;
+        `RecoveryPlan.to_wake` comes after.
+Rule 4: a suspended or stopped session with no inputs and nothing left over gets no event. If it
+        also has no relatives (`needs_no_recovery`), its row need not even be read.
 """
 
 from __future__ import annotations
@@ -16,135 +17,141 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from .events import Event, FamilyChanged, Said, StopRequested, SupervisorRestarted
+from .agent_events import SupervisorRestarted, TreeChanged
+from .events import Event, StopRequested
+from .fold import replay
 from .ids import InputId, SessionId, TurnId
-from .records import Record, replay
-from .session import Cause, Phase, Session
+from .records import Record
+from .state import Cause, Phase, SessionState
 from .table import decide
-from .tree.member import has_budget
-from .tree.situation import Situation
+from .text import TurnOutput
+from .tree.admission import TreeView
+from .tree.node import has_budget
 
-# To stop, for a cause; that the supervisor was gone; that those who had to go first are gone.
-What: TypeAlias = Literal["stop", "restarted", "look"]
+# Stop for a cause; the supervisor was gone; all dependents have stopped.
+StepKind: TypeAlias = Literal["stop", "restarted", "recheck"]
 
-_NOTHING_SAID: Final = Said()
-_OVER_OR_NEARLY: Final = (Phase.STOPPING, Phase.STOPPED)
+_NO_OUTPUT: Final = TurnOutput()
+_ENDED_OR_ENDING: Final = (Phase.STOPPING, Phase.STOPPED)
 
 
 @attrs.frozen(kw_only=True)
-class Telling:
-    """One thing that one session is told, and what its tree is like at that instant.
+class RecoveryStep:
+    """One event for one session, and the tree view it is decided with.
 
-    `at` is the same for all, so that restarts count as planned, but never before the row was last
-    written: a clock may have been set back meanwhile. Only a stop in mid-turn is as of when the
-    session was last heard of, since the time in which nobody was there is not the turn's.
+    `at` is the same for all, so that restarts count as planned, but never before the row was
+    last written: a clock may have been set back meanwhile. Only a stop within a turn has the
+    time of the session's last write, since the time without a supervisor is not the turn's.
     """
 
     session: SessionId
-    what: What
+    kind: StepKind
     at: float
     cause: Cause | None = None
-    situation: Situation
+    tree_view: TreeView
 
-    def event(self, *, epoch: int, fresh: TurnId, said: Said = _NOTHING_SAID) -> Event:
-        """The event, with what only the shell has: the claim's epoch, an id, the open turn's text.
+    def event(self, *, epoch: int, fresh: TurnId, output: TurnOutput = _NO_OUTPUT) -> Event:
+        """Return the event; epoch, id and the open turn's text come from the caller.
 
-        It is decided with this situation, not with the desk's: nobody has a place to wake up in.
+        It is decided with this tree view, not with admission's: no session has a slot to wake up.
         """
-        match self.what:
+        match self.kind:
             case "stop":
                 assert self.cause is not None
                 return StopRequested(
-                    cause=self.cause, at=self.at, fresh=fresh, situation=self.situation
+                    cause=self.cause, at=self.at, fresh=fresh, tree_view=self.tree_view
                 )
             case "restarted":
                 return SupervisorRestarted(
-                    epoch=epoch, said=said, at=self.at, fresh=fresh, situation=self.situation
+                    epoch=epoch, output=output, at=self.at, fresh=fresh, tree_view=self.tree_view
                 )
-            case "look":
-                # No news comes with it, so no input is ever made under that id.
-                return FamilyChanged(
-                    input=InputId(fresh), at=self.at, fresh=fresh, situation=self.situation
+            case "recheck":
+                # It carries no news, so no input is ever created with that id.
+                return TreeChanged(
+                    input=InputId(fresh), at=self.at, fresh=fresh, tree_view=self.tree_view
                 )
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
-    """All that is told, in this order; and what each session is after that.
+class RecoveryPlan:
+    """All events in order, and the phase of each session afterwards.
 
-    What is told can be written, session by session or all at once, before any agent is started.
+    The events can be written, session by session or all at once, before any agent is started.
     """
 
-    tellings: tuple[Telling, ...]
-    # Invariant: every session that was read, parents before children; each is stopped, suspended,
-    # or on its way to another agent (restarting).
-    fates: Mapping[SessionId, Phase]
-    # Suspended sessions in which inputs wait, who has waited longest first. They look around
-    # (`FamilyChanged`) when all is told, as far as there are places and turns for them.
-    wakes: tuple[SessionId, ...]
+    steps: tuple[RecoveryStep, ...]
+    # Invariant: every session that was read, parents before children; each is stopped,
+    # suspended, or about to start another agent (restarting).
+    outcomes: Mapping[SessionId, Phase]
+    # Suspended sessions with waiting inputs, the longest waiting first. They are re-evaluated
+    # (`TreeChanged`) after all steps, as far as there are slots for them.
+    to_wake: tuple[SessionId, ...]
 
 
-def plan(rows: Iterable[Session], *, at: float) -> Plan:
-    """What every session is told after the supervisor was killed; `at` is the time that it is.
+def plan(rows: Iterable[SessionState], *, at: float) -> RecoveryPlan:
+    """Return the recovery plan; `at` is the current time.
 
-    `rows` come in the order in which they were made: clocks are set back, and ids say nothing.
-    Those that rest, with nobody below them, may be left out.
-    Expiries come first: whoever's time is over ends for that, whatever it was doing. Who lives with
-    a session that ends, ends before it, the youngest first.
+    `rows` come in the order of creation: clocks may be set back, and ids have no order. Rows
+    that need no recovery, without descendants, may be left out. Expiry comes first: a session
+    past its expiry ends for that reason, whatever it was doing. Dependents of a session that
+    ends stop before it, the youngest first.
     """
-    return _Planning(rows, at).finish()
+    return _PlanBuilder(rows, at).finish()
 
 
-class _Planning:
-    """A plan in the making: tells each session, and looks what the table makes of it."""
+class _PlanBuilder:
+    """A plan under construction: feeds each session its events through the table."""
 
-    def __init__(self, rows: Iterable[Session], at: float) -> None:
+    def __init__(self, rows: Iterable[SessionState], at: float) -> None:
         self._at = at
-        # Invariant: every session as it is after what it was told so far.
+        # Invariant: every session as it is after its events so far.
         self._rows = {row.id: row for row in rows}
-        self._below: dict[SessionId | None, list[SessionId]] = {}
-        self._tellings: list[Telling] = []
-        self._fates: dict[SessionId, Phase] = {}
+        self._children: dict[SessionId | None, list[SessionId]] = {}
+        self._steps: list[RecoveryStep] = []
+        self._outcomes: dict[SessionId, Phase] = {}
         for row in self._rows.values():
             parent = row.lineage.parent
             known = parent if parent in self._rows else None
-            self._below.setdefault(known, []).append(row.id)
+            self._children.setdefault(known, []).append(row.id)
 
-    def finish(self) -> Plan:
-        """The plan, when everybody has been told all there is."""
-        # A stack and not a recursion: trees may be as deep as their limits allow. Who is in it a
-        # second time has only to look whether all that had to go first are gone.
-        stack = list(reversed(self._below.get(None, [])))
+    def finish(self) -> RecoveryPlan:
+        """Return the plan after all sessions have been visited."""
+        # A stack and not a recursion: trees may be as deep as their limits allow. A session
+        # that is on it a second time only checks if all its dependents have stopped.
+        stack = list(reversed(self._children.get(None, [])))
         while stack:
             session_id = stack.pop()
-            if session_id in self._fates:
-                self._tell(session_id, "look")
+            if session_id in self._outcomes:
+                self._add_step(session_id, "recheck")
             else:
                 stack += reversed(self._visit(session_id))
-            self._fates[session_id] = self._rows[session_id].phase
-        return Plan(
-            tellings=tuple(self._tellings),
-            fates=self._fates,
-            wakes=tuple(self._wakes()),
+            self._outcomes[session_id] = self._rows[session_id].phase
+        return RecoveryPlan(
+            steps=tuple(self._steps),
+            outcomes=self._outcomes,
+            to_wake=tuple(self._to_wake()),
         )
 
     def _visit(self, session_id: SessionId) -> list[SessionId]:
-        """Tell it all but its very end; gives who comes next, itself again if it has to wait."""
+        """Add all events of a session but its very end; return the ids to visit next.
+
+        That includes the session itself again if it waits for dependents.
+        """
         row = self._rows[session_id]
         cause = self._cause_to_stop(row)
         if cause is not None:
-            self._tell(session_id, "stop", cause)
+            self._add_step(session_id, "stop", cause)
         if cause is not None or not _is_settled(row):
-            self._tell(session_id, "restarted")
-        below = self._below.get(session_id, [])
-        if self._rows[session_id].phase not in _OVER_OR_NEARLY:
-            return below
-        first = [child for child in reversed(below) if not self._is_detached(child)]
-        others = [child for child in below if self._is_detached(child)]
+            self._add_step(session_id, "restarted")
+        children = self._children.get(session_id, [])
+        if self._rows[session_id].phase not in _ENDED_OR_ENDING:
+            return children
+        dependents = [child for child in reversed(children) if not self._is_detached(child)]
+        others = [child for child in children if self._is_detached(child)]
         waits = self._rows[session_id].phase is Phase.STOPPING
-        return [*first, *([session_id] if waits else []), *others]
+        return [*dependents, *([session_id] if waits else []), *others]
 
-    def _cause_to_stop(self, row: Session) -> Cause | None:
+    def _cause_to_stop(self, row: SessionState) -> Cause | None:
         lineage = row.lineage
         if row.phase is Phase.STOPPED:
             return None
@@ -152,46 +159,46 @@ class _Planning:
             return "ttl_expired"
         if lineage.parent is None or lineage.lifetime == "detached":
             return None
-        # A parent of which nothing is left was stopped before it was deleted.
+        # A parent that no longer exists was stopped before it was deleted.
         parent = self._rows.get(lineage.parent)
-        return "parent_stopped" if parent is None or parent.phase in _OVER_OR_NEARLY else None
+        return "parent_stopped" if parent is None or parent.phase in _ENDED_OR_ENDING else None
 
     def _is_detached(self, session_id: SessionId) -> bool:
         return self._rows[session_id].lineage.lifetime == "detached"
 
-    def _is_over(self, session_id: SessionId) -> bool:
+    def _has_stopped(self, session_id: SessionId) -> bool:
         return self._rows[session_id].phase is Phase.STOPPED
 
-    def _tell(self, session_id: SessionId, what: What, cause: Cause | None = None) -> None:
+    def _add_step(self, session_id: SessionId, kind: StepKind, cause: Cause | None = None) -> None:
         row = self._rows[session_id]
         dependents = sum(
-            not self._is_detached(child) and not self._is_over(child)
-            for child in self._below.get(session_id, [])
+            not self._is_detached(child) and not self._has_stopped(child)
+            for child in self._children.get(session_id, [])
         )
         ran = None if row.turn is None else max(0.0, row.updated_at - row.turn.started_at)
-        in_mid_turn = what == "stop" and row.turn is not None
-        telling = Telling(
+        in_mid_turn = kind == "stop" and row.turn is not None
+        step = RecoveryStep(
             session=session_id,
-            what=what,
+            kind=kind,
             at=row.updated_at if in_mid_turn else max(self._at, row.updated_at),
             cause=cause,
-            situation=Situation(dependents=dependents, no_place=True, ran_seconds=ran),
+            tree_view=TreeView(dependents=dependents, child_slots_full=True, ran_seconds=ran),
         )
-        event = telling.event(epoch=row.epoch + 1, fresh=TurnId("foreseen"))
-        self._rows[session_id] = decide(row, event).session
-        self._tellings.append(telling)
+        event = step.event(epoch=row.epoch + 1, fresh=TurnId("foreseen"))
+        self._rows[session_id] = decide(row, event).state
+        self._steps.append(step)
 
-    def _wakes(self) -> list[SessionId]:
+    def _to_wake(self) -> list[SessionId]:
         sleepers = [
             row for row in self._rows.values() if row.phase is Phase.SUSPENDED and row.inputs
         ]
-        return [row.id for row in sorted(sleepers, key=_by_patience)]
+        return [row.id for row in sorted(sleepers, key=_oldest_input_at)]
 
 
-def rests(row: Session) -> bool:
-    """Whether a start has nothing to do with it, unless somebody stands below it.
+def needs_no_recovery(row: SessionState) -> bool:
+    """Return True if a start has nothing to do for the session, unless it has descendants.
 
-    Then neither the plan nor the desk has to know more of it than that it is there.
+    Then the plan and admission need only its existence, not its row.
     """
     return (
         _is_settled(row)
@@ -203,14 +210,14 @@ def rests(row: Session) -> bool:
     )
 
 
-def before_its_return(records: Sequence[Record]) -> Session | None:
-    """The session when it had stopped for the last time before it came back, if it ever did.
+def state_before_last_resume(records: Sequence[Record]) -> SessionState | None:
+    """Return the session at its last stop before its last resume; None if it never resumed.
 
-    For parents that have heard neither of that end nor of the return. Raises `ValueError` if the
-    records do not tell: one of them is missing, or has not what its kind has.
+    For parents that have recorded neither that end nor the resume. Raises `ValueError` if a
+    record is missing or lacks a field of its kind.
     """
     try:
-        returned = [one.seq for one in records if _is_return(one)]
+        returned = [one.seq for one in records if _is_resume(one)]
         stopped = [
             one.seq
             for one in records
@@ -220,23 +227,23 @@ def before_its_return(records: Sequence[Record]) -> Session | None:
             return None
         until = records[: stopped[-1]]
         if [one.seq for one in until] != list(range(1, stopped[-1] + 1)):
-            raise ValueError("some of its records are missing")
+            raise ValueError("records are missing")
         return replay(until)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"one of its records does not fit: {error!r}") from error
+        raise ValueError(f"a record does not fit its kind: {error!r}") from error
 
 
-def _is_return(record: Record) -> bool:
-    """Whether it was started again after a stop, and not only woken."""
+def _is_resume(record: Record) -> bool:
+    """Return True for a start after a stop, not a wake-up."""
     return record.kind == "session_resumed" and not record.body["woken"]
 
 
-def _is_settled(row: Session) -> bool:
-    """Whether it is as it should be after a recovery."""
+def _is_settled(row: SessionState) -> bool:
+    """Return True if the session is already as a recovery would leave it."""
     if row.zombie is not None or row.agent is not None:
         return False
     return row.phase is Phase.STOPPED or (row.phase is Phase.SUSPENDED and not row.inputs)
 
 
-def _by_patience(row: Session) -> float:
+def _oldest_input_at(row: SessionState) -> float:
     return min(waiting.accepted_at for waiting in row.inputs)

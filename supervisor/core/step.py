@@ -1,8 +1,7 @@
-"""One step: a decision being drafted, and what comes of it.
+"""A step: a decision being drafted, and its result.
 
-A rule gets a `Draft` and says, in order, what is now so (`note`), what is to be done (`do`), and
-what whoever asked is told (`accept` or `refuse`). Noting a fact folds it at once, so the next line
-of the rule sees the session as it then is.
+A rule gets a `Draft` and adds, in order, facts (`note`), effects (`do`) and the reply (`accept`
+or `refuse`). A noted fact is folded at once, so the next line of the rule sees the new state.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import attrs
 
 from .effects import Effect
 from .errors import SessionNotActive, SupervisorError
-from .events import Asked, Event
-from .facts import DecidedKind, Fact
-from .folds import fold
+from .events import Event, RequestEvent
+from .fold import fold
 from .ids import CallId, TurnId
 from .receipts import InterruptReport, Receipt
-from .session import Session
+from .records import DecidedKind, Fact
+from .state import SessionState
 
 
 @attrs.frozen
-class UnderWay:
-    """An interrupt found its target; the report comes when that is over."""
+class InterruptPending:
+    """The interrupt found its target; the report comes when that has ended."""
 
     turn: TurnId
     call: CallId | None = None
@@ -31,22 +30,22 @@ class UnderWay:
 
 @attrs.frozen
 class Accepted:
-    """Yes; with a receipt, a report, or nothing to add."""
+    """The request is accepted, with a receipt, a report, or nothing."""
 
-    value: Receipt | InterruptReport | UnderWay | None = None
+    value: Receipt | InterruptReport | InterruptPending | None = None
 
 
 @attrs.frozen
 class Refused:
-    """No, and nothing has changed."""
+    """The request is refused, and nothing has changed."""
 
     error: SupervisorError
 
 
-class HooksFirst(SessionNotActive):
-    """It would come back for that, and hooks have not been asked whether it may.
+class ResumeNeedsHooks(SessionNotActive):
+    """The request would resume the session, and hooks have not been asked.
 
-    Never leaves the house: whoever asked has them asked, and asks again.
+    An internal retry signal: the caller asks the hooks and sends the request again.
     """
 
 
@@ -55,54 +54,54 @@ Reply: TypeAlias = Accepted | Refused
 
 @attrs.frozen
 class Step:
-    """The session as it will be, the facts that make it so, and what is to be done after that."""
+    """The next state, the facts that lead to it, the effects after the commit, and the reply."""
 
-    session: Session
+    state: SessionState
     facts: tuple[Fact, ...] = ()
     effects: tuple[Effect, ...] = ()
     reply: Reply | None = None
 
 
 class Draft:
-    """A step in the making."""
+    """A step under construction."""
 
-    def __init__(self, session: Session, event: Event) -> None:
+    def __init__(self, session: SessionState, event: Event) -> None:
         self.before = session
-        self.session = session
+        self.state = session
         self.at = event.at
         self.fresh = event.fresh
-        self.situation = event.situation
-        self._request = event.fresh if isinstance(event, Asked) else None
+        self.tree_view = event.tree_view
+        self._request = event.fresh if isinstance(event, RequestEvent) else None
         self._facts: list[Fact] = []
         self._effects: list[Effect] = []
         self._reply: Reply | None = None
 
-    def note(self, kind: DecidedKind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see facts
-        """Say what is now so."""
+    def note(self, kind: DecidedKind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see records
+        """Add a fact and fold it."""
         if self._request is not None and not self._facts:
             body["request"] = self._request
         if kind == "turn_started":
             turn = body["turn_id"]
         else:
-            turn = self.session.turn.id if self.session.turn else None
+            turn = self.state.turn.id if self.state.turn else None
         fact = Fact(kind, self.at, body, turn)
         self._facts.append(fact)
-        self.session = fold(self.session, fact)
+        self.state = fold(self.state, fact)
 
     def do(self, *effects: Effect) -> None:
-        """Say what is to be done once it is durable."""
+        """Add effects, to be performed after the commit."""
         self._effects.extend(effects)
 
-    def accept(self, value: Receipt | InterruptReport | UnderWay | None = None) -> None:
-        """Tell whoever asked: yes."""
+    def accept(self, value: Receipt | InterruptReport | InterruptPending | None = None) -> None:
+        """Reply that the request is accepted."""
         self._reply = Accepted(value)
 
     def refuse(self, error: SupervisorError) -> None:
-        """Tell whoever asked: no. Then nothing may have changed."""
+        """Reply that the request is refused; no fact and no effect may have been added."""
         assert not self._facts
         assert not self._effects
         self._reply = Refused(error)
 
     def finish(self) -> Step:
-        """The step as drafted."""
-        return Step(self.session, tuple(self._facts), tuple(self._effects), self._reply)
+        """Return the step as drafted."""
+        return Step(self.state, tuple(self._facts), tuple(self._effects), self._reply)

@@ -1,47 +1,45 @@
-"""The long-lived process: lock, recover, listen, and leave in order; ready means ready.
+"""The daemon: lock, recover, listen, drain and exit in order.
 
     code = run(configuration, load=lambda: load(cwd=..., environ=os.environ))
 
-is all that a command line needs. `serve` is the same for whoever has a loop already. `listening`
-has sockets and connections, `system` has signals and systemd, `telling` has log lines. What its
-exit code says is in `exits`.
+runs it as a process; `serve` runs it inside a trio program. `ExitCode` lists the exit codes.
 
-Its names are imported when they are asked for: signals have to be held before all that is.
+Rule 1: names are imported on first use, because `EarlySignals` must be installed before the slow
+        imports.
 """
 
 from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # as `typing` has it
+TYPE_CHECKING = False  # a local constant: importing `typing` is slow
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from .exits import Exit
-    from .finding import DaemonProcess, find_daemon
-    from .listening.token import ensure_token, read_token
-    from .running import run
-    from .serving import serve
-    from .system.held import HeldSignals
-    from .system.orders import Orders
+    from .early_signals import EarlySignals
+    from .main import run
+    from .peer import DaemonProcess, find_daemon
+    from .service import ExitCode, serve
+    from .signals import DaemonSignals
+    from .token import ensure_token, read_token
 
-_HOME_OF: Final = {
-    "DaemonProcess": "finding",
-    "Exit": "exits",
-    "HeldSignals": "system.held",
-    "Orders": "system.orders",
-    "ensure_token": "listening.token",
-    "find_daemon": "finding",
-    "read_token": "listening.token",
-    "run": "running",
-    "serve": "serving",
+_MODULES: Final = {
+    "DaemonProcess": "peer",
+    "DaemonSignals": "signals",
+    "EarlySignals": "early_signals",
+    "ExitCode": "service",
+    "ensure_token": "token",
+    "find_daemon": "peer",
+    "read_token": "token",
+    "run": "main",
+    "serve": "service",
 }
 
 __all__ = [
     "DaemonProcess",
-    "Exit",
-    "HeldSignals",
-    "Orders",
+    "DaemonSignals",
+    "EarlySignals",
+    "ExitCode",
     "ensure_token",
     "find_daemon",
     "read_token",
@@ -50,8 +48,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever bears the name
-    home = _HOME_OF.get(name)
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the value has the type of the name asked for
+    home = _MODULES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{home}", __name__), name)

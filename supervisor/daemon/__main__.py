@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from .system.held import HeldSignals
+from .early_signals import EarlySignals
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read the configuration and run; gives the exit code."""
-    with HeldSignals():
-        from .starting import start  # noqa: PLC0415 - it takes its time, and a signal may come
+    """Load the configuration, run the daemon, and return its exit code."""
+    with EarlySignals():
+        from .main import start  # noqa: PLC0415 - slow; a signal may arrive meanwhile
 
         return start(arguments)
 

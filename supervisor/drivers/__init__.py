@@ -1,6 +1,7 @@
-"""The only room that knows agents.
+"""Drivers: the only package that deals with agents and agent processes.
 
-`port` says what a driver is to a session and what a session is to a driver. `python` runs agents
-that are async functions, `turn` is what such a function gets; `scripted` and `echo` are two of
-them that are always there. `watchdog` notices one that never lets go of the loop.
+`port` is the contract between a session and a driver. `python` runs agents that are async functions
+and `turn` is what such a function receives; `builtin` has the agents `echo` and `scripted`.
+`command` runs one process per turn, `acp` an ACP agent per session. `watchdog` logs the stack of an
+agent that never yields to the event loop.
 """

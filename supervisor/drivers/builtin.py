@@ -1,28 +1,27 @@
-"""Two agents that are always there and need no model: `echo`, and `scripted`, which does as told.
+"""Two agents that are always available and need no model: `echo` and `scripted`.
 
-The text that `scripted` gets is its script, one step a line; STEPS below is the whole language.
+The input of `scripted` is its script, one step per line; STEPS below lists all steps.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 
-from supervisor.core.errors import ConfigError, shown
+from supervisor.core.errors import ConfigError, short_repr
 
 from .python import AgentDied, PythonAgent
+from .script_numbers import parse_number, parse_whole_number
 from .turn import Turn
 
 FLOOD_BYTES: Final = 100
-LARGEST: Final = 1e9
 
 
 async def _echo(turn: Turn) -> None:
-    """Say the text again, word by word."""
+    """Say the input, word by word."""
     for word in re.findall(r"\s*\S+\s*", turn.text):
         await turn.say(word)
 
@@ -41,15 +40,17 @@ async def _think(turn: Turn, text: str) -> None:
 async def _tool(turn: Turn, rest: str) -> None:
     name, _, seconds = rest.rpartition(" ")
     if not name:
-        raise ConfigError(f"tool {shown(rest)} has no seconds", hint="write: tool NAME SECONDS")
+        raise ConfigError(
+            f"tool {short_repr(rest)} has no seconds", hint="write: tool NAME SECONDS"
+        )
     async with turn.tool(name) as call:
-        await trio.sleep(_number("tool", seconds))
+        await trio.sleep(parse_number("tool", seconds))
         call.result("done")
-    turn.steering()  # taken at the boundary, as by any agent; a script has no use for it
+    turn.steering()  # taken at the boundary, as agents do; a script does not use it
 
 
 async def _sleep(_: Turn, seconds: str) -> None:
-    await trio.sleep(_number("sleep", seconds))
+    await trio.sleep(parse_number("sleep", seconds))
 
 
 async def _ask(turn: Turn, tool: str) -> None:
@@ -63,7 +64,7 @@ async def _crash(_: Turn, __: str) -> None:
 
 async def _flood(turn: Turn, count: str) -> None:
     chunk = "flood " * (FLOOD_BYTES // 6) + "over"
-    for _ in range(_whole("flood", count)):
+    for _ in range(parse_whole_number("flood", count)):
         await turn.say(chunk)
 
 
@@ -72,14 +73,14 @@ async def _fail(_: Turn, text: str) -> None:
 
 
 async def _use(turn: Turn, tokens: str) -> None:
-    turn.usage(output_tokens=_whole("use", tokens))
+    turn.usage(output_tokens=parse_whole_number("use", tokens))
     await trio.lowlevel.checkpoint()
 
 
 async def _spawn(turn: Turn, rest: str) -> None:
     agent, _, text = rest.partition(" ")
     if not text.strip():
-        raise ConfigError(f"spawn {shown(rest)} has no text", hint="write: spawn AGENT TEXT")
+        raise ConfigError(f"spawn {short_repr(rest)} has no text", hint="write: spawn AGENT TEXT")
     child = await turn.spawn(agent, text)
     await turn.say(f"spawned {child.id}\n")
 
@@ -111,7 +112,7 @@ async def _scripted(turn: Turn) -> None:
         step = STEPS.get(word)
         if step is None:
             raise ConfigError(
-                f"line {number} of the script begins with {shown(word)}",
+                f"line {number} of the script begins with {short_repr(word)}",
                 hint=f"the steps are {', '.join(STEPS)}",
             )
         await step(turn, rest.strip())
@@ -119,22 +120,3 @@ async def _scripted(turn: Turn) -> None:
 
 scripted: Final = PythonAgent("scripted", _scripted)
 BUILT_IN: Final = (echo, scripted)
-
-
-def _whole(step: str, text: str) -> int:
-    number = _number(step, text)
-    if not number.is_integer():
-        raise ConfigError(
-            f"{step} {shown(text)} is no whole number", hint="there are no halves of it"
-        )
-    return int(number)
-
-
-def _number(step: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0.0 <= number < LARGEST:
-        raise ConfigError(f"{step} {shown(text)} is no number", hint="give a number of at least 0")
-    return number

@@ -1,10 +1,10 @@
-"""Who a process is: a pid says only who bears it now.
+"""Identity of a process: pid, start time and boot id.
 
-A pid is used again, but never with the same start time in the same run of the machine. So the three
-together name one process for ever, and what was left over by a dead supervisor can be killed
-without ever hitting somebody who came to bear its pid later.
+A pid alone is reused, but never with the same start time in the same boot. The three together name
+one process for ever, so an orphan of a dead supervisor can be killed without ever hitting a later
+process with the same pid.
 
-Where there is no /proc nobody can be identified, and so nobody is killed.
+Without /proc no process can be identified, and so none is killed.
 """
 
 from __future__ import annotations
@@ -20,158 +20,188 @@ import attrs
 import trio
 
 _PROC: Final = Path("/proc")
-# After the name, which stands in parentheses and may have anything in it, parentheses included.
+# Positions in /proc/PID/stat after the process name, which stands in parentheses and may itself
+# contain anything, parentheses included.
 _STATE: Final = 0
+_PARENT: Final = 1
+_SESSION: Final = 3
 _THREADS: Final = 17
 _START_TIME: Final = 19
-# Dead, and only waiting for its parent to ask how it went; or about to vanish.
+# A zombie that its parent has not waited for, or a process that is about to vanish.
 _DEAD: Final = frozenset({b"Z", b"X", b"x"})
 
 WAIT_SECONDS: Final = 2.0
-_LOOK_EVERY_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 
 
 @attrs.frozen
 class ProcessIdentity:
-    """One process, and never another one; `start_time` is in clock ticks since the boot."""
+    """The permanent identity of one process; `start_time` is in clock ticks since the boot."""
 
     pid: int
     start_time: int
     boot_id: str
 
 
-# killed: it is dead now, by us. gone: it was dead before. recycled: another process bears its pid,
-# and was not touched. owned: its supervisor lives, and it was not touched either. unkillable: it
-# lives on, and `detail` says as far as we know why.
-Fate: TypeAlias = Literal["killed", "gone", "recycled", "owned", "unkillable"]
+# killed: dead now, by our signal. gone: was dead before. recycled: another process has its pid now
+# and was not touched. owned: its supervisor is alive, so it was not touched either. unkillable:
+# still alive, and `detail` has the reason if it is known.
+KillOutcome: TypeAlias = Literal["killed", "gone", "recycled", "owned", "unkillable"]
 
 
 @attrs.frozen
-class Leftover:
-    """What became of a process that was to be killed."""
+class KillResult:
+    """The outcome of the attempt to kill one process."""
 
     identity: ProcessIdentity
-    fate: Fate
+    outcome: KillOutcome
     detail: str | None = None
 
 
-def identify(pid: int) -> ProcessIdentity | None:
-    """Who bears that pid now; None if nobody does.
+@attrs.frozen
+class ProcessStat:
+    """The fields of a /proc/PID/stat that we use; `state` is its one letter."""
 
-    A zombie is nobody: it runs no more, and no signal does anything to it.
+    state: bytes
+    parent: int
+    session: int
+    start_time: int
+    # True for a zombie. A process whose first thread has ended while others run is shown as a
+    # zombie in `state` and is not dead.
+    is_dead: bool
+
+
+def parse_stat(stat: bytes) -> ProcessStat | None:
+    """Return the fields of the text of a /proc/PID/stat; None if the text is malformed."""
+    fields = stat.rpartition(b")")[2].split()
+    if len(fields) <= _START_TIME:
+        return None
+    try:
+        parent, session, start_time = (
+            int(fields[place]) for place in (_PARENT, _SESSION, _START_TIME)
+        )
+    except ValueError:
+        return None
+    is_dead = fields[_STATE] in _DEAD and fields[_THREADS] in (b"0", b"1")
+    return ProcessStat(fields[_STATE], parent, session, start_time, is_dead)
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """Return the fields of /proc/PID/stat; None if the process or /proc does not exist."""
+    try:
+        return parse_stat((_PROC / str(pid) / "stat").read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """Return the identity of the live process with that pid; None if there is none.
+
+    A zombie counts as dead: it runs no code, and signals have no effect on it.
     """
     if pid < 1:
-        return None  # these are groups of processes, and the kernel's own
+        return None  # kill() takes these for process groups
+    stat = read_stat(pid)
+    if stat is None or stat.is_dead:
+        return None
     try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
         boot_id = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except (OSError, ValueError):
         return None
-    start_time = parse_stat(stat)
-    return None if start_time is None else ProcessIdentity(pid, start_time, boot_id)
-
-
-def parse_stat(stat: bytes) -> int | None:
-    """The start time in the text of a /proc/PID/stat; None if it is no such text, or a zombie's."""
-    fields = stat.rpartition(b")")[2].split()
-    if len(fields) <= _START_TIME or not fields[_START_TIME].isdigit():
-        return None
-    # Of a process whose first thread has ended and others have not, /proc says that it is a zombie.
-    if fields[_STATE] in _DEAD and fields[_THREADS] in (b"0", b"1"):
-        return None
-    return int(fields[_START_TIME])
+    return ProcessIdentity(pid, stat.start_time, boot_id)
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether this very process still runs."""
+    """Return True if exactly this process is still alive."""
     return identify(identity.pid) == identity
 
 
-async def kill_leftovers(
+async def kill_processes(
     identities: Iterable[ProcessIdentity], *, wait_seconds: float = WAIT_SECONDS
-) -> list[Leftover]:
-    """Kill those that still run, and nobody else; answers when all are dead, or the time is over.
+) -> list[KillResult]:
+    """Kill the processes that are still alive, and return the outcomes, in the order given.
 
-    All are signalled before any is waited for. If it is cancelled, the signals are out already.
+    Returns when all are dead or `wait_seconds` have passed. All are signalled before any is waited
+    for; on cancellation the signals have already been sent.
     """
     identities = tuple(identities)
     with ExitStack() as open_files:
-        attempts = [_Attempt(identity, open_files) for identity in identities]
+        attempts = [_KillAttempt(identity, open_files) for identity in identities]
         with trio.move_on_after(wait_seconds):
             for attempt in attempts:
-                await attempt.wait_over()
+                await attempt.wait_dead()
         await trio.lowlevel.checkpoint()
         return [attempt.result() for attempt in attempts]
 
 
-class _Attempt:
-    """One process that is to be killed."""
+class _KillAttempt:
+    """The attempt to kill one process; the signal is sent on construction."""
 
     def __init__(self, identity: ProcessIdentity, open_files: ExitStack) -> None:
         self._identity = identity
-        self._handle: int | None = None
-        # Invariant: None exactly while a signal is out and its work is not known to be done.
-        self._fate: Fate | None = None
+        self._pidfd: int | None = None
+        # Invariant: None exactly while a signal was sent and the death has not been seen.
+        self._outcome: KillOutcome | None = None
         self._detail: str | None = None
         try:
             self._signal(open_files)
         except ProcessLookupError:
-            self._fate = "gone"
+            self._outcome = "gone"
         except OSError as error:
-            self._fate, self._detail = "unkillable", str(error)
+            self._outcome, self._detail = "unkillable", str(error)
 
     def _signal(self, open_files: ExitStack) -> None:
         identity = self._identity
-        self._fate = _who_bears(identity)
-        if self._fate is not None:
+        self._outcome = _check_pid_owner(identity)
+        if self._outcome is not None:
             return
         if identity.pid in (1, os.getpid()):
-            self._fate, self._detail = "unkillable", "it is no agent of ours"
+            self._outcome, self._detail = "unkillable", "it is not an agent process"
             return
-        self._handle = _open_handle(identity.pid)
-        if self._handle is None:
-            # Between the look and the signal another would have to be born under the same pid,
-            # which the kernel gives out again only after all others.
+        self._pidfd = _open_pidfd(identity.pid)
+        if self._pidfd is None:
+            # The pid cannot have been reused since the check: the kernel hands out a pid again only
+            # after it has gone through all others.
             os.kill(identity.pid, signal.SIGKILL)
             return
-        open_files.callback(os.close, self._handle)
-        # Looked at again, for the handle holds whoever bore the pid when it was opened: from here
-        # on it can be nobody else.
-        self._fate = _who_bears(identity)
-        if self._fate is None:
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        open_files.callback(os.close, self._pidfd)
+        # Checked again, because the handle refers to the process that had the pid when it was
+        # opened. From here on it cannot refer to another one.
+        self._outcome = _check_pid_owner(identity)
+        if self._outcome is None:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    async def wait_over(self) -> None:
-        """Return when nothing more is to be expected."""
-        if self._fate is not None:
+    async def wait_dead(self) -> None:
+        """Wait until the outcome is known."""
+        if self._outcome is not None:
             return
-        if self._handle is not None:
-            await trio.lowlevel.wait_readable(self._handle)
-        while is_alive(self._identity):  # noqa: ASYNC110 - nobody tells us
-            await trio.sleep(_LOOK_EVERY_SECONDS)
-        self._fate = "killed"
+        if self._pidfd is not None:
+            await trio.lowlevel.wait_readable(self._pidfd)
+        while is_alive(self._identity):  # noqa: ASYNC110 - there may be no event to wait for
+            await trio.sleep(_POLL_SECONDS)
+        self._outcome = "killed"
 
-    def result(self) -> Leftover:
-        """What became of it, as of now."""
-        if self._fate is not None:
-            return Leftover(self._identity, self._fate, self._detail)
+    def result(self) -> KillResult:
+        """Return the outcome as of now."""
+        if self._outcome is not None:
+            return KillResult(self._identity, self._outcome, self._detail)
         if not is_alive(self._identity):
-            return Leftover(self._identity, "killed")
-        return Leftover(self._identity, "unkillable", "it was sent SIGKILL and has not died yet")
+            return KillResult(self._identity, "killed")
+        return KillResult(self._identity, "unkillable", "SIGKILL was sent, but it is still alive")
 
 
-def _open_handle(pid: int) -> int | None:
-    """A descriptor for whoever bears that pid, and nobody after; None if the system has none."""
+def _open_pidfd(pid: int) -> int | None:
+    """Return a handle of the process with that pid; None if the system has no such handles."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         raise
-    except (AttributeError, OSError):  # not in this Python, or not in this kernel
+    except (AttributeError, OSError):  # this Python or this kernel has no pidfd
         return None
 
 
-def _who_bears(identity: ProcessIdentity) -> Literal["gone", "recycled"] | None:
-    """What has become of the process without us; None if it runs."""
+def _check_pid_owner(identity: ProcessIdentity) -> Literal["gone", "recycled"] | None:
+    """Return why the process cannot be killed; None if it is alive."""
     now = identify(identity.pid)
     if now is None:
         return "gone"

@@ -1,8 +1,13 @@
-"""Both sides of the counter: what a driver does for a session, and what it gets from it.
+"""The contract between a session and the driver of its agent.
 
-Rule 1: a driver's methods return at once. What comes of them is reported, as events of the core.
-Rule 2: news of a turn names it, so that what comes late can be told from what is news.
-Rule 3: a turn may be ordered before the agent is up; the driver keeps it until then.
+`Driver` and `AgentKind` are what the author of a driver implements. `DriverContext` and
+`DriverRuntime` are what a driver receives and may call.
+
+Rule 1: the methods of a driver return at once. Results are reported as events of the core
+        (`DriverContext.report` and its variants); each method names the events that may follow it.
+Rule 2: an event about a turn carries the turn's id, so that the session can tell a late event from
+        a current one.
+Rule 3: a turn may be started before AgentAttached was reported; the driver keeps it until then.
 """
 
 from __future__ import annotations
@@ -17,153 +22,169 @@ from supervisor.core.creation import Message
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.events import Event
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
+from supervisor.core.info import Info
 from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
-from supervisor.core.session import Decision, LadderStep, Outcome, Usage
+from supervisor.core.receipts import InterruptReport, Receipt, TurnResult
+from supervisor.core.scopes import Scope
+from supervisor.core.state import Decision, LadderStep, Outcome, Usage
 
 from .identity import ProcessIdentity
-from .process.port import Processes
+from .process.processes import Processes
 
 Args = TypeVarTuple("Args")
 TextKind: TypeAlias = Literal["agent_text", "thought"]
 
 
 class Stamp(TypedDict):
-    """What every event brings: when, and an id that nobody has used."""
+    """The fields that every event has: its time, and an unused turn id."""
 
     at: float
     fresh: TurnId
 
 
-class Turn(Protocol):
-    """What others have to know of a turn: which it is, and whether it still counts."""
+class TurnHandle(Protocol):
+    """The turn on whose behalf an agent acts."""
 
     @property
     def id(self) -> TurnId:
-        """Which it is."""
+        """The id of the turn."""
 
-    def refuse_if_over(self) -> None:
-        """Raise `TurnOver` if it is over."""
+    def raise_if_over(self) -> None:
+        """Raise `TurnOver` if the turn has ended, was interrupted or was abandoned."""
 
 
-class Office(Protocol):
-    """What a driver has of its session: somewhere to report to, and a log to write into."""
+class DriverContext(Protocol):
+    """The session as its driver sees it: settings, events, output, hooks and children."""
 
     @property
     def session_id(self) -> SessionId:
-        """Whose it is."""
+        """The id of the session."""
 
     @property
     def workspace(self) -> str | None:
-        """Where the agent is to work."""
+        """The working directory of the agent; None if the session has none."""
 
     @property
     def permissions(self) -> Permissions:
-        """What the session may touch, as of now."""
+        """The current permissions of the session."""
 
     @property
     def ladder(self) -> Ladder:
-        """How patient to be with an agent that is to go."""
+        """The durations of the steps by which an agent is stopped."""
 
     @property
     def agent_session_id(self) -> str | None:
-        """By which name an agent before this one knew the conversation, if by any."""
+        """The agent's own id of the conversation, from an earlier incarnation; None if unknown."""
 
     @property
     def agent_session_cost(self) -> float:
-        """What was counted of that conversation so far."""
+        """The cost counted so far for the conversation `agent_session_id`."""
 
-    async def note_process(self, identity: ProcessIdentity) -> None:
-        """Have it on record that this process is ours, before it is used.
+    async def record_process(self, identity: ProcessIdentity) -> None:
+        """Record durably that this process belongs to the session, before it runs any code.
 
-        Raises `StoreDegraded` if that cannot be written.
+        Raises `StoreDegraded` if the store cannot write.
         """
 
     def forget_process(self, identity: ProcessIdentity) -> None:
-        """The process is dead, and was seen so."""
+        """Remove a recorded process. The driver must have seen that the process is dead."""
 
     def stamp(self) -> Stamp:
-        """For an event that is about to be reported."""
+        """Return the time and the unused turn id of an event that is about to be reported."""
 
     def new_id(self, prefix: str) -> str:
-        """An id that nobody has used."""
+        """Return an unused id that starts with the prefix."""
 
     def report(self, event: Event) -> bool:
-        """Tell the session; False if it has no room just now, and then it was not told."""
+        """Send an event to the session; return False, with nothing sent, if its mailbox is full."""
 
-    async def report_soon(self, event: Event) -> None:
-        """Tell the session, and wait until it has room for the news."""
+    async def report_when_possible(self, event: Event) -> None:
+        """Send an event to the session, waiting until its mailbox has room.
 
-    def report_surely(self, event: Event) -> None:
-        """Tell the session, now or as soon as it has room for the news."""
+        Cancelled while it waits, it has sent nothing.
+        """
+
+    def report_eventually(self, event: Event) -> None:
+        """Send an event to the session now, or as soon as its mailbox has room."""
 
     def write_text(
         self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
     ) -> None:
-        """Add text to the turn's output; raises `OutputTooLarge`.
+        """Add text to the turn's output; raise `OutputTooLarge`.
 
-        It is merged with what was put out before, unless it is said not to continue that.
+        The text is merged with the text before it, unless `continues` is False.
         """
 
-    def said(self, turn: TurnId) -> str:
-        """All that the agent has said in the turn."""
+    def received_text(self, turn: TurnId) -> str:
+        """Return all agent text of the turn so far."""
 
     def write(
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
     ) -> None:
-        """Add another record to the turn's output; raises `OutputTooLarge`."""
+        """Add a record of another kind to the turn's output; raise `OutputTooLarge`."""
 
-    def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
-        """Count what goes into a report as output too; raises `OutputTooLarge`."""
+    def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
+        """Count the body of an event towards the turn's output limit; raise `OutputTooLarge`."""
 
     @property
-    def has_room(self) -> bool:
-        """Whether `wait_for_room` would return at once."""
+    def is_writable(self) -> bool:
+        """True while `wait_writable` would return at once."""
 
-    async def wait_for_room(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the store has caught up with the output."""
 
     async def history(self, turn: TurnId) -> Sequence[Message]:
-        """What was said in this chapter before the turn."""
+        """Return the messages of the current chapter before the turn."""
 
     async def before_call(
-        self, turn: TurnId, call: CallId, name: str, given: Mapping[str, Any] | None
+        self, turn: TurnId, call: CallId, name: str, tool_input: Mapping[str, Any] | None
     ) -> None:
-        """Have hooks asked about a tool call; raises `PermissionDenied`."""
+        """Ask the blocking hooks about a tool call; raise `PermissionDenied` if one denies it."""
 
     async def before_request(
-        self, turn: TurnId, request: RequestId, asked: Mapping[str, Any]
+        self, turn: TurnId, request: RequestId, details: Mapping[str, Any]
     ) -> str | None:
-        """Have hooks asked about a question; gives the one that says no, if one does."""
+        """Ask the blocking hooks about a permission request.
 
-    def spend(self, turn: TurnId, usage: Usage) -> None:
-        """Count what the turn has used, at once; raises `BudgetSpent` if there was nothing left."""
+        Return the name of the hook that denies it, or None. `details` has the keys tool, question,
+        kind, input and options.
+        """
 
-    async def spawn(self, turn: Turn, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
-        """A child of the session, up and at work on the text; raises `SpawnRefused`."""
+    def record_usage(self, turn: TurnId, usage: Usage) -> None:
+        """Count usage of the turn against the budgets; raise `BudgetSpent` if one is exhausted."""
 
-    async def descendant(self, turn: Turn, session_id: str) -> Child:
-        """One below the session; raises `PermissionDenied` for anyone else."""
+    async def spawn(self, turn: TurnHandle, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - those of Session.spawn
+        """Spawn a child with an input and wait until its agent is attached; raise `SpawnRefused`.
+
+        Cancelling the wait does not undo the spawn.
+        """
+
+    async def descendant(self, turn: TurnHandle, session_id: str) -> ChildHandle:
+        """Return a handle of a descendant; raise `PermissionDenied` for any other session."""
 
     async def load_news(self) -> None:
-        """Have what is to be told of its children at hand."""
+        """Load the notifications about children, so that `news` can return them at once."""
 
     def news(self, turn: TurnId) -> list[News]:
-        """What the agent has not been told of its children; from now on it has."""
+        """Return the notifications about children that were not returned before."""
 
     def requests(self) -> list[ChildRequest]:
-        """What those below the session wait to be allowed, if it may answer that."""
+        """Return pending permission requests of descendants, if the session may answer them."""
 
     async def answer_request(self, request_id: str, decision: Decision) -> None:
-        """Decide for one below; raises `PermissionDenied` if that is more than it may itself."""
+        """Answer a permission request of a descendant.
+
+        Raises `PermissionDenied` if the session itself may not do what the decision allows.
+        """
 
 
 @attrs.frozen
 class News:
-    """What became of a child: it began, or its errand or the child itself ended.
+    """A notification about a child: its agent started, or its first input or the child ended.
 
-    `outcome` is that of the text that it was spawned with, `text` what it said last; `reason` says
-    why the child itself has stopped, and is None while it has not.
+    `outcome` is the outcome of the input that the child was spawned with, `text` the last text of
+    the child. `reason` is the stop reason of the child, and None while the child has not stopped.
     """
 
     kind: Literal["child_started", "child_ended"]
@@ -179,8 +200,8 @@ class News:
 
 
 @attrs.frozen
-class Hindrance:
-    """What keeps an agent from working, as far as its driver sees: what it waits for, and why."""
+class BlockedOn:
+    """The reason why an agent cannot work at the moment, as far as its driver can see."""
 
     waits_for: str
     detail: str
@@ -188,7 +209,7 @@ class Hindrance:
 
 @attrs.frozen
 class ChildRequest:
-    """What a descendant waits to be allowed."""
+    """A pending permission request of a descendant."""
 
     id: RequestId
     session_id: SessionId
@@ -197,105 +218,120 @@ class ChildRequest:
     options: tuple[Decision, ...]
 
 
-class Child(Protocol):
-    """What an agent has of one below it; `supervisor.Child` is one, and says what it can do."""
+class ChildHandle(Protocol):
+    """A descendant as an agent sees it. `supervisor.Child` implements it and documents it."""
 
     @property
     def id(self) -> SessionId:
-        """Which it is."""
+        """The id of the session."""
 
-    async def wait(self) -> Any:  # noqa: ANN401 - a TurnResult
-        """The result of the text that it was spawned with."""
+    async def wait(self) -> TurnResult:
+        """Wait for the result of the input that the child was spawned with."""
 
-    async def send(self, text: str, **options: Any) -> Any:  # noqa: ANN401 - a Receipt
-        """Give it another input."""
+    async def send(self, text: str, **options: Any) -> Receipt:  # noqa: ANN401 - those of Session.send
+        """Send another input."""
 
-    async def prompt(self, text: str, **options: Any) -> Any:  # noqa: ANN401 - a TurnResult
-        """Give it another input, and wait for what comes of it."""
+    async def prompt(self, text: str, **options: Any) -> TurnResult:  # noqa: ANN401 - those of Session.prompt
+        """Send another input and wait for its result."""
 
-    async def result(self, input_id: str) -> Any:  # noqa: ANN401 - a TurnResult
-        """Wait for what comes of an input that it was given."""
+    async def result(self, input_id: str) -> TurnResult:
+        """Wait for the result of an input."""
 
-    async def steer(self, text: str) -> Any:  # noqa: ANN401 - a Receipt
-        """Guidance for what it is doing."""
+    async def steer(self, text: str) -> Receipt:
+        """Steer the running turn."""
 
-    async def interrupt(self, scope: Any = "turn", *, reason: str | None = None) -> Any:  # noqa: ANN401
-        """Interrupt what it is doing."""
+    async def interrupt(
+        self, scope: Scope = "turn", *, reason: str | None = None
+    ) -> InterruptReport:
+        """Interrupt the running turn, a tool call, the session, or its whole subtree."""
 
     async def stop(self) -> None:
-        """Stop it, and all that live with it."""
+        """Stop the session and its with_parent descendants."""
 
-    async def info(self) -> Any:  # noqa: ANN401 - an Info
-        """How it is."""
+    async def info(self) -> Info:
+        """Return the current state of the session."""
 
 
 class Driver(Protocol):
-    """One agent, at work for one session."""
+    """One agent that works for one session.
+
+    Each docstring names the events that the driver reports. A driver reports the end of a turn
+    once: TurnEnded, or AgentExited if the agent itself ended with it.
+    """
 
     def start(self) -> None:
-        """Bring the agent up: AgentAttached or AgentStartFailed."""
+        """Start the agent. Reports AgentAttached or StartFailed."""
 
-    def start_turn(self, order: StartTurn) -> None:
-        """Run the agent on an input: TurnEnded, or AgentExited."""
+    def start_turn(self, effect: StartTurn) -> None:
+        """Run the agent on an input. Reports TurnEnded or AgentExited."""
 
-    def adopt_turn(self, order: AdoptTurn) -> None:
-        """The turn that the agent has begun by itself is this one: TurnEnded, or AgentExited."""
+    def adopt_turn(self, effect: AdoptTurn) -> None:
+        """Give a turn that the agent started by itself its id. Reports TurnEnded or AgentExited.
+
+        Called only after the driver has reported SteeringBeganTurn.
+        """
 
     def offer_steering(self, offer: OfferSteering) -> None:
-        """Have this for the turn: SteeringTaken when the agent has taken it.
+        """Offer steering text to the running turn. Reports SteeringTaken once the agent took it.
 
-        One that takes it at once does so only if it was `handed`, and may also report
-        SteeringDeclined or SteeringBeganTurn.
+        A driver that delivers steering at once does so only if the offer is `handed`; it may also
+        report SteeringDeclined or SteeringBeganTurn.
         """
 
     def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:
-        """Do not give that text to the turn any more, if it has not been given."""
+        """Withdraw offered steering text that the agent has not taken yet. Reports nothing."""
 
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
-        """Take a step of the ladder: TurnEnded, or nothing."""
+        """Take one step of the interrupt ladder. Reports TurnEnded if the step ends the turn."""
 
     def abandon_turn(self, turn: TurnId) -> None:
-        """The turn is over, whatever the agent does: ZombieEnded when it does no more."""
+        """Treat the turn as over although its task or process runs on.
+
+        Reports ZombieEnded when that has ended, and nothing else about the turn.
+        """
 
     def cancel_call(self, turn: TurnId, call: CallId) -> None:
-        """Cancel one tool call: CallEnded."""
+        """Cancel one tool call and leave the turn running. Reports CallEnded."""
 
-    def end_background(self) -> None:
-        """End what the agent has running besides its turn, as far as that is ours to end."""
+    def stop_background_work(self) -> None:
+        """Stop what the agent runs outside of its turn, as far as the driver owns it."""
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
-        """Hand the decision to whoever asked."""
+        """Deliver the decision on a permission request to the agent that asked."""
 
     def close(self) -> None:
-        """Let the agent go: AgentClosed when nothing of it is left, or only a zombie."""
+        """Close the agent. Reports AgentClosed when nothing of it is left, or only a zombie."""
 
-    def hindrance(self) -> Hindrance | None:
-        """What keeps the agent from working, looked at now; None if nothing is known to."""
+    def blocked_on(self) -> BlockedOn | None:
+        """Return why the agent cannot work at the moment, or None if no reason is known."""
 
-    def drop(self) -> None:
-        """Nobody listens any more: cancel what runs, and report only ZombieEnded, if at all."""
+    def discard(self) -> None:
+        """Cancel everything, because the session's actor has ended.
+
+        Reports nothing but ZombieEnded.
+        """
 
 
 class AgentKind(Protocol):
-    """What users give to `open()`: a name, and how to drive it."""
+    """A kind of agent, as passed to `open()`: a name and a factory of drivers."""
 
     @property
     def name(self) -> str:
-        """By which sessions ask for it."""
+        """The name by which sessions select the agent."""
 
     @property
     def runs_process(self) -> bool:
-        """Whether each agent is a process of its own, for as long as its session is awake.
+        """True if each agent is a process that runs for as long as its session is not suspended.
 
-        Such a driver waits by itself for its turn to start (`Workshop.slots`, `.starting`).
+        The driver of such an agent acquires `DriverRuntime.process_slots` and `start_slots` itself.
         """
 
-    def make_driver(self, office: Office, workshop: Workshop) -> Driver:
-        """A driver for one session."""
+    def make_driver(self, context: DriverContext, runtime: DriverRuntime) -> Driver:
+        """Return a new driver for one session."""
 
 
-class Workshop:
-    """Where the work of all drivers runs, apart from the sessions it is for."""
+class DriverRuntime:
+    """The nursery, process slots and zombie list that all drivers share."""
 
     def __init__(
         self,
@@ -308,30 +344,31 @@ class Workshop:
         self._nursery = nursery
         self._processes = processes
         self.is_closed = False
-        # One for each agent that is a process, from before it starts until nothing is left of it;
-        # and one for each that is on its way up. Whoever waits for the first may ask for room.
-        self.slots = trio.CapacityLimiter(max_agent_processes)
-        self.starting = trio.CapacityLimiter(start_concurrency)
-        self.make_room: Callable[[], object] = lambda: None
-        # Set when the supervisor leaves; work that would never end by itself may look at it.
-        self.closing = trio.Event()
-        # Turns whose work goes on though they are over, and whose they are.
+        # Invariant: an agent process holds a process slot from before it starts until nothing of it
+        # is left, and a start slot while it starts.
+        self.process_slots = trio.CapacityLimiter(max_agent_processes)
+        self.start_slots = trio.CapacityLimiter(start_concurrency)
+        # A driver that finds no free process slot calls this before it waits for one.
+        self.evict_idle_process: Callable[[], object] = lambda: None
+        # Set when the supervisor shuts down; work that never ends by itself may wait for it.
+        self.shutdown_started = trio.Event()
+        # Turns that are over and whose work has not ended, each with a description of its owner.
         self.zombies: dict[TurnId, str] = {}
 
     @property
     def processes(self) -> Processes:
-        """Whoever runs processes here."""
+        """The port that runs agent processes."""
         assert self._processes is not None
         return self._processes
 
     def start_soon(
         self, work: Callable[[*Args], Awaitable[object]], *args: *Args, name: str | None = None
     ) -> None:
-        """Run it in a task of its own; when all has been closed, nothing runs any more."""
+        """Run a function in a task of its own; do nothing if the runtime is closed."""
         if not self.is_closed:
             self._nursery.start_soon(work, *args, name=name)
 
     def close(self) -> None:
-        """Cancel whatever still runs, and let nothing begin."""
+        """Cancel all tasks and start no more."""
         self.is_closed = True
-        self._nursery.cancel_scope.cancel(reason="the supervisor has left")
+        self._nursery.cancel_scope.cancel(reason="the supervisor has shut down")

@@ -1,8 +1,8 @@
-"""Agents that are async functions in our own process.
+"""Driver of agents that are async functions in our own process.
 
-Such an agent can only be asked to stop: its scope is cancelled, and if it will not have that, the
-turn is over without it. Its task is then a zombie, listed until it ends, and its session begins no
-other turn. Code that cannot be trusted to end belongs into a process.
+Such an agent can only be asked to stop, by cancelling its scope. If it does not react, the turn is
+abandoned: its task is a zombie, listed until it ends, and its session starts no other turn. Code
+that may never end belongs into a process.
 """
 
 from __future__ import annotations
@@ -10,40 +10,33 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from supervisor.core import events as ev
+from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
-from supervisor.core.errors import ConfigError, OutputTooLarge, shown
+from supervisor.core.errors import ConfigError, OutputTooLarge, short_repr
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
-from supervisor.core.session import (
-    Agent,
-    Capabilities,
-    Decision,
-    Failure,
-    LadderStep,
-    Outcome,
-)
+from supervisor.core.sanitize import plain_text
+from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep, Outcome
 
-from .course import Course
-from .plain import plain_text
-from .port import Hindrance, Office, Workshop
-from .turn import INSIDE, Turn, is_cancellation
+from .port import BlockedOn, DriverContext, DriverRuntime
+from .sanitize import describe_error
+from .turn import CURRENT_SESSION, Turn, is_cancellation
+from .turn_control import TurnControl
 
 AgentFunction: TypeAlias = Callable[[Turn], Awaitable[str | None]]
 
-MAX_ERROR_LETTERS: Final = 2000
-
 CAPABILITIES = Capabilities(steering="boundary", cancels_calls=True, ladder=("ask",))
-ATTACHED = Agent(CAPABILITIES)
+
+ATTACHED_AGENT = Agent(CAPABILITIES)
 
 
 class AgentDied(Exception):
-    """Raised inside an agent that plays a process which dies in the middle of its turn."""
+    """Raised by an agent to simulate the death of an agent process during a turn."""
 
 
 @attrs.frozen
@@ -57,17 +50,18 @@ class PythonAgent:
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ConfigError(
-                f"the name of an agent is {shown(self.name)}", hint="give it some text"
+                f"the name of an agent is {short_repr(self.name)}", hint="give a text"
             )
         if not _is_async(self.function):
             raise ConfigError(
-                f"agent {shown(self.name)} is {shown(self.function)}, which is no async function",
+                f"agent {short_repr(self.name)} is {short_repr(self.function)}, which is not an"
+                " async function",
                 hint="write `async def`, with one parameter for the turn",
             )
 
-    def make_driver(self, office: Office, workshop: Workshop) -> PythonDriver:
-        """A driver for one session."""
-        return PythonDriver(self, office, workshop)
+    def make_driver(self, context: DriverContext, runtime: DriverRuntime) -> PythonDriver:
+        """Return a new driver for one session."""
+        return PythonDriver(self, context, runtime)
 
 
 def agent(name: str) -> Callable[[AgentFunction], PythonAgent]:
@@ -78,40 +72,42 @@ def agent(name: str) -> Callable[[AgentFunction], PythonAgent]:
 def _is_async(function: object) -> bool:
     if not callable(function):
         return False
-    # An object with an `async def __call__` is as good as a function.
+    # An object with an `async def __call__` is accepted too.
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 class PythonDriver:
-    """See `port.Driver`."""
+    """`port.Driver` of a Python agent."""
 
-    __slots__ = ("_agent", "_office", "_run", "_workshop")
+    __slots__ = ("_agent", "_context", "_run", "_runtime")
 
-    def __init__(self, agent: PythonAgent, office: Office, workshop: Workshop) -> None:
+    def __init__(self, agent: PythonAgent, context: DriverContext, runtime: DriverRuntime) -> None:
         self._agent = agent
-        self._office = office
-        self._workshop = workshop
-        self._run: _Run | None = None
+        self._context = context
+        self._runtime = runtime
+        self._run: _PythonRun | None = None
 
     def start(self) -> None:
-        self._office.report_surely(ev.AgentAttached(agent=ATTACHED, **self._office.stamp()))
+        self._context.report_eventually(
+            agent_events.AgentAttached(agent=ATTACHED_AGENT, **self._context.stamp())
+        )
 
-    def start_turn(self, order: StartTurn) -> None:
-        self._run = _Run(self._agent, order, self._office, self._workshop)
-        self._workshop.start_soon(self._run.run, name=order.turn)
+    def start_turn(self, effect: StartTurn) -> None:
+        self._run = _PythonRun(self._agent, effect, self._context, self._runtime)
+        self._runtime.start_soon(self._run.run, name=effect.turn)
 
-    def adopt_turn(self, order: AdoptTurn) -> None:
-        raise AssertionError(f"{order.turn} was begun by an agent that begins none")
+    def adopt_turn(self, effect: AdoptTurn) -> None:
+        raise AssertionError(f"turn {effect.turn} cannot be adopted: python agents start none")
 
     def offer_steering(self, offer: OfferSteering) -> None:
         run = self._running(offer.turn)
         if run is not None:
-            run.course.offer(offer.input, offer.text)
+            run.turn_control.offer_steering(offer.input, offer.text)
 
     def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:
         run = self._running(turn)
         if run is not None:
-            run.course.withdraw(input_id)
+            run.turn_control.withdraw_steering(input_id)
 
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
         run = self._running(turn)
@@ -126,148 +122,150 @@ class PythonDriver:
     def cancel_call(self, turn: TurnId, call: CallId) -> None:
         run = self._running(turn)
         if run is not None:
-            run.course.cancel_call(call)
+            run.turn_control.cancel_call(call)
 
-    def end_background(self) -> None:
-        """It has nothing that we know of: what a turn starts ends with it."""
+    def stop_background_work(self) -> None:
+        """Do nothing: everything that a turn starts ends with it."""
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._run is not None:
-            self._run.course.answer(request, decision)
+            self._run.turn_control.answer(request, decision)
 
     def close(self) -> None:
-        self._office.report_surely(ev.AgentClosed(**self._office.stamp()))
+        self._context.report_eventually(agent_events.AgentClosed(**self._context.stamp()))
 
-    def hindrance(self) -> Hindrance | None:
+    def blocked_on(self) -> BlockedOn | None:
         return None
 
-    def drop(self) -> None:
-        if self._run is not None and not self._run.ended:
-            self._run.cancel("its session's actor is gone")
+    def discard(self) -> None:
+        if self._run is not None and not self._run.has_ended:
+            self._run.cancel("the session's actor has ended")
             self._run.abandon()
 
-    def _running(self, turn: TurnId) -> _Run | None:
+    def _running(self, turn: TurnId) -> _PythonRun | None:
         return self._run if self._run is not None and self._run.turn.id == turn else None
 
 
-class _Run:
-    """A turn, run by a task of its own."""
+class _PythonRun:
+    """One turn, run in a task of its own."""
 
     __slots__ = (
-        "_abandoned",
         "_agent",
         "_answer",
-        "_cancelled",
+        "_cancel_reason",
+        "_context",
         "_failure",
-        "_office",
+        "_is_abandoned",
+        "_runtime",
         "_scope",
-        "_workshop",
-        "course",
-        "ended",
+        "has_ended",
         "turn",
+        "turn_control",
     )
 
     def __init__(
-        self, agent: PythonAgent, order: StartTurn, office: Office, workshop: Workshop
+        self, agent: PythonAgent, effect: StartTurn, context: DriverContext, runtime: DriverRuntime
     ) -> None:
         self._agent = agent
-        self._office = office
-        self._workshop = workshop
-        self.course = Course(order.turn, office)
-        self.turn = Turn(order, self.course, closing=workshop.closing)
-        # Why it was cancelled, if it was; and what cancels it, once it runs.
-        self._cancelled: str | None = None
+        self._context = context
+        self._runtime = runtime
+        self.turn_control = TurnControl(effect.turn, context)
+        self.turn = Turn(effect, self.turn_control, closing=runtime.shutdown_started)
+        # The reason if the run was cancelled, and the scope to cancel, which is set once it runs.
+        self._cancel_reason: str | None = None
         self._scope: trio.CancelScope | None = None
-        self._abandoned = False
+        self._is_abandoned = False
         self._answer: object = None
         self._failure: BaseException | None = None
-        self.ended = False
+        self.has_ended = False
 
     def cancel(self, reason: str) -> None:
-        """Ask the agent to end."""
-        self._cancelled = reason
+        """Cancel the agent's scope."""
+        self._cancel_reason = reason
         if self._scope is not None:
             self._scope.cancel(reason=reason)
 
     def abandon(self) -> None:
-        """The turn is over, though its task is not; or was not, when that was decided."""
-        self.course.end()
-        if self.ended:
-            self._report_end_of_zombie()
-        elif not self._abandoned:
-            self._abandoned = True
-            self._workshop.zombies[self.turn.id] = f"{self._agent.name} in {self.turn.session_id}"
+        """Treat the turn as over although its task may still run; report the zombie's end."""
+        self.turn_control.end()
+        if self.has_ended:
+            self._report_zombie_end()
+        elif not self._is_abandoned:
+            self._is_abandoned = True
+            self._runtime.zombies[self.turn.id] = f"{self._agent.name} in {self.turn.session_id}"
 
-    # Ctrl-C is meant for the program, and waits for its main task: it must not pass for a failure
-    # of whichever agent was running when it came.
+    # Ctrl-C is for the program and is raised in its main task. Without the protection it could be
+    # raised in an agent and look like a failure of that agent.
     @enable_ki_protection
     async def run(self) -> None:
-        """Run the agent, and report what came of it; whatever it raises is its turn's failure."""
+        """Run the agent and report the end of the turn; an exception of the agent fails it."""
         try:
             report = await self._outcome()
         finally:
-            self.ended = True
-            self.course.end()
-            self._workshop.zombies.pop(self.turn.id, None)
-        if self._abandoned:
-            self._report_end_of_zombie()
+            self.has_ended = True
+            self.turn_control.end()
+            self._runtime.zombies.pop(self.turn.id, None)
+        if self._is_abandoned:
+            self._report_zombie_end()
         else:
-            self._office.report_surely(report)
+            self._context.report_eventually(report)
 
-    def _report_end_of_zombie(self) -> None:
-        self._office.report_surely(ev.ZombieEnded(turn=self.turn.id, **self._office.stamp()))
+    def _report_zombie_end(self) -> None:
+        self._context.report_eventually(
+            agent_events.ZombieEnded(turn=self.turn.id, **self._context.stamp())
+        )
 
-    async def _outcome(self) -> ev.TurnEnded | ev.AgentExited:
+    async def _outcome(self) -> agent_events.TurnEnded | agent_events.AgentExited:
         try:
-            # In a task of its own: an agent that leaves a nursery open ruins the task it runs in,
-            # and trio tells the nursery around that. Only this one.
-            async with trio.open_nursery() as cell:
-                self._scope = cell.cancel_scope
-                if self._cancelled is not None:
-                    self._scope.cancel(reason=self._cancelled)
-                cell.start_soon(self._call, name=self._agent.name)
-        except BaseException as error:  # noqa: BLE001 - also a Cancelled: of ours, or from anywhere
+            # In a task of its own: an agent that leaves a nursery open corrupts the task it runs
+            # in, and trio raises that in the nursery around the task, which is only this one.
+            async with trio.open_nursery() as nursery:
+                self._scope = nursery.cancel_scope
+                if self._cancel_reason is not None:
+                    self._scope.cancel(reason=self._cancel_reason)
+                nursery.start_soon(self._call, name=self._agent.name)
+        except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
             self._failure = self._failure or error
         failure, answer = self._failure, self._answer
         if isinstance(failure, AgentDied):
-            return ev.AgentExited(
-                failure=Failure("process_exit", str(failure)), **self._office.stamp()
+            return agent_events.AgentExited(
+                failure=Failure("process_exit", str(failure)), **self._context.stamp()
             )
         if failure is not None:
-            interrupted = self._cancelled is not None
+            interrupted = self._cancel_reason is not None
             return self._ended(
-                "interrupted" if interrupted else "failed", error=shown_error(failure)
+                "interrupted" if interrupted else "failed", error=describe_error(failure)
             )
         if self._scope is not None and self._scope.cancelled_caught:
             return self._ended("interrupted", stop_reason="cancelled")
         if answer is not None and not isinstance(answer, str):
             return self._ended(
-                "failed", error=f"it returned {type(answer).__name__}, which is no text"
+                "failed", error=f"the agent returned {type(answer).__name__}, which is not text"
             )
         return self._completed(answer)
 
     @enable_ki_protection
     async def _call(self) -> None:
-        """Call the agent's function, and keep what comes of it."""
-        INSIDE.set(self.turn.session_id)
+        """Call the agent's function and store its result or its exception."""
+        CURRENT_SESSION.set(self.turn.session_id)
         try:
-            self.turn.history = await self._office.history(self.turn.id)
-            await self._office.load_news()
+            self.turn.history = await self._context.history(self.turn.id)
+            await self._context.load_news()
             self._answer = await self._agent.function(self.turn)
         except BaseException as error:
-            # A Cancelled that nobody around us has sent is one that it kept from somewhere else.
+            # While no scope around us is cancelled, a Cancelled was kept by the agent.
             if is_cancellation(error) and trio.current_effective_deadline() == -math.inf:
                 raise
             self._failure = error
 
-    def _completed(self, answer: str | None) -> ev.TurnEnded:
-        """The end as it should be; what was returned and not said is said now."""
+    def _completed(self, answer: str | None) -> agent_events.TurnEnded:
+        """Return the end of a completed turn; write the returned text if it was not said before."""
         text = None if answer is None else plain_text(answer)
-        if text and text != self._office.said(self.turn.id):
+        if text and text != self._context.received_text(self.turn.id):
             try:
-                self._office.write_text(self.turn.id, "agent_text", text, continues=False)
+                self._context.write_text(self.turn.id, "agent_text", text, continues=False)
             except OutputTooLarge as error:
-                return self._ended("failed", error=shown_error(error))
+                return self._ended("failed", error=describe_error(error))
         return self._ended("completed", stop_reason="end_turn", text=text)
 
     def _ended(
@@ -277,25 +275,12 @@ class _Run:
         stop_reason: str | None = None,
         text: str | None = None,
         error: str | None = None,
-    ) -> ev.TurnEnded:
-        return ev.TurnEnded(
+    ) -> agent_events.TurnEnded:
+        return agent_events.TurnEnded(
             turn=self.turn.id,
             outcome=outcome,
             stop_reason=stop_reason,
             text=text,
             error=error,
-            **self._office.stamp(),
+            **self._context.stamp(),
         )
-
-
-def shown_error(error: BaseException) -> str:
-    """What went wrong, in one line: the type, and what it says, without the rest of the story."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    try:
-        said = str(error)
-    except BaseException:  # noqa: BLE001 - whatever an agent's error does when it is shown
-        said = "which cannot be shown"
-    name = type(error).__name__
-    first_line = said.strip().partition("\n")[0]
-    return plain_text(f"{name}: {first_line}" if first_line else name)[:MAX_ERROR_LETTERS]

@@ -1,9 +1,9 @@
-"""What a python agent gets: the turn it is in, and all that it may do there.
+"""`Turn` and `Call`: what the function of a Python agent receives and may do.
 
 Rule 1: when the turn is over (ended, interrupted, abandoned) every method raises `TurnOver`, so
-        that nothing which comes late gets anywhere.
-Rule 2: every `async` method passes a checkpoint, so that an interrupt finds it; only the end of a
-        tool call does not, for what was done in it is done.
+        that a late action has no effect.
+Rule 2: every `async` method passes a checkpoint, where an interrupt takes effect. Only the end of a
+        tool call does not, because the work of the call is done.
 """
 
 from __future__ import annotations
@@ -12,32 +12,29 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import trio
 
-from supervisor.core import events as ev
+from supervisor.core import agent_events
 from supervisor.core.creation import Message
+from supervisor.core.effects import StartTurn
 from supervisor.core.errors import (
     ConfigError,
     OutputTooLarge,
     PermissionDenied,
     TurnOver,
-    shown,
+    short_repr,
 )
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
-from supervisor.core.session import Decision, Usage
+from supervisor.core.sanitize import plain_data, plain_text
+from supervisor.core.state import Decision, Usage
 
-from .course import Course, Question
-from .plain import plain, plain_text
+from .port import ChildHandle, ChildRequest, News, TextKind
+from .turn_control import PendingPermission, TurnControl
 
-if TYPE_CHECKING:
-    from supervisor.core.effects import StartTurn
-
-    from .port import Child, ChildRequest, News, TextKind
-
-# Whose turn the code that runs now belongs to; None outside of agents.
-INSIDE: Final[ContextVar[SessionId | None]] = ContextVar("INSIDE", default=None)
+# The session whose agent runs in the current context; None outside of agents.
+CURRENT_SESSION: Final[ContextVar[SessionId | None]] = ContextVar("INSIDE", default=None)
 
 CallOutcome = Literal["completed", "failed", "interrupted"]
 
@@ -45,72 +42,76 @@ CallOutcome = Literal["completed", "failed", "interrupted"]
 class Turn:
     """One run of an agent on one input.
 
-    `text` is what it was sent, `history` what was said before, `attachments` what came with it.
+    `text` and `attachments` are the input, `history` the messages before it.
     """
 
-    def __init__(self, order: StartTurn, course: Course, *, closing: trio.Event) -> None:
-        office = course.office
-        self.id: TurnId = order.turn
-        self.input_id: InputId = order.input
-        self.session_id: SessionId = office.session_id
-        self.text: str = order.text
-        self.attachments: tuple[Mapping[str, Any], ...] = order.attachments
-        self.workspace: str | None = office.workspace
+    def __init__(
+        self, effect: StartTurn, turn_control: TurnControl, *, closing: trio.Event
+    ) -> None:
+        context = turn_control.context
+        self.id: TurnId = effect.turn
+        self.input_id: InputId = effect.input
+        self.session_id: SessionId = context.session_id
+        self.text: str = effect.text
+        self.attachments: tuple[Mapping[str, Any], ...] = effect.attachments
+        self.workspace: str | None = context.workspace
         self.history: Sequence[Message] = ()
-        self._office = office
+        self._context = context
         self._closing = closing
-        self._course = course
+        self._turn_control = turn_control
 
     def __repr__(self) -> str:
-        return f"<Turn {self.id} of {self.session_id}{' (over)' if self._course.is_over else ''}>"
+        over = " (over)" if self._turn_control.is_over else ""
+        return f"<Turn {self.id} of {self.session_id}{over}>"
 
     async def say(self, text: str) -> None:
-        """Put text out; whoever watches sees it at once."""
-        await self._put_out("agent_text", text)
+        """Add text to the turn's output; watchers see it at once."""
+        await self._write_output("agent_text", text)
 
     async def think(self, text: str) -> None:
-        """Put out what is thought and not said."""
-        await self._put_out("thought", text)
+        """Add a thought to the turn's output; it is recorded, and is not part of the text."""
+        await self._write_output("thought", text)
 
     async def plan(self, entries: Sequence[object]) -> None:
-        """Show what the agent is going to do."""
-        self.refuse_if_over()
-        self._office.write(self.id, "plan", {"entries": plain(entries)})
-        await self._office.wait_for_room()
+        """Record the agent's plan."""
+        self.raise_if_over()
+        self._context.write(self.id, "plan", {"entries": plain_data(entries)})
+        await self._context.wait_writable()
 
     def tool(
         self,
         name: str,
         input: Mapping[str, Any] | None = None,  # noqa: A002 - its public name
     ) -> Call:
-        """A tool call, for `async with`: it can be interrupted alone, and its end is a boundary.
+        """Return a tool call, for `async with`.
 
-        If it is interrupted its block is cancelled and left, `call.interrupted` is set, and the
-        turn goes on. Raises `PermissionDenied` if the session may not use that tool.
+        An interrupt of the call cancels its block and sets `call.interrupted`; the turn goes on
+        after the block. The end of the call is a boundary at which steering can be taken. Raises
+        `PermissionDenied` if the session may not use the tool.
         """
-        self.refuse_if_over()
-        name = _some_text("a tool's name", name)
-        if not self._office.permissions.allows("tools", name):
+        self.raise_if_over()
+        name = _check_text("a tool's name", name)
+        if not self._context.permissions.allows("tools", name):
             raise PermissionDenied(
                 f"session {self.session_id} may not use the tool {name!r}",
                 hint="add it to permissions.tools when the session is created",
             )
-        return Call(self._course, CallId(self._office.new_id("call")), name, input)
+        return Call(self._turn_control, CallId(self._context.new_id("call")), name, input)
 
     def steering(self) -> list[str]:
-        """Take what was steered in so far; each text is handed out once."""
-        self.refuse_if_over()
-        if not self._course.offered:
+        """Return the steering texts that arrived so far; each is returned once."""
+        self.raise_if_over()
+        if not self._turn_control.offered_steering:
             return []
-        taken = ev.SteeringTaken(
+        taken = agent_events.SteeringTaken(
             turn=self.id,
-            inputs=tuple(input_id for input_id, _ in self._course.offered),
-            **self._office.stamp(),
+            inputs=tuple(input_id for input_id, _ in self._turn_control.offered_steering),
+            **self._context.stamp(),
         )
-        if not self._office.report(taken):
-            return []  # the session has no room for the news, so they stay for the next time
-        texts = [text for _, text in self._course.offered]
-        self._course.offered = []
+        if not self._context.report(taken):
+            return []  # the session's mailbox is full: they stay for the next call
+        texts = [text for _, text in self._turn_control.offered_steering]
+        self._turn_control.offered_steering = []
         return texts
 
     async def ask(
@@ -122,148 +123,156 @@ class Turn:
         kind: str | None = None,
         path: str | None = None,
     ) -> bool:
-        """Ask whether something may be done; True when it is allowed.
+        """Make a permission request and wait for the decision; return True if it is allowed.
 
-        `kind` says what the tool does (`read`, `search`, `edit`, ...) and `path` to what: reading
-        inside the workspace needs nobody's answer unless the mode says so.
+        `kind` is what the tool does (`read`, `search`, `edit`, ...) and `path` the file it does it
+        to: reading inside the workspace is allowed without a decision unless the mode forbids it.
         """
-        self.refuse_if_over()
-        question = _some_text("a question", question)
-        tool = _some_text("a tool's name", tool)
-        kind = plain_text(kind) if isinstance(kind, str) else None  # else nobody knows what it does
-        given = None if input is None else _plain_mapping(input)
-        self._office.charge(self.id, {"tool": tool, "question": question, "input": given})
-        request = RequestId(self._office.new_id("req"))
-        asked = {"tool": tool, "question": question, "kind": kind, "input": given}
+        self.raise_if_over()
+        question = _check_text("a question", question)
+        tool = _check_text("a tool's name", tool)
+        kind = plain_text(kind) if isinstance(kind, str) else None
+        tool_input = None if input is None else _plain_mapping(input)
+        counted = {"tool": tool, "question": question, "input": tool_input}
+        self._context.count_output(self.id, counted)
+        request = RequestId(self._context.new_id("req"))
+        details = {"tool": tool, "question": question, "kind": kind, "input": tool_input}
         options = get_args(Decision)
-        denied_by = await self._office.before_request(
-            self.id, request, {**asked, "options": options}
+        denied_by = await self._context.before_request(
+            self.id, request, {**details, "options": options}
         )
-        self.refuse_if_over()
-        waiting = self._course.asked[request] = Question()
+        self.raise_if_over()
+        waiting = self._turn_control.pending_permissions[request] = PendingPermission()
         try:
-            await self._office.report_soon(
-                ev.PermissionAsked(
+            await self._context.report_when_possible(
+                agent_events.PermissionAsked(
                     turn=self.id,
                     request=request,
                     tool=tool,
                     question=question,
                     kind=kind,
-                    inside_workspace=_is_inside(self.workspace, path),
-                    input=given,
+                    inside_workspace=_is_in_workspace(self.workspace, path),
+                    input=tool_input,
                     denied_by=denied_by,
-                    **self._office.stamp(),
+                    **self._context.stamp(),
                 )
             )
             await waiting.answered.wait()
-            # If the turn is interrupted its requests are cancelled too, and that is no answer.
+            # An interrupt of the turn cancels its requests too; that is not a decision.
             await trio.lowlevel.checkpoint_if_cancelled()
-            self.refuse_if_over()
+            self.raise_if_over()
         finally:
-            del self._course.asked[request]
+            del self._turn_control.pending_permissions[request]
         return waiting.decision in ("allow_once", "allow_always")
 
     def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: float = 0.0) -> None:
-        """Say what was spent since the last time.
+        """Report the usage since the last report.
 
-        It is drawn from the budgets of the session and of all above it. What spends the last of one
-        is still counted, and the turn is interrupted for it; what comes after raises `BudgetSpent`.
+        It counts against the budgets of the session and its ancestors. A report that exhausts a
+        budget is still counted, and the turn is interrupted; a later one raises `BudgetSpent`.
         """
-        self.refuse_if_over()
-        used = _checked_usage(input_tokens, output_tokens, cost)
-        self._office.spend(self.id, used)
-        self._course.unreported += used
-        self._course.report_usage()
+        self.raise_if_over()
+        used = _check_usage(input_tokens, output_tokens, cost)
+        self._context.record_usage(self.id, used)
+        self._turn_control.unreported_usage += used
+        self._turn_control.report_usage()
 
-    async def spawn(self, agent: str, text: str, **options: Any) -> Child:  # noqa: ANN401
-        """A child of this session, at work on `text`; answers when its agent is up.
+    async def spawn(self, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - those of Session.spawn
+        """Spawn a child of this session with an input, and wait until its agent is attached.
 
-        Options are those of `Session.spawn`. Raises `SpawnRefused`. Giving up the wait does not
-        undo it: then the child is there, and told of by `news()`.
+        The options are those of `Session.spawn`. Raises `SpawnRefused`. Cancelling the wait does
+        not undo the spawn: the child exists, and `news()` reports it.
         """
-        self.refuse_if_over()
-        return await self._office.spawn(self, agent, text, **options)
+        self.raise_if_over()
+        return await self._context.spawn(self, agent, text, **options)
 
-    async def descendant(self, session_id: str) -> Child:
-        """One that was spawned by this session, or below it; raises `PermissionDenied`."""
-        self.refuse_if_over()
-        return await self._office.descendant(self, session_id)
+    async def descendant(self, session_id: str) -> ChildHandle:
+        """Return a handle of a descendant; raise `PermissionDenied` for any other session."""
+        self.raise_if_over()
+        return await self._context.descendant(self, session_id)
 
     def news(self) -> list[News]:
-        """What became of children since it was last asked, in this turn or an earlier one."""
-        self.refuse_if_over()
-        return self._office.news(self.id)
+        """Return the notifications about children since the last call, in this or earlier turns."""
+        self.raise_if_over()
+        return self._context.news(self.id)
 
     def requests(self) -> list[ChildRequest]:
-        """What those below wait to be allowed, if this session was given the right to answer."""
-        self.refuse_if_over()
-        return self._office.requests()
+        """Return pending permission requests of descendants, if this session may answer them."""
+        self.raise_if_over()
+        return self._context.requests()
 
     async def answer_request(self, request_id: str, decision: Decision) -> None:
-        """Decide for one below; raises `PermissionDenied` for more than this session may itself."""
-        self.refuse_if_over()
-        await self._office.answer_request(request_id, decision)
+        """Answer a permission request of a descendant.
+
+        Raises `PermissionDenied` if this session itself may not do what the decision allows.
+        """
+        self.raise_if_over()
+        await self._context.answer_request(request_id, decision)
 
     async def hang(self) -> None:
-        """Be deaf to every interrupt until the supervisor itself leaves; for scripts and tests."""
-        self.refuse_if_over()
+        """Ignore every interrupt until the supervisor shuts down; for scripts and tests."""
+        self.raise_if_over()
         with trio.CancelScope(shield=True):
             await self._closing.wait()
 
-    # Inside -------------------------------------------------------------------------------
-
-    async def _put_out(self, kind: TextKind, text: str) -> None:
-        self.refuse_if_over()
+    async def _write_output(self, kind: TextKind, text: str) -> None:
+        self.raise_if_over()
         if not isinstance(text, str):
-            raise OutputTooLarge(f"{shown(text)} is no text", hint="say text; str() makes some")
+            raise OutputTooLarge(f"{short_repr(text)} is not text", hint="convert it with str()")
         if text:
-            self._office.write_text(self.id, kind, plain_text(text))
-        await self._office.wait_for_room()
+            self._context.write_text(self.id, kind, plain_text(text))
+        await self._context.wait_writable()
 
-    def refuse_if_over(self) -> None:
-        """Raise `TurnOver` if it is over, and what comes of it no longer counts."""
-        self._course.refuse_if_over()
+    def raise_if_over(self) -> None:
+        """Raise `TurnOver` if the turn is over, so that its actions no longer count."""
+        self._turn_control.raise_if_over()
 
 
 class Call(AbstractAsyncContextManager["Call"]):
-    """A tool call under way; `interrupted` says whether somebody stopped it."""
+    """One tool call; `interrupted` is True after its block if the call was interrupted."""
 
     def __init__(
-        self, course: Course, call_id: CallId, name: str, given: Mapping[str, Any] | None
+        self,
+        turn_control: TurnControl,
+        call_id: CallId,
+        name: str,
+        tool_input: Mapping[str, Any] | None,
     ) -> None:
         self.id = call_id
         self.name = name
         self.interrupted = False
-        self._course = course
-        self._given = given
+        self._turn_control = turn_control
+        self._input = tool_input
         self._scope = trio.CancelScope()
         self._was_entered = False
         self._result: object = None
 
     async def __aenter__(self) -> Self:
-        course = self._course
-        course.refuse_if_over()
+        turn_control = self._turn_control
+        turn_control.raise_if_over()
         if self._was_entered:
-            raise ConfigError(f"call {self.id} was made already", hint="turn.tool() makes another")
-        given = None if self._given is None else _plain_mapping(self._given)
+            raise ConfigError(
+                f"call {self.id} was already used", hint="make another one with turn.tool()"
+            )
+        tool_input = None if self._input is None else _plain_mapping(self._input)
         self._was_entered = True
-        await course.office.wait_for_room()
-        await course.office.before_call(course.id, self.id, self.name, given)
-        course.refuse_if_over()
-        course.office.charge(course.id, {"name": self.name, "input": given})
-        started = ev.CallStarted(
-            turn=course.id,
+        await turn_control.context.wait_writable()
+        await turn_control.context.before_call(turn_control.id, self.id, self.name, tool_input)
+        turn_control.raise_if_over()
+        turn_control.context.count_output(turn_control.id, {"name": self.name, "input": tool_input})
+        started = agent_events.CallStarted(
+            turn=turn_control.id,
             call=self.id,
             name=self.name,
-            input=given,
-            **course.office.stamp(),
+            input=tool_input,
+            **turn_control.context.stamp(),
         )
-        # Before anybody can know of it, or an interrupt might come and find nothing.
-        course.calls[self.id] = self._scope
+        # Before the start is reported, so that an interrupt of the call always finds its scope.
+        turn_control.calls[self.id] = self._scope
         try:
-            await course.office.report_soon(started)
+            await turn_control.context.report_when_possible(started)
         except BaseException:
-            del course.calls[self.id]
+            del turn_control.calls[self.id]
             self._report_end("interrupted")
             raise
         self._scope.__enter__()
@@ -275,7 +284,7 @@ class Call(AbstractAsyncContextManager["Call"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        del self._course.calls[self.id]
+        del self._turn_control.calls[self.id]
         swallowed = bool(self._scope.__exit__(kind, error, traceback))
         self.interrupted = self._scope.cancelled_caught
         outcome: CallOutcome
@@ -284,67 +293,69 @@ class Call(AbstractAsyncContextManager["Call"]):
         elif error is None:
             outcome = "completed"
         elif is_cancellation(error):
-            outcome = "interrupted"  # with its turn
+            outcome = "interrupted"  # together with the turn
         else:
             outcome = "failed"
         self._report_end(outcome)
         return swallowed
 
     def result(self, value: object) -> None:
-        """Say what came of it."""
-        course = self._course
-        course.refuse_if_over()
-        result = plain(value)
-        course.office.charge(course.id, {"result": result})
+        """Set the result of the call."""
+        turn_control = self._turn_control
+        turn_control.raise_if_over()
+        result = plain_data(value)
+        turn_control.context.count_output(turn_control.id, {"result": result})
         self._result = result
 
     def update(self, value: object) -> None:
-        """Show how it goes."""
-        course = self._course
-        course.refuse_if_over()
-        if self.id not in course.calls:
+        """Record progress of the call; raise `TurnOver` outside of its block."""
+        turn_control = self._turn_control
+        turn_control.raise_if_over()
+        if self.id not in turn_control.calls:
             raise TurnOver(f"call {self.id} is over", hint="update it inside its block")
-        body = {"call_id": self.id, "name": self.name, "update": plain(value)}
-        course.office.write(course.id, "tool_update", body)
+        body = {"call_id": self.id, "name": self.name, "update": plain_data(value)}
+        turn_control.context.write(turn_control.id, "tool_update", body)
 
     def _report_end(self, outcome: CallOutcome) -> None:
-        course = self._course
-        if course.is_over:  # whoever ended it has closed its calls too
+        turn_control = self._turn_control
+        if turn_control.is_over:  # the end of the turn has closed its calls
             return
-        ended = ev.CallEnded(
-            turn=course.id,
+        ended = agent_events.CallEnded(
+            turn=turn_control.id,
             call=self.id,
             outcome=outcome,
             result=self._result,
-            **course.office.stamp(),
+            **turn_control.context.stamp(),
         )
-        course.office.report_surely(ended)
+        turn_control.context.report_eventually(ended)
 
 
-def _plain_mapping(given: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"the input of a tool is {shown(given)}", hint="give a mapping, or None")
-    made = plain(given)
-    assert isinstance(made, dict)
-    return made
+def _plain_mapping(tool_input: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(tool_input, Mapping):
+        raise ConfigError(
+            f"the input of a tool is {short_repr(tool_input)}", hint="give a mapping, or None"
+        )
+    plain = plain_data(tool_input)
+    assert isinstance(plain, dict)
+    return plain
 
 
-def _some_text(what: str, text: object) -> str:
+def _check_text(what: str, text: object) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{what} is {shown(text)}", hint="give some text")
+        raise ConfigError(f"{what} is {short_repr(text)}", hint="give some text")
     return plain_text(text)
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether it is nothing but trio's own Cancelled, also where nurseries have grouped it."""
+    """Return True for `trio.Cancelled`, and for groups that contain nothing else."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)
 
 
-def _is_inside(workspace: str | None, path: str | None) -> bool:
-    # Real paths, with links resolved, are the business of drivers that touch files. Here the agent
-    # says what it is about to read, and only what is plainly inside goes without asking.
+def _is_in_workspace(workspace: str | None, path: str | None) -> bool:
+    # Links are not resolved: drivers that access files do that. Here the agent only states what it
+    # is about to read, and a path counts as inside only if that is certain from its text.
     if workspace is None or not isinstance(path, str) or not path or path.startswith("~"):
         return False
     parts = path.split("/")
@@ -353,16 +364,16 @@ def _is_inside(workspace: str | None, path: str | None) -> bool:
     return not path.startswith("/") or f"{path}/".startswith(f"{workspace.rstrip('/')}/")
 
 
-def _checked_usage(input_tokens: int, output_tokens: int, cost: float) -> Usage:
+def _check_usage(input_tokens: int, output_tokens: int, cost: float) -> Usage:
     for name, value, kinds in (
         ("input_tokens", input_tokens, (int,)),
         ("output_tokens", output_tokens, (int,)),
         ("cost", cost, (int, float)),
     ):
-        # Nothing but a number: one of another class may add up as it likes.
+        # The exact types only: a subclass may define its own addition.
         if type(value) not in kinds or not 0 <= value < 2**53:
             raise ConfigError(
-                f"{name} is {shown(value)}",
-                hint="give what was spent since the last report, 0 or more",
+                f"{name} is {short_repr(value)}",
+                hint="give the usage since the last report, 0 or more",
             )
     return Usage(input_tokens, output_tokens, float(cost))

@@ -1,8 +1,9 @@
-"""Sessions at work: trio actors around the pure core.
+"""Session actors on trio, around the pure core.
 
-`shell/` is one session, `surface/` what users hold of all of them. In between: the `tree` knows
-who is awake and reaches who is not, by `lines`; the `register` who bears which key and how
-sessions come and go; the `desk/` who may begin; the `inbox` what waits for a person; the `scribe`
-writes what agents say; `hooks/` are the users' own. `house/` is what all of them share, and how
-that opens and closes.
+`services` is the record of leaf services that all sessions share. `actor` runs one session, with
+its `log`, `timers`, `agent_runner` and `driver_context`; `slot` is the state of a session that
+outlives its actor. `registry` starts actors and handles their exits, and `router` sends requests
+and events to them. `lifecycle` and `spawn` create, replace, resume and archive sessions; `keys` is
+the index of keys. `admission` applies limits across the tree. `inbox` lists pending permission
+requests, `flusher` writes streamed output, and `hooks/` runs the users' hooks.
 """

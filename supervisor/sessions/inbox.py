@@ -1,4 +1,4 @@
-"""What waits for a person: permissions and questions, over all sessions, the oldest first."""
+"""Inbox: the pending permission requests of all sessions, the oldest first."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Final
 
 import attrs
 
-from supervisor.core.errors import PermissionConflict, PermissionNotFound, shown
+from supervisor.core.errors import PermissionConflict, PermissionNotFound, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record
-from supervisor.core.session import Decision, Session
+from supervisor.core.state import Decision, SessionState
 
-# So many answers are remembered, to tell who comes second from who is mistaken.
+# Number of answered requests remembered, to tell a second answer from an unknown id.
 MAX_ANSWERED: Final = 10_000
-# The kinds of records that an inbox takes.
-KINDS_OF_REQUESTS: Final = frozenset({"permission_asked", "permission_answered"})
+# The record kinds that `Inbox.apply` handles.
+REQUEST_KINDS: Final = frozenset({"permission_asked", "permission_answered"})
 
 
 @attrs.frozen
 class PermissionRequest:
-    """Something an agent may not do before somebody has decided."""
+    """An agent's question that waits for a decision."""
 
     id: RequestId
     session_id: SessionId
@@ -34,19 +34,19 @@ class PermissionRequest:
 
 
 class Inbox:
-    """Filled and emptied by what is published, so it never says more than the records do."""
+    """Pending permission requests, derived only from published records."""
 
     def __init__(self) -> None:
-        self._waiting: dict[RequestId, PermissionRequest] = {}
+        self._pending: dict[RequestId, PermissionRequest] = {}
         self._answered: OrderedDict[RequestId, str] = OrderedDict()
 
-    def take(self, record: Record) -> None:
-        """A request was made or answered."""
+    def apply(self, record: Record) -> None:
+        """Add or remove a request by a permission_asked or permission_answered record."""
         body = record.body
         request_id = RequestId(body["request_id"])
         if record.kind == "permission_asked":
             assert record.turn_id is not None
-            self._waiting[request_id] = PermissionRequest(
+            self._pending[request_id] = PermissionRequest(
                 id=request_id,
                 session_id=record.session_id,
                 turn_id=record.turn_id,
@@ -57,34 +57,40 @@ class Inbox:
                 asked_at=record.at,
             )
             return
-        self._waiting.pop(request_id, None)
+        self._pending.pop(request_id, None)
         self._answered[request_id] = body["decision"]
         if len(self._answered) > MAX_ANSWERED:
             self._answered.popitem(last=False)
 
-    def forget_others(self, session: Session) -> None:
-        """What its row does not know is over: whoever wrote that has died before saying so."""
-        asks = {request.id for request in session.turn.requests} if session.turn else set()
-        for request in self.waiting():
-            if request.session_id == session.id and request.id not in asks:
-                del self._waiting[request.id]
+    def prune(self, session: SessionState) -> None:
+        """Drop requests of the session that are not in its row.
 
-    def waiting(self) -> tuple[PermissionRequest, ...]:
-        """All that wait, the oldest first."""
-        return tuple(self._waiting.values())
+        The incarnation that ended them has exited before it published that.
+        """
+        asks = {request.id for request in session.turn.requests} if session.turn else set()
+        for request in self.pending():
+            if request.session_id == session.id and request.id not in asks:
+                del self._pending[request.id]
+
+    def pending(self) -> tuple[PermissionRequest, ...]:
+        """Return all pending requests, the oldest first."""
+        return tuple(self._pending.values())
 
     def find(self, request_id: str) -> PermissionRequest:
-        """The request of that id; raises `PermissionConflict` if it was answered already."""
-        waiting = self._waiting.get(RequestId(request_id))
+        """Return the pending request with that id.
+
+        Raises PermissionConflict if it is already answered, else PermissionNotFound.
+        """
+        waiting = self._pending.get(RequestId(request_id))
         if waiting is not None:
             return waiting
         decision = self._answered.get(RequestId(request_id))
         if decision is not None:
             raise PermissionConflict(
-                f"request {request_id} was answered already: {decision}",
-                hint="the first answer counts; interrupt the turn to stop what it allowed",
+                f"request {request_id} is already answered: {decision}",
+                hint="the first answer counts; interrupt the turn to stop the allowed action",
             )
         raise PermissionNotFound(
-            f"no request {shown(request_id)} is waiting",
-            hint="list the requests that wait; an interrupted turn cancels its own",
+            f"no pending request {short_repr(request_id)}",
+            hint="list the pending requests; an interrupted turn cancels its requests",
         )

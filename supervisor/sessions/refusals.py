@@ -1,44 +1,58 @@
-"""Refusals that are said in more than one place, in the same words."""
+"""Errors that more than one module raises."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from supervisor.core.errors import AgentUnknown, SessionNotActive, SessionNotFound, StoreDegraded
+from supervisor.core.errors import (
+    AgentStartFailed,
+    AgentUnknown,
+    SessionNotActive,
+    SessionNotFound,
+    StoreDegraded,
+)
 from supervisor.core.ids import SessionId
-from supervisor.store.writer.health import Health
+from supervisor.core.state import Phase, SessionState
+from supervisor.store.pending import StoreHealth
 
 
-def did_not_answer(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
-    """Nobody knows whether it was done."""
+def no_reply(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
+    """Return the error for a request whose outcome is unknown."""
     return SessionNotActive(
         f"session {session_id} did not answer: {problem}",
-        hint="what was accepted is kept; look at the log, then try again",
+        hint="accepted inputs are stored; read the log, then try again",
     )
 
 
-def problem_of_agent(name: str, agents: Collection[str]) -> AgentUnknown | None:
-    """Why no agent of that name can be started, if nobody has given us one."""
+def unknown_agent_problem(name: str, agents: Collection[str]) -> AgentUnknown | None:
+    """Return the error for an agent name that is not registered; None if it is."""
     if name in agents:
         return None
     return AgentUnknown(
-        f"no agent is called {name!r}", hint=f"there are: {', '.join(sorted(agents))}"
+        f"no agent is called {name!r}", hint=f"use one of: {', '.join(sorted(agents))}"
     )
 
 
-def has_left() -> SessionNotActive:
-    """There is no supervisor any more."""
-    return SessionNotActive("the supervisor has left", hint="open it again")
+def supervisor_closed() -> SessionNotActive:
+    """Return the error for a call to a closed supervisor."""
+    return SessionNotActive("the supervisor is closed", hint="open it again")
 
 
-def not_now(health: Health) -> StoreDegraded:
-    """It met the store's trouble, and was taken back."""
+def store_degraded(health: StoreHealth) -> StoreDegraded:
+    """Return the error for a write withdrawn because the store is degraded."""
     state = health.state
-    return StoreDegraded(
-        state.problem or "the store could not write it", hint=state.hint or "try again"
-    )
+    return StoreDegraded(state.problem or "the store cannot write", hint=state.hint or "try again")
 
 
-def not_found(session_id: SessionId) -> SessionNotFound:
-    """There is no such session."""
-    return SessionNotFound(f"there is no session {session_id}", hint="list the sessions")
+def session_not_found(session_id: SessionId) -> SessionNotFound:
+    """Return the error for a session that does not exist."""
+    return SessionNotFound(f"session {session_id} does not exist", hint="list the sessions")
+
+
+def refuse_failed_start(session: SessionState) -> None:
+    """Raise AgentStartFailed if the session stopped because its agent did not start."""
+    if session.phase is Phase.STOPPED and session.stop_reason == "start_failed":
+        raise AgentStartFailed(
+            f"the agent of session {session.id} did not start: {session.stop_detail}",
+            hint="fix the cause, then resume the session",
+        )

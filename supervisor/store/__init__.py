@@ -1,5 +1,5 @@
-"""The only room that knows how things are kept.
+"""Persistence: the only package that depends on how data is stored.
 
-`port` says what a store can do, `memory` does it in memory, `writer` is the one actor through
-which everything is written, and `codec` turns rows and records into bytes and back.
+`port` defines the store protocol, `memory` and `sqlite` implement it, `writer` is the one actor
+that writes, and `codec` encodes rows and records.
 """

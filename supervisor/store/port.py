@@ -1,29 +1,122 @@
-"""What a store can do, whatever it is made of. One contract test suite holds for all of them."""
+"""The port of all stores: the `Store` protocol, the values it takes and returns, list filters.
+
+Rule 1: one contract test suite holds for every store.
+Rule 2: every store returns the same sessions for the same filter. A store may use its own index,
+        but `matches` defines the meaning.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import attrs
 
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.info import Badge, badge_of
 from supervisor.core.records import Record
-from supervisor.core.session import Session
+from supervisor.core.state import Phase, SessionState
 
-from .filters import Filter
+
+@attrs.frozen(kw_only=True)
+class Filter:
+    """Filter of a list: every field that is not None must match.
+
+    `text` matches a part of the name, title or key, ignoring case.
+    """
+
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    phase: Phase | None = None
+    badge: Badge | None = None
+    parent: str | None = None
+    root: str | None = None
+    tag: str | None = None
+    workspace: str | None = None
+    archived: bool | None = None
+    text: str | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    updated_after: float | None = None
+    updated_before: float | None = None
+
+
+NO_FILTER: Final = Filter()
+
+# Separates the names in a search label. A line break occurs in few names and few queries.
+_LABEL_SEPARATOR: Final = "\n"
+# The phases in which a badge can occur, so that an index on the phase narrows a badge filter.
+_NOT_STOPPED: Final = tuple(phase for phase in Phase if phase is not Phase.STOPPED)
+
+BADGE_PHASES: Final[dict[str, tuple[Phase, ...]]] = {
+    "failed": (Phase.STOPPED,),
+    "stopped": (Phase.STOPPED,),
+    "waiting-for-auth": _NOT_STOPPED,
+    "waiting-for-you": _NOT_STOPPED,
+    "hung": _NOT_STOPPED,
+    "unhealthy": _NOT_STOPPED,
+    "restarting": (Phase.RESTARTING,),
+    "running": (Phase.RUNNING, Phase.INTERRUPTING, Phase.STOPPING),
+    "idle": (Phase.IDLE,),
+    "suspended": (Phase.SUSPENDED,),
+    "unknown": (Phase.STARTING, Phase.STOPPING),
+}
+
+
+def matches(row: SessionState, wanted: Filter) -> bool:
+    """Return whether a row matches a filter."""
+    if wanted is NO_FILTER:
+        return True
+    key = row.key
+    facts = (
+        (wanted.agent, row.agent_name),
+        (wanted.channel, key.channel if key is not None else None),
+        (wanted.peer, key.peer if key is not None else None),
+        (wanted.phase, row.phase),
+        (wanted.parent, row.lineage.parent),
+        (wanted.root, row.lineage.root or row.id),
+        (wanted.workspace, row.workspace),
+        (wanted.archived, row.archived),
+    )
+    return (
+        all(asked is None or asked == there for asked, there in facts)
+        and (wanted.tag is None or wanted.tag in row.tags)
+        and (wanted.badge is None or badge_of(row) == wanted.badge)
+        and _has_text(row, wanted.text)
+        and _is_between(row.created_at, wanted.created_after, wanted.created_before)
+        and _is_between(row.updated_at, wanted.updated_after, wanted.updated_before)
+    )
+
+
+def _has_text(row: SessionState, text: str | None) -> bool:
+    return text is None or any(text.casefold() in name for name in _folded_names(row))
+
+
+def search_label(row: SessionState) -> str:
+    """Return name, title and key of a session, case-folded, as one searchable text."""
+    return _LABEL_SEPARATOR.join(_folded_names(row))
+
+
+def _folded_names(row: SessionState) -> list[str]:
+    names = (row.name, row.title, None if row.key is None else str(row.key))
+    return [name.casefold() for name in names if name is not None]
+
+
+def _is_between(at: float, after: float | None, before: float | None) -> bool:
+    return (after is None or at > after) and (before is None or at < before)
 
 
 @attrs.frozen
-class Kept:
-    """An answer kept under an idempotency key: the same request gets it again.
+class StoredReply:
+    """The reply stored under an idempotency key; a repeated request gets it again.
 
-    It goes when the session goes whose write brought it, or whose id `scope` is or begins with,
-    before a slash. `fingerprint` tells the same request from
-    another one that came with the same key.
+    It is deleted with the session whose write brought it, and with the session whose id `scope`
+    is (or starts with, before a slash). `fingerprint` tells a repeated request from another
+    request under the same key.
     """
 
     scope: str
@@ -34,36 +127,36 @@ class Kept:
 
 @attrs.frozen
 class Write:
-    """Something of one session that is to be durable, all of it or nothing.
+    """An atomic write of one session.
 
-    `records` are numbered without a gap from the last one stored. `row` is None when they change
-    no row. `also` belongs to another session and is in the same commit: both, or neither. So is
-    the end of `removes`, another one of which nothing is left.
+    `records` continue the numbers of the stored ones without a gap. `row` is None when the records
+    change no row. `linked_write` belongs to another session and is in the same commit: both or
+    neither. `deletes` names a session that is deleted in the same commit.
     """
 
     session_id: SessionId
     epoch: int
     records: tuple[Record, ...]
-    row: Session | None = None
-    kept: Kept | None = None
-    also: Write | None = None
-    removes: SessionId | None = None
+    row: SessionState | None = None
+    stored_reply: StoredReply | None = None
+    linked_write: Write | None = None
+    deletes: SessionId | None = None
 
 
 @attrs.frozen
 class Stored:
-    """A session as the store has it."""
+    """A stored session: its row with epoch, last seq and creation number."""
 
-    row: Session
+    row: SessionState
     epoch: int
     last_seq: int
-    number: int  # in the order of their making, from 1; never used again
+    number: int  # counts creations from 1; never reused
 
 
-class Resting(NamedTuple):
-    """A session that rests, with nobody below it: all that a start has to know of it.
+class SuspendedRow(NamedTuple):
+    """A suspended or stopped session without live descendants: the fields that start-up needs.
 
-    `key` is None also when it is archived, and so bears it no longer.
+    `key` is None also for an archived session, which no longer holds its key.
     """
 
     id: SessionId
@@ -71,23 +164,23 @@ class Resting(NamedTuple):
     key: str | None
 
 
-class AtStart(NamedTuple):
-    """What a start has to know: who rests, and all the others with all there is of them."""
+class StartupRows(NamedTuple):
+    """The rows that start-up needs: suspended ones in short form, the others decoded."""
 
-    resting: list[Resting]
-    others: list[Stored]
+    suspended: list[SuspendedRow]
+    loaded: list[Stored]
 
 
-class Leftovers(NamedTuple):
-    """What whoever wrote before has not finished."""
+class Unfinished(NamedTuple):
+    """Work that an earlier writer left unfinished."""
 
-    unfinished: bool  # something is to be cleared away
-    untidy: bool  # something deleted is still in an index
+    needs_purge: bool  # deleted sessions still have records
+    needs_optimize: bool  # a full-text index still contains deleted text
 
 
 @attrs.frozen
 class RawRecord:
-    """A record as it lies in the file, whatever is wrong with it: for those who mend."""
+    """A record as stored, undecoded and possibly damaged; for examination and repair."""
 
     position: int
     session_id: Any
@@ -100,9 +193,9 @@ class RawRecord:
 
 @attrs.frozen
 class RawRow:
-    """A session's row as it lies in the file, whatever is wrong with it: for those who mend.
+    """A row as stored, undecoded and possibly damaged; for examination and repair.
 
-    `key` is None also when it is archived, and so bears it no longer.
+    `key` is None also for an archived session, which no longer holds its key.
     """
 
     session_id: SessionId
@@ -114,9 +207,9 @@ class RawRow:
 
 @attrs.frozen
 class Hit:
-    """A record whose text has the words that somebody looks for; `snippet` is what is around them.
+    """A record that matches a search; `snippet` is the text around the matched words.
 
-    The words are marked with `[` and `]`.
+    The matched words are marked with `[` and `]`.
     """
 
     position: int
@@ -129,8 +222,8 @@ class Hit:
 
 
 @attrs.frozen
-class Process:
-    """A process that was started for a session: noted before it is used, gone when it is reaped."""
+class ProcessEntry:
+    """A process started for a session: stored before it is used, removed when it is reaped."""
 
     session_id: SessionId
     pid: int
@@ -138,80 +231,81 @@ class Process:
     boot_id: str
 
 
-def refuse_unless_own(write: Write) -> None:
-    """Raise `ValueError` if a record is of another session, or of no time."""
+def validate_records(write: Write) -> None:
+    """Raise `ValueError` if a record has another session id or a non-finite time."""
     for record in write.records:
         if record.session_id != write.session_id:
-            raise ValueError(f"record {record.seq} is of another session")
+            raise ValueError(f"record {record.seq} belongs to another session")
         if not math.isfinite(record.at):
-            raise ValueError(f"record {record.seq} is of no time")
+            raise ValueError(f"record {record.seq} has a non-finite time")
 
 
-def is_due(before: int, last: int, every: int) -> bool:
-    """Whether a row is kept as a snapshot: the records have passed a multiple of `every`."""
+def is_snapshot_due(before: int, last: int, every: int) -> bool:
+    """Return whether the records passed a multiple of `every`, so that a snapshot is stored."""
     return before // every != last // every
 
 
 class Store(Protocol):
-    """Rows, records and kept answers.
+    """Rows, records and stored replies.
 
-    Writing is for the one writer alone, which never has two calls open at once. Reading is for
-    everyone, and sees only what was committed. Both raise `StoreDegraded` if the disk is full, gone
-    or somebody else's: the same call may work later, and is safe to repeat. Until one has, a write
-    that failed in its fsync may still come back if the machine dies: so its outcome is not known.
+    Only the writer calls the writing methods, one call at a time. Any task may read, and sees
+    committed data only. Both raise `StoreDegraded` if the disk is full, missing or locked by
+    another process; the same call may succeed later and is safe to repeat. A write whose fsync
+    failed may still be on disk after a power loss, so its outcome is unknown until a later write
+    succeeds.
     """
 
     # Writing ------------------------------------------------------------------------------
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
-        """Make them durable together; for each, None or why it was refused, the others being kept.
+        """Commit the writes together; return for each None or the error that refused it.
 
-        `Fenced`: the epoch is not the session's. `NotStorable`: the records do not follow the last
-        one, or cannot be encoded.
+        A refused write does not affect the others. `Fenced`: the epoch is not the current one.
+        `NotStorable`: the records do not continue the stored ones, or cannot be encoded.
         """
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
-        """Raise their epochs, so that every write with an older one is refused; give what is there.
+        """Raise the epochs, so that writes with older ones are refused; return the stored sessions.
 
-        None for a session that is not there.
+        The result has None for a missing session.
         """
 
-    async def bring(self, session_id: SessionId, records: Sequence[Record]) -> None:
-        """Keep the next records of a session that is not there, and too large for one commit.
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+        """Store the next records of a new session that is too large for one commit.
 
-        Nobody sees them until a `commit` brings the rest, and its row; until then readers of all
-        records see nothing that was written after them. If that is not to be, `delete` it. Raises
+        They become visible when a `commit` stores the rest and the row. Until then, readers of all
+        records see nothing that was written after them. `delete` abandons the insert. Raise
         `NotStorable`.
         """
 
     async def delete(self, session_id: SessionId) -> None:
-        """Nobody sees anything of it any more; nothing is left when `clear_away` says so."""
+        """Hide a session at once; `purge_deleted` removes the rest of its data."""
 
-    async def clear_away(self) -> bool:
-        """Leave nothing of what was deleted, as much as is done quickly; whether there is more."""
+    async def purge_deleted(self) -> bool:
+        """Remove one batch of data of deleted sessions; return whether there is more."""
 
-    async def tidy(self) -> bool:
-        """Leave nothing in an index either, as much as is done quickly; whether there is more."""
+    async def optimize_index(self) -> bool:
+        """Remove one batch of deleted text from the index; return whether there is more."""
 
-    async def leftovers(self) -> Leftovers:
-        """What another writer has left: whatever it had brought half is deleted."""
+    async def find_unfinished(self) -> Unfinished:
+        """Delete half-inserted sessions of an earlier writer; return the work that is left."""
 
     async def probe(self) -> None:
-        """Write something that changes nothing; raises `StoreDegraded` if that cannot be done."""
+        """Write without changing anything; raise `StoreDegraded` if that fails."""
 
-    async def look(self) -> None:
-        """Raise `StoreDegraded` if it is no longer where it was opened; nothing is written."""
+    async def check_file(self) -> None:
+        """Raise `StoreDegraded` if the file was deleted or replaced since it was opened."""
 
-    async def note_process(self, process: Process) -> None:
-        """Remember that it was started, so that it is found if we die before it does."""
+    async def record_process(self, process: ProcessEntry) -> None:
+        """Store the identity of a process, so that it is found after a crash of the supervisor."""
 
-    async def forget_process(self, process: Process) -> None:
-        """It is dead, and was seen so."""
+    async def forget_process(self, process: ProcessEntry) -> None:
+        """Remove the entry of a process that has been reaped."""
 
     # Reading ------------------------------------------------------------------------------
 
     async def read(self, session_id: SessionId) -> Stored | None:
-        """The session as of its last commit; raises `NotStorable` if its row cannot be read."""
+        """Return the session as of its last commit; raise `NotStorable` for a damaged row."""
 
     async def records(
         self,
@@ -221,60 +315,59 @@ class Store(Protocol):
         limit: int | None = None,
         turn: TurnId | None = None,
     ) -> list[Record]:
-        """Its records from number `after + 1` on; only those of one turn, if it is given."""
+        """Return the records from number `after + 1` on, or only those of one turn."""
 
     async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
-        """Those that say what became of an input, from its acceptance to the end of its turn.
+        """Return the records of an input, from its acceptance to the end of its turn.
 
-        None if it never was accepted. To find them takes no longer if much has happened before.
+        Empty if the input was never accepted. The cost does not grow with the earlier history.
         """
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Record]]:
-        """The records of all sessions in the order of their commits, each with its position."""
+        """Return the records of all sessions in commit order, each with its position."""
 
     async def last_position(self) -> int:
-        """That of the last record which `all_records` gives; 0 if there is none."""
+        """Return the position of the last record that `all_records` returns, or 0."""
 
-    async def records_of(self, kinds: Collection[str]) -> list[Record]:
-        """All records of these kinds, session by session and in order.
+    async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
+        """Return all records of these kinds, ordered by session and number.
 
-        For what start-up has to know, and not for kinds of which there are many.
+        For start-up; not for frequent kinds.
         """
 
     async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
-        """Its records as they lie there, in the order of their commits."""
+        """Return the undecoded records of a session in commit order."""
 
-    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, Session] | None:
-        """The last row that was kept at number `at` or before, and at which number.
+    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, SessionState] | None:
+        """Return the latest snapshot at or before number `at`, with its number.
 
-        One that cannot be read is passed over.
+        An unreadable snapshot is skipped.
         """
 
     def rows(
-        self, *, after: int = 0, fitting: Filter | None = None, at_once: int | None = None
+        self, *, after: int = 0, matching: Filter | None = None, page_size: int | None = None
     ) -> AsyncGenerator[Stored, None]:
-        """Every session made after number `after` that fits, in the order of their making.
+        """Yield the sessions with a creation number above `after` that match, in that order.
 
-        `at_once` is how many will be wanted, as far as the caller knows.
+        `page_size` is the number of sessions the caller expects to read.
         """
 
-    async def at_start(self) -> AtStart:
-        """All sessions as of one moment, in the order of their making.
+    async def startup_rows(self) -> StartupRows:
+        """Return all sessions as of one moment, in creation order.
 
-        Those of which a start needs next to nothing are not decoded: see `core.recovery.rests`.
-        Whoever cannot be read is counted among them, since nothing can be done with it, and the
-        log says so.
+        Suspended and stopped sessions without live descendants are not decoded. A damaged row is
+        listed with them and logged.
         """
 
     async def raw_row(self, session_id: SessionId) -> RawRow | None:
-        """The session's row as it lies there."""
+        """Return the undecoded row of a session."""
 
-    async def damaged(self, *, besides: Collection[SessionId] = ()) -> list[SessionId]:
-        """The sessions whose rows cannot be read, in the order of their making.
+    async def damaged(self, *, known_readable: Collection[SessionId] = ()) -> list[SessionId]:
+        """Return the sessions whose rows cannot be decoded, in creation order.
 
-        `besides` those that somebody has just read: then no row is looked at for nothing.
+        `known_readable` names sessions that the caller has just decoded; their rows are skipped.
         """
 
     async def search(
@@ -285,22 +378,22 @@ class Store(Protocol):
         before: int | None = None,
         limit: int = 20,
     ) -> list[Hit]:
-        """What was said that has all these words, the last said first.
+        """Return the records whose text contains all words, latest first.
 
-        Only at positions below `before`, which is where a page before it ended.
+        Only positions below `before`, where the previous page ended.
         """
 
-    async def kept(self, scope: str, key: str) -> Kept | None:
-        """The answer that was kept under that key."""
+    async def stored_reply(self, scope: str, key: str) -> StoredReply | None:
+        """Return the reply stored under a key, or None."""
 
     async def sizes(self) -> Mapping[SessionId, int]:
-        """How many bytes the records of each session have."""
+        """Return the size in bytes of the records of each session."""
 
     async def backup(self, target: Path) -> int:
-        """Copy all of it into a new file, as of one moment; gives its size.
+        """Copy the store into a new file, as of one moment; return the size in bytes.
 
-        Raises `ConfigError` if that cannot be done, or the file is there already.
+        Raise `ConfigError` if the copy fails or the file exists.
         """
 
-    async def processes(self) -> list[Process]:
-        """All that were noted and not forgotten."""
+    async def processes(self) -> list[ProcessEntry]:
+        """Return the recorded processes."""

@@ -1,7 +1,7 @@
-"""Which trees may go: a plan, no deeds.
+"""Plan which stopped trees a clean-up removes; nothing is deleted here.
 
-Rule 1: a tree goes whole or stays whole, and only if all in it are stopped.
-Rule 2: nothing goes because something about it is not known.
+Rule 1: a tree is removed or kept as a whole, and only removed if all its sessions are stopped.
+Rule 2: missing information never causes a removal.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from supervisor.core.ids import SessionId
-from supervisor.core.session import Phase, Session
+from supervisor.core.state import Phase, SessionState
 
 Reason: TypeAlias = Literal["age", "count", "size", "empty"]
 
-# A root in which nobody ever said anything goes after an hour.
+# A stopped tree without any input is removed after an hour.
 EMPTY_SECONDS: Final = 3_600.0
 
 
 @attrs.frozen(kw_only=True)
-class Rules:
-    """What is kept; None keeps everything.
+class RetentionRules:
+    """Rules of what is kept; None keeps everything.
 
-    `older_than_seconds`: since anything last happened in the tree. `keep_last`: so many of the
-    trees that may go. `max_bytes`: of all that is stored, so much.
+    `older_than_seconds`: time since the last update in the tree. `keep_last`: number of stopped
+    trees to keep. `max_bytes`: limit for the size of all stored records.
     """
 
     older_than_seconds: float | None = None
@@ -34,8 +34,8 @@ class Rules:
 
 
 @attrs.frozen
-class Goes:
-    """A tree that may go: its root, all in it with children before their parents, and why."""
+class RemovableTree:
+    """A tree to remove: its root, its sessions with children before parents, and the reason."""
 
     root: SessionId
     sessions: tuple[SessionId, ...]
@@ -44,57 +44,66 @@ class Goes:
 
 
 @attrs.define
-class _Tree:
-    root: Session
-    members: list[Session]
+class _StoredTree:
+    root: SessionState
+    members: list[SessionState]
     bytes: int
 
     @property
-    def last(self) -> float:
-        return max(one.updated_at for one in self.members)
+    def last_updated(self) -> float:
+        return max(session.updated_at for session in self.members)
 
     @property
-    def is_over(self) -> bool:
-        return all(one.phase is Phase.STOPPED for one in self.members)
+    def is_stopped(self) -> bool:
+        return all(session.phase is Phase.STOPPED for session in self.members)
 
     @property
     def is_empty(self) -> bool:
         return not any(
-            one.messages or one.turns or one.accepted or one.inputs for one in self.members
+            session.messages or session.turns or session.accepted or session.inputs
+            for session in self.members
         )
 
 
-def plan(
-    rows: Iterable[Session], sizes: Mapping[SessionId, int], rules: Rules, *, at: float
-) -> list[Goes]:
-    """The trees that may go by these rules: empty ones, then those that rest for longest."""
+def plan_cleanup(
+    rows: Iterable[SessionState],
+    sizes: Mapping[SessionId, int],
+    rules: RetentionRules,
+    *,
+    at: float,
+) -> list[RemovableTree]:
+    """Return the trees to remove: empty ones, then the others, least recently updated first."""
     trees = _trees(rows, sizes)
     total = sum(tree.bytes for tree in trees)
-    over = sorted((tree for tree in trees if tree.is_over), key=lambda tree: tree.last)
-    goes = [_goes(tree, "empty") for tree in over if _is_waste(tree, at)]
-    total -= sum(tree.bytes for tree in goes)
-    over = [tree for tree in over if not _is_waste(tree, at)]
-    for place, tree in enumerate(over):
-        left = len(over) - place
+    stopped = sorted(
+        (tree for tree in trees if tree.is_stopped), key=lambda tree: tree.last_updated
+    )
+    removable = [_removable(tree, "empty") for tree in stopped if _is_expired_empty(tree, at)]
+    total -= sum(tree.bytes for tree in removable)
+    stopped = [tree for tree in stopped if not _is_expired_empty(tree, at)]
+    for place, tree in enumerate(stopped):
+        left = len(stopped) - place
         reason = _reason(tree, rules, at=at, left=left, total=total)
         if reason is not None:
-            goes.append(_goes(tree, reason))
+            removable.append(_removable(tree, reason))
             total -= tree.bytes
-    return goes
+    return removable
 
 
-def _goes(tree: _Tree, reason: Reason) -> Goes:
-    # Children before parents: made later, so the last made first.
-    ids = tuple(one.id for one in reversed(tree.members))
-    return Goes(tree.root.id, ids, reason, tree.bytes)
+def _removable(tree: _StoredTree, reason: Reason) -> RemovableTree:
+    # Members are sorted by depth, so the reverse has children before parents.
+    ids = tuple(session.id for session in reversed(tree.members))
+    return RemovableTree(tree.root.id, ids, reason, tree.bytes)
 
 
-def _is_waste(tree: _Tree, at: float) -> bool:
-    return tree.is_empty and at - tree.last > EMPTY_SECONDS
+def _is_expired_empty(tree: _StoredTree, at: float) -> bool:
+    return tree.is_empty and at - tree.last_updated > EMPTY_SECONDS
 
 
-def _reason(tree: _Tree, rules: Rules, *, at: float, left: int, total: int) -> Reason | None:
-    age = at - tree.last
+def _reason(
+    tree: _StoredTree, rules: RetentionRules, *, at: float, left: int, total: int
+) -> Reason | None:
+    age = at - tree.last_updated
     if rules.older_than_seconds is not None and age > rules.older_than_seconds:
         return "age"
     if rules.keep_last is not None and left > rules.keep_last:
@@ -104,15 +113,15 @@ def _reason(tree: _Tree, rules: Rules, *, at: float, left: int, total: int) -> R
     return None
 
 
-def _trees(rows: Iterable[Session], sizes: Mapping[SessionId, int]) -> list[_Tree]:
-    """All trees; whoever's root is gone stands with those of the same root."""
-    trees: dict[SessionId, _Tree] = {}
+def _trees(rows: Iterable[SessionState], sizes: Mapping[SessionId, int]) -> list[_StoredTree]:
+    """Return all trees; sessions whose root is gone are grouped by the root's id."""
+    trees: dict[SessionId, _StoredTree] = {}
     for row in sorted(rows, key=lambda row: (row.lineage.depth, row.created_at, row.id)):
         root = row.lineage.root or row.id
         size = sizes.get(row.id, 0)
         tree = trees.get(root)
         if tree is None:
-            trees[root] = _Tree(row, [row], size)
+            trees[root] = _StoredTree(row, [row], size)
         else:
             tree.members.append(row)
             tree.bytes += size

@@ -1,4 +1,4 @@
-"""Work in threads, which take real time, also where time is virtual."""
+"""Run store calls in threads, which take real time even under a virtual clock."""
 
 from __future__ import annotations
 
@@ -13,89 +13,89 @@ import trio
 from trio.lowlevel import Abort, enable_ki_protection
 
 T = TypeVar("T")
-# It has nothing left to do, but may have to wait for a processor.
-_REST_SECONDS: Final = 1.0
+# The thread has nothing left to do, but may have to wait for a processor.
+_JOIN_SECONDS: Final = 1.0
 _Job: TypeAlias = tuple[Callable[[], Any], trio.lowlevel.Task]
 
 
-class Hand(Protocol):
-    """Does one thing after the other, in a thread."""
+class StoreThread(Protocol):
+    """A thread that runs one job after the other."""
 
-    async def do(self, work: Callable[[], T]) -> T:
-        """Have it done; whoever is cancelled meanwhile waits for its end all the same."""
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run the job and return its result; a cancelled caller still waits for its end."""
 
-    def rest(self) -> None:
-        """Nothing more will come."""
-
-
-class Lent:
-    """In threads that trio lends: those who simulate know how to replace them."""
-
-    def __init__(self, most: int) -> None:
-        self._limiter = trio.CapacityLimiter(most)
-
-    async def do(self, work: Callable[[], T]) -> T:
-        """See `Hand`; as many at once as was said."""
-        return await in_thread(work, self._limiter)
-
-    def rest(self) -> None:
-        """They go by themselves."""
+    def close(self) -> None:
+        """Accept no more jobs."""
 
 
-class Own:
-    """A thread of one's own: to reach it, and to hear from it, takes half as long.
+class TrioThreads:
+    """Threads of trio's pool, which simulations can replace."""
 
-    Whoever waits for a commit waits for both.
+    def __init__(self, max_threads: int) -> None:
+        self._limiter = trio.CapacityLimiter(max_threads)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """See `StoreThread`; at most `max_threads` jobs run at once."""
+        return await run_in_thread(work, self._limiter)
+
+    def close(self) -> None:
+        """Do nothing: trio ends its threads by itself."""
+
+
+class DedicatedThread:
+    """A dedicated thread; halves the hand-off latency of `trio.to_thread`.
+
+    Every commit pays that latency twice.
     """
 
     def __init__(self, name: str) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._is_resting = False
-        # Not waited for at the program's end: what it is at then is what a kill would interrupt.
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._is_closed = False
+        # Daemon: not joined at interpreter exit, where an open job ends as by a kill.
+        self._thread = Thread(target=self._run_jobs, name=name, daemon=True)
         self._thread.start()
 
     @enable_ki_protection
-    async def do(self, work: Callable[[], T]) -> T:
-        """See `Hand`."""
+    async def run(self, work: Callable[[], T]) -> T:
+        """See `StoreThread`."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._is_resting:
-            raise AssertionError("nothing more was to come")  # or it would be waited for for ever
+        if self._is_closed:
+            raise AssertionError("the thread is closed")  # the job would never be run
         self._jobs.put((work, trio.lowlevel.current_task()))
-        done: T = await trio.lowlevel.wait_task_rescheduled(_carry_it_through)
+        done: T = await trio.lowlevel.wait_task_rescheduled(_refuse_abort)
         return done
 
-    def rest(self) -> None:
-        """See `Hand`; whoever asked for something has had it, so the thread ends at once."""
-        self._is_resting = True
+    def close(self) -> None:
+        """See `StoreThread`; every job is done by now, so the thread ends at once."""
+        self._is_closed = True
         self._jobs.put(None)
-        self._thread.join(_REST_SECONDS)
+        self._thread.join(_JOIN_SECONDS)
 
-    def _run(self) -> None:
+    def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
-            work, asker = job
+            work, caller = job
             result = outcome.capture(work)
             try:
-                self._token.run_sync_soon(trio.lowlevel.reschedule, asker, result)
+                self._token.run_sync_soon(trio.lowlevel.reschedule, caller, result)
             except trio.RunFinishedError:
-                return  # in ruins: there is nobody left to hear of it
+                return  # the trio run is over, no task waits for the result
 
 
-def _carry_it_through(_: object) -> Abort:
+def _refuse_abort(_: object) -> Abort:
     return Abort.FAILED
 
 
-async def in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
-    """Do it in a thread; whoever is cancelled meanwhile waits for its end all the same.
+async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
+    """Run the job in a thread; a cancelled caller still waits for its end.
 
-    A clock that jumps ahead when everybody waits (`trio.testing.MockClock`, as our users test with)
-    does not know that a thread is at work, and would let hours pass during a commit. It stands
-    still as long as somebody waits for everybody to be blocked, and so one does.
+    A clock that jumps ahead when all tasks are blocked (`trio.testing.MockClock`, used in users'
+    tests) does not see the thread and would let hours pass during a commit. It does not jump while
+    a task is in `wait_all_tasks_blocked`, so one waits there as long as the job runs.
     """
-    if not _is_jumping(trio.lowlevel.current_clock()):
+    if not _is_autojump(trio.lowlevel.current_clock()):
         return await trio.to_thread.run_sync(work, limiter=limiter)
-    from trio.testing import wait_all_tasks_blocked  # noqa: PLC0415 - takes longer than trio
+    from trio.testing import wait_all_tasks_blocked  # noqa: PLC0415 - its import takes longer than trio's
 
     answers: list[T] = []
     failure: Exception | None = None
@@ -103,7 +103,7 @@ async def in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | None 
         nursery.start_soon(wait_all_tasks_blocked, math.inf)
         try:
             answers.append(await trio.to_thread.run_sync(work, limiter=limiter))
-        except Exception as error:  # noqa: BLE001 - raised again, bare, below
+        except Exception as error:  # noqa: BLE001 - raised below, without an exception group
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
@@ -111,5 +111,5 @@ async def in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | None 
     return answers[0]
 
 
-def _is_jumping(clock: trio.abc.Clock) -> bool:
+def _is_autojump(clock: trio.abc.Clock) -> bool:
     return getattr(clock, "autojump_threshold", math.inf) < math.inf

@@ -1,13 +1,11 @@
-"""Figures for Prometheus: what has happened, counted as it happens, and how it is when asked.
+"""Metrics for Prometheus: counters of events as they happen, and a snapshot when scraped.
 
-Nothing in here knows sessions or stores. `counting` has the instruments, `records` makes figures of
-what records say, `picture` shows how things are now, `lag` measures the loop. Whoever runs the
-supervisor feeds it.
+Nothing in here imports sessions or stores. `metrics` has the instruments and counts records,
+`snapshot` shows the current state, `lag` measures the event loop. The daemon feeds it.
 """
 
-from .counting import Metrics
 from .lag import measure_lag
-from .picture import Picture
-from .records import RecordMeter
+from .metrics import Metrics, RecordMeter
+from .snapshot import MetricsSnapshot
 
-__all__ = ["Metrics", "Picture", "RecordMeter", "measure_lag"]
+__all__ = ["Metrics", "MetricsSnapshot", "RecordMeter", "measure_lag"]

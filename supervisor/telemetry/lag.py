@@ -1,18 +1,17 @@
-"""By how much the loop is late: a task that sleeps, and looks at the clock when it wakes."""
+"""Lag of the event loop: a task that sleeps, and compares the clock when it wakes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-import trio
+from trio_util import periodic
 
-BEAT_SECONDS: Final = 0.25
+INTERVAL_SECONDS: Final = 0.25
 
 
 async def measure_lag(observe: Callable[[float], None]) -> None:
-    """Have every lateness observed, four times a second, until cancelled."""
-    while True:
-        due = trio.current_time() + BEAT_SECONDS
-        await trio.sleep_until(due)
-        observe(max(0.0, trio.current_time() - due))
+    """Observe the lag of the loop four times a second, until cancelled."""
+    async for _, since_last in periodic(INTERVAL_SECONDS):
+        if since_last is not None:
+            observe(max(0.0, since_last - INTERVAL_SECONDS))

@@ -1,7 +1,7 @@
-"""What the tests of the runtime share.
+"""Fixtures of the runtime's tests.
 
 Every async test of this folder runs in virtual time: a time-out costs nothing and is exact, and
-a deadlock fails the test with the names of those who wait.
+a deadlock fails the test with the names of the waiting tasks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from actors import Group, open_actors
-from tests.actors.cast import Diary
-from tests.virtual_time import use_virtual_time
+from tests.support.fake_actors import Diary
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,9 +2,12 @@ import math
 
 import pytest
 import trio
+from attrs import frozen
 
 from actors import (
+    Actor,
     ActorStopped,
+    Ask,
     AskSelf,
     AskTimeout,
     BadSpec,
@@ -14,7 +17,18 @@ from actors import (
     open_actors,
 )
 from actors.testing import settle
-from tests.actors.cast import Boom, Diary, Do, Say, crash, finish, hang, only, player, work
+from tests.support.fake_actors import (
+    Boom,
+    Diary,
+    Do,
+    Say,
+    crash,
+    finish,
+    hang,
+    only,
+    player,
+    work,
+)
 
 
 @pytest.fixture
@@ -36,7 +50,7 @@ async def test_none_is_an_answer(ref: Ref) -> None:
     assert await ref.ask(Do(give_nothing)) is None
 
 
-async def test_every_one_of_many_askers_gets_its_own_answer(ref: Ref) -> None:
+async def test_every_asker_gets_its_own_answer(ref: Ref) -> None:
     answers: dict[str, str] = {}
 
     async def ask(text: str) -> None:
@@ -161,7 +175,7 @@ async def test_thousands_of_answered_asks_do_not_disturb_a_time_out(
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, None, "5"])
-async def test_a_senseless_time_out_is_refused_naming_the_field(ref: Ref, seconds: float) -> None:
+async def test_an_invalid_time_out_is_refused_naming_the_field(ref: Ref, seconds: float) -> None:
     with pytest.raises(BadSpec) as refusal:
         await ref.ask(Say("x"), timeout_seconds=seconds)
 
@@ -185,7 +199,7 @@ async def test_an_asker_gets_what_receive_raised(ref: Ref) -> None:
 
 
 async def test_an_ask_in_hand_of_an_actor_that_finishes_fails_with_actor_stopped(ref: Ref) -> None:
-    with pytest.raises(ActorStopped, match="in hand"):
+    with pytest.raises(ActorStopped, match="effects are unknown"):
         await ref.ask(Do(finish))
 
 
@@ -199,7 +213,7 @@ async def test_an_ask_in_hand_of_an_actor_that_is_cancelled_fails_with_actor_sto
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_it_soon)
 
-        with pytest.raises(ActorStopped, match="in hand"):
+        with pytest.raises(ActorStopped, match="effects are unknown"):
             await ref.ask(Do(hang))
 
 
@@ -236,7 +250,7 @@ async def test_asking_a_stopping_actor_fails_at_once(ref: Ref) -> None:
     assert trio.current_time() == 0
 
 
-async def test_asking_the_dead_fails_at_once(ref: Ref) -> None:
+async def test_asking_an_ended_actor_fails_at_once(ref: Ref) -> None:
     await ref.stop()
 
     with pytest.raises(ActorStopped, match="a is stopping or has ended"):
@@ -263,7 +277,7 @@ async def test_asking_a_full_mailbox_fails_at_once(system: Group) -> None:
     assert trio.current_time() == 0
 
 
-async def test_asking_oneself_is_an_error_at_once(ref: Ref) -> None:
+async def test_an_actor_that_asks_itself_gets_an_error_at_once(ref: Ref) -> None:
     async def ask_myself() -> object:
         with pytest.raises(AskSelf, match="ask itself"):
             await ref.ask(Say("x"))
@@ -272,7 +286,7 @@ async def test_asking_oneself_is_an_error_at_once(ref: Ref) -> None:
     assert await ref.ask(Do(ask_myself)) == 0
 
 
-async def test_asking_oneself_is_an_error_in_every_method(system: Group) -> None:
+async def test_an_actor_cannot_ask_itself_in_any_method(system: Group) -> None:
     refused: list[float] = []
 
     async def ask_myself() -> None:
@@ -304,7 +318,7 @@ async def test_the_answer_to_a_cancelled_asker_is_dropped(ref: Ref) -> None:
     assert ref.statistics().restarts == 0
 
 
-async def test_two_actors_that_ask_each_other_both_hear_of_it_in_time(system: Group) -> None:
+async def test_two_actors_that_ask_each_other_time_out(system: Group) -> None:
     one = await system.start(player(), name="one")
     two = await system.start(player(), name="two")
     one.tell(lambda: two.ask(Say("x"), timeout_seconds=3.0))
@@ -314,3 +328,34 @@ async def test_two_actors_that_ask_each_other_both_hear_of_it_in_time(system: Gr
 
     await one.stop()
     await two.stop()
+
+
+@frozen
+class Number(Ask[int]):
+    pass
+
+
+async def test_a_time_out_beyond_all_clocks_is_refused_before_anything_is_sent(
+    system: Group,
+) -> None:
+    ref = await system.start(player())
+
+    with pytest.raises(BadSpec, match="timeout_seconds"):
+        await ref.ask(Number(), timeout_seconds=10**400)
+
+    assert ref.statistics().waiting == 0
+
+
+async def test_an_actor_cannot_ask_itself_from_its_own_nursery(system: Group) -> None:
+    class Selfish(Actor):
+        async def receive(self, _message: object) -> int:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.ref.ask, Number())
+            return 1
+
+    ref = await system.start(Selfish, restart="temporary")
+
+    with pytest.raises(ExceptionGroup) as failure:
+        await ref.ask(Number())
+    assert failure.group_contains(AskSelf)
+    assert trio.current_time() == 0

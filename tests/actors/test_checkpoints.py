@@ -1,4 +1,4 @@
-"""Every async function passes a checkpoint, and one that was cancelled beforehand did nothing."""
+"""Every async function passes a checkpoint, and does nothing if cancelled beforehand."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -9,7 +9,7 @@ import trio.testing
 
 from actors import Actor, Group, Ref, open_actors
 from actors.testing import settle
-from tests.actors.cast import Diary, Do, Player, Say, player, troupe, work
+from tests.support.fake_actors import Diary, Do, Player, Say, player, troupe, work
 
 Deed: TypeAlias = Callable[[Group, Ref], Awaitable[object]]
 
@@ -71,7 +71,7 @@ async def test_every_public_async_function_passes_a_checkpoint(
 
 
 @pytest.mark.parametrize("name", HARMLESS_WHEN_CANCELLED_BEFORE)
-async def test_what_is_cancelled_beforehand_has_no_effect(
+async def test_a_call_cancelled_beforehand_has_no_effect(
     system: Group, ref: Ref, diary: Diary, name: str
 ) -> None:
     before = (system.statistics(), ref.statistics(), list(diary))
@@ -85,18 +85,16 @@ async def test_what_is_cancelled_beforehand_has_no_effect(
     assert (system.statistics(), ref.statistics(), diary) == before
 
 
-async def test_opening_and_leaving_a_house_pass_a_checkpoint() -> None:
-    house = open_actors()
+async def test_open_actors_passes_a_checkpoint() -> None:
+    services = open_actors()
 
     with trio.testing.assert_checkpoints():
-        await house.__aenter__()
+        await services.__aenter__()
     with trio.testing.assert_checkpoints():
-        await house.__aexit__(None, None, None)
+        await services.__aexit__(None, None, None)
 
 
-async def test_telling_watching_and_looking_never_pass_a_checkpoint(
-    system: Group, ref: Ref
-) -> None:
+async def test_tell_watch_and_statistics_never_pass_a_checkpoint(system: Group, ref: Ref) -> None:
     other = await system.start(Player)
 
     with trio.testing.assert_no_checkpoints():

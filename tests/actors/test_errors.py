@@ -36,11 +36,11 @@ def test_every_error_says_what_happened_and_what_to_do(error: ActorError) -> Non
 
 
 @pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
-def test_every_error_stands_in_the_tree_that_is_drawn(error: ActorError) -> None:
+def test_every_error_is_in_the_drawn_tree(error: ActorError) -> None:
     assert f"── {type(error).__name__} " in str(_errors.__doc__)
 
 
-def test_there_is_one_of_each_here_and_all_are_exported() -> None:
+def test_every_error_is_exported() -> None:
     errors = {
         name
         for name, kind in inspect.getmembers(_errors, inspect.isclass)
@@ -55,21 +55,21 @@ def test_there_is_one_of_each_here_and_all_are_exported() -> None:
     ("error", "builtin"),
     [(AskTimeout, TimeoutError), (UnknownActor, LookupError), (BadSpec, ValueError)],
 )
-def test_an_error_that_python_has_a_word_for_is_that_too(
+def test_an_error_is_also_the_matching_builtin_error(
     error: type[ActorError], builtin: type[Exception]
 ) -> None:
     assert issubclass(error, builtin)
 
 
-def test_stop_actor_is_no_error_of_ours() -> None:
+def test_stop_actor_is_not_an_actor_error() -> None:
     assert not issubclass(StopActor, ActorError)
 
 
-def test_gave_up_is_told_again_with_the_same_cause() -> None:
+def test_a_copy_of_gave_up_has_the_same_cause() -> None:
     first = GaveUp("g", culprit="a", how="crashed", max_restarts=3, within_seconds=5.0)
     first.__cause__ = KeyError("x")
 
-    again = first.again()
+    again = first.copy()
 
     assert again is not first
     assert (str(again), again.__cause__) == (str(first), first.__cause__)

@@ -6,11 +6,11 @@ from actors.testing import settle
 
 
 class Order(Ask[str]):
-    """Something that takes a while."""
+    """An ask that is answered later."""
 
 
 class Clerk(Actor):
-    """Answers when told to, all at once."""
+    """Answer all pending asks when told to."""
 
     owed: list[Later[str]]
 
@@ -85,7 +85,7 @@ async def test_an_owed_answer_may_be_an_error(clerk: Ref, nursery: trio.Nursery)
 
 
 @pytest.mark.parametrize("end", ["crash", "end"])
-async def test_an_answer_still_owed_when_the_actor_ends_is_an_error(
+async def test_an_owed_answer_is_an_error_when_the_actor_ends(
     clerk: Ref, nursery: trio.Nursery, end: str
 ) -> None:
     async def end_soon() -> None:
@@ -94,7 +94,7 @@ async def test_an_answer_still_owed_when_the_actor_ends_is_an_error(
 
     nursery.start_soon(end_soon)
 
-    with pytest.raises(ActorStopped, match="not known"):
+    with pytest.raises(ActorStopped, match="effects are unknown"):
         await clerk.ask(Order())
 
 

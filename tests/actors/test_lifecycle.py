@@ -1,30 +1,27 @@
-"""What happens when an actor crashes, is cancelled or ends itself, at every moment of its life."""
-
-import logging
+"""Crashes, cancellations and ends of an actor at every moment of its lifecycle."""
 
 import pytest
 import trio
 
 from actors import (
+    Actor,
     ActorStopped,
-    ChildSpec,
     Crashed,
-    Exit,
     Finished,
     Group,
     Killed,
     NameTaken,
-    RestartPolicy,
     Stopped,
 )
 from actors.testing import settle
-from tests.actors.cast import (
+from tests.support.fake_actors import (
     Boom,
     Deed,
     Diary,
     Do,
     Player,
     Say,
+    assert_nothing_is_left,
     crash,
     finish,
     hang,
@@ -32,27 +29,20 @@ from tests.actors.cast import (
     in_turn,
     only,
     player,
-    troupe,
     work,
 )
 
-
-def assert_nothing_is_left(system: Group) -> None:
-    assert list(system) == []
-    assert system.statistics().children == 0
+# Start -----------------------------------------------------------------------------------
 
 
-# While it starts -------------------------------------------------------------------------
-
-
-async def test_start_answers_when_on_start_is_done(system: Group, diary: Diary) -> None:
+async def test_start_returns_when_on_start_is_done(system: Group, diary: Diary) -> None:
     await system.start(player(diary, on_start=work(3)), name="a")
 
     assert diary == ["a starts", "a is up"]
     assert trio.current_time() == 3.0
 
 
-async def test_a_crash_in_on_start_is_raised_to_the_starter_and_leaves_no_half_started_child(
+async def test_a_crash_in_on_start_is_raised_and_leaves_no_child(
     system: Group, diary: Diary
 ) -> None:
     with pytest.raises(Boom):
@@ -63,7 +53,7 @@ async def test_a_crash_in_on_start_is_raised_to_the_starter_and_leaves_no_half_s
     assert diary == ["a starts"]
 
 
-async def test_stop_actor_in_on_start_leaves_nothing_and_says_that_it_ended(
+async def test_stop_actor_in_on_start_is_reported_and_leaves_nothing(
     system: Group, diary: Diary
 ) -> None:
     with pytest.raises(ActorStopped, match="before it was up"):
@@ -197,11 +187,11 @@ async def test_an_actor_may_stop_itself_while_it_starts(system: Group) -> None:
     assert_nothing_is_left(system)
 
 
-# While it works --------------------------------------------------------------------------
+# Receive ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("deed", "reason"), [(crash, "Crashed"), (finish, "Finished")])
-async def test_on_stop_is_told_how_receive_ended(
+async def test_on_stop_gets_the_exit_of_receive(
     system: Group, diary: Diary, deed: Deed, reason: str
 ) -> None:
     ref = await system.start(player(diary), name="a", restart="temporary")
@@ -272,8 +262,7 @@ async def test_every_incarnation_is_a_new_instance_with_the_same_ref(system: Gro
     assert made[0].ref is made[1].ref is ref
 
 
-async def test_an_actor_without_receive_says_so_to_its_asker(system: Group) -> None:
-    from actors import Actor  # noqa: PLC0415 - the bare class is the subject here
+async def test_an_actor_without_receive_fails_an_ask(system: Group) -> None:
 
     ref = await system.start(Actor)
 
@@ -308,7 +297,7 @@ async def test_a_kill_that_meets_a_nursery_inside_receive_is_still_a_kill(system
     assert await ref.wait_stopped() == Killed()
 
 
-# While it stops --------------------------------------------------------------------------
+# Stop ------------------------------------------------------------------------------------
 
 
 async def test_a_crash_in_on_stop_is_how_a_stopped_actor_ended_and_is_logged(
@@ -354,7 +343,7 @@ async def test_stop_actor_in_on_stop_of_a_stopped_actor_changes_nothing(system: 
     assert await ref.wait_stopped() in (Stopped(), Finished())
 
 
-async def test_stop_actor_in_on_stop_of_an_actor_that_finished_is_no_crash(system: Group) -> None:
+async def test_stop_actor_in_on_stop_after_finishing_is_not_a_crash(system: Group) -> None:
     ref = await system.start(player(on_stop=finish), restart="transient")
 
     ref.tell(finish)
@@ -432,209 +421,15 @@ async def test_messages_that_come_during_on_stop_after_a_crash_are_kept(
     assert only(diary, "kept") == ["a kept"]
 
 
-# The same in a group ---------------------------------------------------------------------
+# Logging and grouped errors --------------------------------------------------------------
 
 
-def trio_of(diary: Diary, middle: ChildSpec) -> list[ChildSpec]:
-    first, last = troupe(diary, "a", "c")
-    return [first, middle, last]
+async def test_stop_actor_out_of_a_nursery_is_a_normal_end(system: Group) -> None:
+    async def finish_in_a_nursery() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(finish)
 
+    ref = await system.start(player())
+    ref.tell(finish_in_a_nursery)
 
-async def test_a_crash_in_on_start_stops_those_before_it_and_starts_none_after(
-    system: Group, diary: Diary
-) -> None:
-    middle = ChildSpec("b", player(diary, on_start=crash))
-
-    with pytest.raises(Boom):
-        await system.start_group(trio_of(diary, middle))
-
-    assert diary == ["a starts", "a is up", "b starts", "a stops, Stopped", "a is gone"]
-    assert_nothing_is_left(system)
-
-
-async def test_a_member_that_ends_itself_in_on_start_is_left_out(
-    system: Group, diary: Diary
-) -> None:
-    middle = ChildSpec("b", player(diary, on_start=finish))
-
-    group = await system.start_group(trio_of(diary, middle))
-
-    assert [group[name].statistics().state for name in "abc"] == ["running", "stopped", "running"]
-    assert await group["b"].wait_stopped() == Finished()
-
-
-async def test_a_cancelled_group_start_leaves_nothing(system: Group, diary: Diary) -> None:
-    middle = ChildSpec("b", player(diary, on_start=hang))
-
-    with trio.move_on_after(1):
-        await system.start_group(trio_of(diary, middle))
-
-    assert trio.current_time() == 1.0
-    assert only(diary, "starts") == ["a starts", "b starts"]
-    assert_nothing_is_left(system)
-
-
-async def test_a_group_start_cancelled_while_it_cleans_up_leaves_nothing_running(
-    system: Group, diary: Diary
-) -> None:
-    base = trio.lowlevel.current_statistics().tasks_living
-    slow = ChildSpec("a", player(diary, on_stop=work(3)))
-    bad = ChildSpec("b", player(diary, on_start=crash))
-
-    with trio.move_on_after(1):
-        await system.start_group([slow, bad])
-
-    assert trio.current_time() == 1.0
-    assert_nothing_is_left(system)
-    assert trio.lowlevel.current_statistics().tasks_living == base
-
-
-async def test_a_member_that_crashes_before_the_group_is_up_is_brought_back_when_it_is(
-    system: Group, diary: Diary
-) -> None:
-    first, second = ChildSpec("a", player(diary)), ChildSpec("b", player(diary, on_start=work(1)))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: system.start_group([first, second], name="g"))
-        await settle()
-        system.group("g")["a"].tell(crash)
-
-    await settle()
-    assert only(diary, "starts") == ["a starts", "b starts", "a starts"]
-
-
-async def test_stopping_a_member_that_is_starting_does_not_fail_its_group(
-    system: Group, diary: Diary
-) -> None:
-    slow = ChildSpec("b", player(diary, on_start=work(1)))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: system.start_group(trio_of(diary, slow), name="g"))
-        await settle()
-
-        await system.group("g")["b"].stop()
-
-    group = system.group("g")
-    assert [group[name].statistics().state for name in "abc"] == ["running", "stopped", "running"]
-
-
-async def test_stopping_a_member_whose_turn_to_start_has_not_come_leaves_it_out(
-    system: Group, diary: Diary
-) -> None:
-    slow = ChildSpec("b", player(diary, on_start=work(1)))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: system.start_group(trio_of(diary, slow), name="g"))
-        await settle()
-
-        await system.group("g")["c"].stop()
-
-    assert only(diary, "starts") == ["a starts", "b starts"]
-    assert system.group("g").statistics().running == 2
-
-
-async def test_stopping_a_group_that_is_starting_stops_what_is_up_and_starts_no_more(
-    system: Group, diary: Diary
-) -> None:
-    slow = ChildSpec("b", player(diary, on_start=work(1)))
-
-    async def start_in_vain() -> None:
-        with pytest.raises(ActorStopped):
-            await system.start_group(trio_of(diary, slow), name="g")
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(start_in_vain)
-        await settle()
-        await system.group("g").stop()
-
-    assert only(diary, "starts", "is gone") == ["a starts", "b starts", "b is gone", "a is gone"]
-    assert_nothing_is_left(system)
-
-
-@pytest.mark.parametrize("deed", [crash, finish])
-async def test_a_member_that_ends_in_receive_disturbs_no_sibling(
-    system: Group, diary: Diary, deed: Deed
-) -> None:
-    group = await system.start_group(troupe(diary, "a", "b", "c"))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(group["a"].ask, Do(work(1)))
-        await settle()
-
-        group["b"].tell(deed)
-
-    assert not [line for line in diary if line.startswith(("a stops", "c stops"))]
-
-
-async def test_a_member_that_crashes_in_on_stop_does_not_hinder_the_others(
-    system: Group, diary: Diary
-) -> None:
-    middle = ChildSpec("b", player(diary, on_stop=crash))
-    group = await system.start_group(trio_of(diary, middle))
-
-    await group.stop()
-
-    assert only(diary, "is gone") == ["c is gone", "a is gone"]
-    assert await group.wait_stopped() == Stopped()
-
-
-async def test_a_member_that_hangs_in_on_stop_is_cancelled_and_the_others_follow(
-    system: Group, diary: Diary
-) -> None:
-    middle = ChildSpec("b", player(diary, on_stop=hang), shutdown_seconds=2.0)
-    group = await system.start_group(trio_of(diary, middle))
-
-    await group.stop()
-
-    assert trio.current_time() == 2.0
-    assert diary[-2:] == ["a stops, Stopped", "a is gone"]
-
-
-# What is said about it -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("deed", "level"), [(crash, logging.ERROR), (finish, logging.INFO)], ids=["crash", "finish"]
-)
-async def test_an_end_is_logged_as_loudly_as_it_deserves(
-    system: Group, caplog: pytest.LogCaptureFixture, deed: Deed, level: int
-) -> None:
-    caplog.set_level(logging.INFO, "actors")
-    ref = await system.start(Player, name="a", restart="temporary")
-
-    ref.tell(deed)
-    await ref.wait_stopped()
-
-    assert [record.levelno for record in caplog.records] == [level]
-
-
-async def test_a_crash_during_a_stop_is_logged(
-    system: Group, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def crash_late() -> None:
-        await trio.sleep(1)
-        raise Boom
-
-    ref = await system.start(Player, name="a")
-    ref.tell(crash_late)
-    await settle()
-    await ref.stop()
-
-    assert "Boom" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("deed", "exit_"), [(crash, Crashed), (finish, Finished), (hang, Killed), (work(1), Stopped)]
-)
-@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
-async def test_an_end_during_a_stop_is_final_for_every_reason_and_restart_kind(
-    system: Group, diary: Diary, deed: Deed, exit_: type[Exit], restart: str
-) -> None:
-    async def do_it_later() -> None:
-        await trio.sleep(1)
-        await deed()
-
-    policy = RestartPolicy(restart)  # type: ignore[arg-type]
-    ref = await system.start(player(diary), name="a", restart=policy, shutdown_seconds=3.0)
-    ref.tell(do_it_later)
-    await settle()
-    await ref.stop()
-
-    assert isinstance(await ref.wait_stopped(), exit_)
-    assert only(diary, "starts") == ["a starts"]
+    assert await ref.wait_stopped() == Finished()

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import ActorStopped, Group, MailboxFull, RestartPolicy
-from actors._mailbox import NOTHING, Mailbox
+from actors._mailbox import EMPTY, Mailbox
 from actors.testing import settle
-from tests.actors.cast import Diary, crash, only, player
+from tests.support.fake_actors import Diary, crash, only, player
 
 
 def box(capacity: int = 3) -> Mailbox:
@@ -16,7 +16,7 @@ def box(capacity: int = 3) -> Mailbox:
 
 
 def everything_in(mailbox: Mailbox) -> list[object]:
-    return list(iter(mailbox.take, NOTHING))
+    return list(iter(mailbox.take, EMPTY))
 
 
 def test_messages_come_out_in_the_order_they_went_in() -> None:
@@ -38,9 +38,9 @@ def test_urgent_messages_come_out_first_and_in_their_own_order() -> None:
     assert everything_in(mailbox) == ["x", "y", "a"]
 
 
-def test_an_empty_box_gives_nothing_and_none_is_a_message() -> None:
+def test_an_empty_mailbox_returns_empty_and_none_is_a_message() -> None:
     mailbox = box()
-    assert mailbox.take() is NOTHING
+    assert mailbox.take() is EMPTY
 
     mailbox.put(None)
 
@@ -48,7 +48,7 @@ def test_an_empty_box_gives_nothing_and_none_is_a_message() -> None:
 
 
 @pytest.mark.parametrize("urgent", [False, True])
-def test_a_full_box_refuses_and_gives_the_message_back(*, urgent: bool) -> None:
+def test_a_full_mailbox_refuses_and_returns_the_message(*, urgent: bool) -> None:
     mailbox = box(capacity=1)
     mailbox.put("first", urgent=urgent)
 
@@ -60,7 +60,7 @@ def test_a_full_box_refuses_and_gives_the_message_back(*, urgent: bool) -> None:
     assert everything_in(mailbox) == ["first"]
 
 
-def test_ordinary_messages_never_crowd_out_an_urgent_one() -> None:
+def test_ordinary_messages_never_block_an_urgent_one() -> None:
     mailbox = box(capacity=1)
     mailbox.put("ordinary")
 
@@ -79,7 +79,7 @@ def test_a_place_is_free_again_when_a_message_was_taken() -> None:
     assert mailbox.take() == "second"
 
 
-def test_closing_hands_out_everything_inside_urgent_first() -> None:
+def test_closing_returns_all_messages_urgent_first() -> None:
     mailbox = box()
     mailbox.put("a")
     mailbox.put("x", urgent=True)
@@ -98,7 +98,7 @@ def test_closing_twice_is_fine() -> None:
 
 
 @pytest.mark.parametrize("urgent", [False, True])
-def test_a_closed_box_refuses(*, urgent: bool) -> None:
+def test_a_closed_mailbox_refuses(*, urgent: bool) -> None:
     mailbox = box()
     mailbox.close()
 
@@ -108,7 +108,7 @@ def test_a_closed_box_refuses(*, urgent: bool) -> None:
     assert everything_in(mailbox) == []
 
 
-def test_promised_news_is_taken_by_a_full_box() -> None:
+def test_a_reserved_message_fits_into_a_full_mailbox() -> None:
     mailbox = box(capacity=1)
     mailbox.put("a")
 
@@ -117,7 +117,7 @@ def test_promised_news_is_taken_by_a_full_box() -> None:
     assert everything_in(mailbox) == ["a", "news"]
 
 
-def test_promised_news_to_a_closed_box_is_ignored() -> None:
+def test_a_reserved_message_to_a_closed_mailbox_is_ignored() -> None:
     mailbox = box()
     mailbox.close()
 
@@ -133,7 +133,7 @@ def test_a_lane_never_exceeds_its_bound_and_no_message_is_lost(moves: list[str])
     for number, move in enumerate(moves):
         lane = urgent if move == "put urgent" else ordinary
         if move == "take":
-            expected = (urgent or ordinary or deque([NOTHING])).popleft()
+            expected = (urgent or ordinary or deque([EMPTY])).popleft()
             assert mailbox.take() == expected
         elif len(lane) < 3:
             mailbox.put(number, urgent=lane is urgent)
@@ -145,7 +145,7 @@ def test_a_lane_never_exceeds_its_bound_and_no_message_is_lost(moves: list[str])
     assert mailbox.close() == [*urgent, *ordinary]
 
 
-async def test_a_cancelled_reader_has_lost_nothing() -> None:
+async def test_a_cancelled_reader_loses_no_message() -> None:
     mailbox = box()
 
     with trio.move_on_after(1):
@@ -155,7 +155,7 @@ async def test_a_cancelled_reader_has_lost_nothing() -> None:
     assert mailbox.take() == "a"
 
 
-async def test_a_reader_cancelled_just_after_it_was_woken_has_lost_nothing() -> None:
+async def test_a_reader_cancelled_after_its_wake_up_loses_no_message() -> None:
     mailbox = box()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(mailbox.wait)
@@ -181,7 +181,7 @@ async def test_every_message_and_closing_wake_the_reader() -> None:
             wake()
 
 
-async def test_a_long_burst_lets_others_have_their_turn(system: Group, diary: Diary) -> None:
+async def test_a_long_burst_lets_other_tasks_run(system: Group, diary: Diary) -> None:
     ref = await system.start(player(diary), name="a", capacity=2000)
     for _ in range(2000):
         ref.tell("line")

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import trio
 
@@ -18,7 +20,19 @@ from actors import (
     UnknownActor,
 )
 from actors.testing import settle
-from tests.actors.cast import Boom, Diary, Do, Player, Say, crash, finish, hang, only, player, work
+from tests.support.fake_actors import (
+    Boom,
+    Diary,
+    Do,
+    Player,
+    Say,
+    crash,
+    finish,
+    hang,
+    only,
+    player,
+    work,
+)
 
 
 @pytest.fixture
@@ -29,7 +43,7 @@ async def ref(system: Group, diary: Diary) -> Ref:
 # Telling ---------------------------------------------------------------------------------
 
 
-async def test_what_is_told_arrives_in_order(ref: Ref, diary: Diary) -> None:
+async def test_told_messages_arrive_in_order(ref: Ref, diary: Diary) -> None:
     for message in ("one", "two", "three"):
         ref.tell(message)
     await settle()
@@ -55,7 +69,7 @@ async def test_an_actor_may_tell_itself(ref: Ref, diary: Diary) -> None:
     assert only(diary, "note to self")
 
 
-async def test_what_an_actor_tells_itself_while_starting_is_handled_first(
+async def test_messages_an_actor_tells_itself_in_on_start_come_first(
     system: Group, diary: Diary
 ) -> None:
     async def tell_myself() -> None:
@@ -68,7 +82,7 @@ async def test_what_an_actor_tells_itself_while_starting_is_handled_first(
     assert only(diary, "mine", "yours") == ["b mine", "b yours"]
 
 
-async def test_telling_a_full_mailbox_gives_the_message_back(ref: Ref) -> None:
+async def test_telling_a_full_mailbox_returns_the_message(ref: Ref) -> None:
     ref.tell(hang)
     await settle()
     for number in range(10):
@@ -110,14 +124,14 @@ async def test_a_ref_outlives_restarts(ref: Ref) -> None:
     assert await ref.ask(Say("hello")) == "hello"
 
 
-async def test_a_ref_says_who_it_is_and_how_it_is(ref: Ref) -> None:
+async def test_the_repr_of_a_ref_has_name_and_state(ref: Ref) -> None:
     assert repr(ref) == "<Ref 'a' running>"
 
 
 # Stopping --------------------------------------------------------------------------------
 
 
-async def test_stop_answers_when_the_actor_is_gone(ref: Ref, diary: Diary) -> None:
+async def test_stop_returns_when_the_actor_has_ended(ref: Ref, diary: Diary) -> None:
     await ref.stop()
 
     assert diary[-1] == "a is gone"
@@ -151,7 +165,7 @@ async def test_a_stop_is_not_delayed_by_a_full_mailbox(ref: Ref) -> None:
     assert ref.statistics().lost == 9
 
 
-async def test_stop_of_a_stopped_actor_is_fine(ref: Ref) -> None:
+async def test_stop_of_a_stopped_actor_has_no_effect(ref: Ref) -> None:
     await ref.stop()
 
     await ref.stop()
@@ -165,7 +179,7 @@ async def test_stop_of_an_unknown_actor_says_so(system: Group) -> None:
         await system["nobody"].stop()
 
 
-async def test_many_may_stop_it_at_once(ref: Ref, diary: Diary) -> None:
+async def test_many_tasks_may_stop_an_actor_at_once(ref: Ref, diary: Diary) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(10):
             nursery.start_soon(ref.stop)
@@ -209,7 +223,7 @@ async def test_a_caller_whose_wait_on_stop_times_out_does_not_abort_the_stop(ref
 
 
 @pytest.mark.parametrize(("deed", "end"), [(finish, Finished), (crash, Crashed)])
-async def test_wait_stopped_says_how_a_temporary_actor_ended(
+async def test_wait_stopped_returns_the_exit_of_a_temporary_actor(
     system: Group, deed: object, end: type[Exit]
 ) -> None:
     ref = await system.start(Player, restart="temporary")
@@ -228,7 +242,7 @@ async def test_wait_stopped_carries_the_error_of_a_crash(system: Group) -> None:
     assert isinstance(exit_.error, Boom)
 
 
-async def test_wait_stopped_says_that_an_actor_had_to_be_killed(ref: Ref) -> None:
+async def test_wait_stopped_returns_killed_for_a_killed_actor(ref: Ref) -> None:
     ref.tell(hang)
     await settle()
 
@@ -257,7 +271,7 @@ async def test_wait_stopped_raises_that_the_actor_was_given_up(system: Group) ->
         assert isinstance(failure.value.__cause__, Boom)
 
 
-async def test_every_waiter_learns_of_the_end(ref: Ref) -> None:
+async def test_every_waiter_gets_the_exit(ref: Ref) -> None:
     ends: list[Exit] = []
 
     async def wait() -> None:
@@ -272,7 +286,7 @@ async def test_every_waiter_learns_of_the_end(ref: Ref) -> None:
     assert ends == [Stopped()] * 5
 
 
-async def test_giving_up_the_wait_changes_nothing(ref: Ref) -> None:
+async def test_cancelling_wait_stopped_changes_nothing(ref: Ref) -> None:
     with trio.move_on_after(1):
         await ref.wait_stopped()
 
@@ -309,7 +323,7 @@ async def test_statistics_are_a_frozen_picture_of_the_instant(ref: Ref) -> None:
     )
 
 
-async def test_what_was_inside_when_it_stopped_is_counted_as_lost(ref: Ref) -> None:
+async def test_messages_inside_a_stopped_mailbox_are_counted_as_lost(ref: Ref) -> None:
     ref.tell(work(0.5))
     await settle()
     ref.tell("one")
@@ -322,7 +336,7 @@ async def test_what_was_inside_when_it_stopped_is_counted_as_lost(ref: Ref) -> N
     assert (statistics.waiting, statistics.waiting_urgent) == (0, 0)
 
 
-async def test_the_state_follows_the_actor_through_its_life(system: Group) -> None:
+async def test_the_state_follows_the_lifecycle_of_the_actor(system: Group) -> None:
     patient = RestartPolicy(backoff_seconds=10.0)
     seen: list[str] = []
 
@@ -349,3 +363,25 @@ async def test_counters_go_on_over_restarts(ref: Ref) -> None:
 
     statistics = ref.statistics()
     assert (statistics.handled, statistics.restarts, statistics.lost) == (4, 2, 0)
+
+
+async def test_a_message_from_a_foreign_thread_is_refused(system: Group) -> None:
+    ref = await system.start(player())
+    await settle()
+    raised: list[Exception] = []
+
+    def tell() -> None:
+        try:
+            ref.tell("from afar")
+        except RuntimeError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    thread.join()
+
+    assert len(raised) == 1
+    assert ref.statistics().waiting == 0
+    ref.tell("from here")
+    await settle()
+    assert ref.statistics().handled == 1

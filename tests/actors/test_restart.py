@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import BadSpec, Crashed, Exit, Finished, GaveUp, Killed, RestartPolicy, Stopped
-from actors._restart import GiveUp, Leave, Restart, RestartKind, Verdict, describe, judge, reach
-from tests.actors.cast import Boom
+from actors._restart import (
+    GiveUp,
+    NoRestart,
+    Restart,
+    RestartDecision,
+    RestartKind,
+    decide_restart,
+    describe,
+    restart_scope,
+)
+from tests.support.fake_actors import Boom
 
 CRASHED = Crashed(Boom())
 GAVE_UP = GaveUp("g", culprit="a", how="crashed", max_restarts=1, within_seconds=1.0)
@@ -26,35 +35,35 @@ def verdict(
     recent: tuple[float, ...] = (),
     now: float = 100.0,
     jitter: float = 0.0,
-) -> Verdict:
+) -> RestartDecision:
     policy = policy or RestartPolicy()
-    return judge(kind, exit_, policy=policy, recent=recent, now=now, jitter=jitter)
+    return decide_restart(kind, exit_, policy=policy, recent=recent, now=now, jitter=jitter)
 
 
-# Who comes back --------------------------------------------------------------------------
+# Restart kinds ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("exit_", EVERY_EXIT)
-def test_a_permanent_child_comes_back_after_every_end(exit_: Exit) -> None:
+def test_a_permanent_child_restarts_after_every_end(exit_: Exit) -> None:
     assert isinstance(verdict("permanent", exit_), Restart)
 
 
 @pytest.mark.parametrize("exit_", EVERY_EXIT)
-def test_a_temporary_child_never_comes_back(exit_: Exit) -> None:
-    assert verdict("temporary", exit_) == Leave()
+def test_a_temporary_child_never_restarts(exit_: Exit) -> None:
+    assert verdict("temporary", exit_) == NoRestart()
 
 
 @pytest.mark.parametrize("exit_", [Killed(), CRASHED, GAVE_UP])
-def test_a_transient_child_comes_back_when_it_did_not_end_well(exit_: Exit) -> None:
+def test_a_transient_child_restarts_after_a_crash(exit_: Exit) -> None:
     assert isinstance(verdict("transient", exit_), Restart)
 
 
 @pytest.mark.parametrize("exit_", [Finished(), Stopped()])
 def test_a_transient_child_that_ended_well_stays_away(exit_: Exit) -> None:
-    assert verdict("transient", exit_) == Leave()
+    assert verdict("transient", exit_) == NoRestart()
 
 
-# How often -------------------------------------------------------------------------------
+# Intensity -------------------------------------------------------------------------------
 
 
 def test_as_many_restarts_as_allowed_are_granted_and_no_more() -> None:
@@ -110,7 +119,7 @@ def test_the_same_news_gets_the_same_verdict(
     assert first == second
 
 
-# How patiently ---------------------------------------------------------------------------
+# Back-off --------------------------------------------------------------------------------
 
 
 def pauses(policy: RestartPolicy, *, jitter: float = 0.0) -> list[float]:
@@ -153,7 +162,7 @@ def test_chance_takes_off_at_most_half_of_the_pause(
         assert full / 2 <= pause <= full <= cap
 
 
-# Whom it reaches -------------------------------------------------------------------------
+# Scope -----------------------------------------------------------------------------------
 
 ROSTER: list[tuple[str, RestartKind]] = [
     ("a", "permanent"),
@@ -164,27 +173,27 @@ ROSTER: list[tuple[str, RestartKind]] = [
 
 
 def test_one_for_one_reaches_only_the_broken_one() -> None:
-    found = reach("one_for_one", ROSTER, ["b"])
+    found = restart_scope("one_for_one", ROSTER, ["b"])
 
     assert (found.halt, found.start) == (("b",), ("b",))
 
 
 def test_one_for_all_halts_in_reverse_and_starts_in_order() -> None:
-    found = reach("one_for_all", ROSTER, ["b"])
+    found = restart_scope("one_for_all", ROSTER, ["b"])
 
     assert found.halt == ("c", "t", "b", "a")
     assert found.start == ("a", "b", "c")
 
 
 def test_rest_for_one_reaches_the_broken_one_and_those_after_it() -> None:
-    found = reach("rest_for_one", ROSTER, ["b"])
+    found = restart_scope("rest_for_one", ROSTER, ["b"])
 
     assert found.halt == ("c", "t", "b")
     assert found.start == ("b", "c")
 
 
 def test_with_several_broken_rest_for_one_begins_at_the_first() -> None:
-    assert reach("rest_for_one", ROSTER, ["c", "b"]).start == ("b", "c")
+    assert restart_scope("rest_for_one", ROSTER, ["c", "b"]).start == ("b", "c")
 
 
 @given(strategies, st.lists(kinds, max_size=6), st.sets(st.integers(0, 9)))
@@ -193,7 +202,7 @@ def test_a_temporary_child_is_never_started_again(
 ) -> None:
     roster = [(str(place), kind) for place, kind in enumerate(kinds_)]
 
-    found = reach(strategy, roster, [str(place) for place in broken])  # type: ignore[arg-type]
+    found = restart_scope(strategy, roster, [str(place) for place in broken])  # type: ignore[arg-type]
 
     assert set(found.start) == {n for n, kind in roster if n in found.halt and kind != "temporary"}
     assert list(found.halt) == sorted(found.halt, reverse=True)
@@ -201,11 +210,11 @@ def test_a_temporary_child_is_never_started_again(
 
 
 def test_nobody_broken_or_only_strangers_reach_nobody() -> None:
-    assert reach("one_for_all", ROSTER, []).halt == ()
-    assert reach("rest_for_one", ROSTER, ["stranger"]).start == ()
+    assert restart_scope("one_for_all", ROSTER, []).halt == ()
+    assert restart_scope("rest_for_one", ROSTER, ["stranger"]).start == ()
 
 
-# What can be agreed ----------------------------------------------------------------------
+# alidation ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,13 @@ from actors import (
     RestartPolicy,
     open_actors,
 )
-from tests.actors.cast import Diary, Player, Say, player, troupe
+from tests.support.fake_actors import (
+    Diary,
+    Player,
+    Say,
+    player,
+    troupe,
+)
 
 BAD_CHILD_FIELDS: list[tuple[str, object]] = [
     ("name", ""),
@@ -177,3 +184,19 @@ async def test_a_class_or_any_callable_that_makes_an_actor_will_do(
     ref = await system.start(make)
 
     assert await ref.ask(Say("hello")) == "hello"
+
+
+CHILD_FIELDS = ("shutdown_seconds",)
+
+
+@pytest.mark.parametrize(
+    "field", ["within_seconds", "backoff_seconds", "max_backoff_seconds", "shutdown_seconds"]
+)
+def test_a_number_beyond_all_clocks_is_refused_naming_the_field(field: str) -> None:
+    huge: dict[str, Any] = {field: 10**400}
+    make: Any = partial(ChildSpec, "a", Actor) if field in CHILD_FIELDS else RestartPolicy
+
+    with pytest.raises(BadSpec) as refusal:
+        make(**huge)
+
+    assert refusal.value.field == field

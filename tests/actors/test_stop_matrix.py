@@ -1,6 +1,6 @@
-"""A stop that someone asks for, at every moment of a life: it is over, and it is no crash.
+"""A requested stop at every moment of a lifecycle is final and is not a crash.
 
-The child under test, an actor or a group, is permanent and lives in a group that would give up at
+The child under test, an actor or a group, is permanent and is in a group that would give up at
 the very next restart; so a stop that is counted as a crash, or undone, shows.
 """
 
@@ -11,14 +11,14 @@ import trio
 
 from actors import ChildSpec, Ended, Group, GroupSpec, Killed, Ref, Stopped
 from actors.testing import Probe, explore, settle
-from tests.actors.cast import Diary, crash, in_turn, only, perform, player, work
+from tests.support.fake_actors import Diary, crash, in_turn, only, perform, player, work
 
 Child = Ref | Group
 Moment = Callable[[Group, Diary, str], Awaitable[Child]]
 
 
 def spec(kind: str, make: Callable[[], object]) -> ChildSpec:
-    """A permanent child called x: the actor that `make` makes, or a group of just that actor."""
+    """Return a permanent child called x: the actor that `make` returns, or a group of it alone."""
     if kind == "actor":
         return ChildSpec("x", make, restart="permanent")  # type: ignore[arg-type]
     inside = GroupSpec([ChildSpec("member", make)], max_restarts=0)  # type: ignore[arg-type]

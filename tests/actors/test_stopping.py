@@ -1,4 +1,4 @@
-"""How actors and groups are stopped: in time, in order, and for good."""
+"""Stops of actors and groups: in time, in order, and for good."""
 
 import math
 
@@ -18,7 +18,7 @@ from actors import (
     open_actors,
 )
 from actors.testing import settle
-from tests.actors.cast import (
+from tests.support.fake_actors import (
     Diary,
     Do,
     Player,
@@ -276,7 +276,7 @@ async def test_an_exit_during_shutdown_is_never_followed_by_a_restart(
 
     group.stop_nowait()
     await settle()
-    group["a"].tell(deed)  # its own turn to stop has not come yet
+    group["a"].tell(deed)  # it has not been asked to stop yet
 
     assert await group.wait_stopped() == Stopped()
     assert only(diary, "starts") == ["a starts", "b starts"]

@@ -15,8 +15,8 @@ from actors import (
     Stopped,
     open_actors,
 )
-from actors.testing import settle
-from tests.actors.cast import (
+from actors.testing import explore, settle
+from tests.support.fake_actors import (
     Boom,
     Diary,
     Do,
@@ -49,7 +49,7 @@ async def test_leaving_the_block_stops_everything_last_started_first(diary: Diar
     assert only(diary, "is gone") == ["c is gone", "b is gone", "a is gone"]
 
 
-async def test_everyone_has_their_time_when_the_block_is_left(diary: Diary) -> None:
+async def test_every_actor_has_its_shutdown_time_when_the_block_ends(diary: Diary) -> None:
     async with open_actors() as system:
         for name in "ab":
             await system.start(player(diary, on_stop=work(3)), name=name)
@@ -58,7 +58,7 @@ async def test_everyone_has_their_time_when_the_block_is_left(diary: Diary) -> N
     assert only(diary, "is gone") == ["b is gone", "a is gone"]
 
 
-async def test_the_root_may_stop_all_together(diary: Diary) -> None:
+async def test_the_root_may_stop_all_children_together(diary: Diary) -> None:
     async with open_actors(stop_order="together") as system:
         for name in "ab":
             await system.start(player(diary, on_stop=work(3)), name=name)
@@ -66,14 +66,14 @@ async def test_the_root_may_stop_all_together(diary: Diary) -> None:
     assert trio.current_time() == 3.0
 
 
-async def test_an_empty_house_opens_and_closes() -> None:
+async def test_an_empty_system_opens_and_closes() -> None:
     async with open_actors() as system:
         assert list(system) == []
 
     assert system.statistics().state == "stopped"
 
 
-async def test_after_the_block_nobody_can_be_started() -> None:
+async def test_no_actor_can_be_started_after_the_block() -> None:
     async with open_actors() as system:
         pass
 
@@ -92,7 +92,7 @@ async def test_the_root_can_be_stopped_from_inside(diary: Diary) -> None:
             await system.start(Player)
 
 
-async def test_two_houses_know_nothing_of_each_other(diary: Diary) -> None:
+async def test_two_systems_are_independent(diary: Diary) -> None:
     async with open_actors() as outer, open_actors() as inner:
         await outer.start(player(diary), name="a")
         await inner.start(player(diary), name="a")
@@ -139,7 +139,7 @@ async def test_an_error_of_the_block_survives_a_cancellation_during_the_stop() -
     assert trio.current_time() == 1.0
 
 
-async def test_an_error_of_the_block_and_an_unhandled_failure_are_both_told() -> None:
+async def test_an_error_of_the_block_and_a_failure_are_both_raised() -> None:
     async def play(system: Group) -> None:
         ref = await fragile(system)
         try:
@@ -167,7 +167,7 @@ async def test_a_cancelled_block_cancels_all_at_once_and_still_in_order(diary: D
     assert [line[0] for line in diary if "stops" in line] == ["c", "b", "a"]
 
 
-async def test_a_cancelled_block_kills_what_is_in_hand() -> None:
+async def test_a_cancelled_block_kills_the_message_in_hand() -> None:
     with trio.move_on_after(1):
         async with open_actors() as system:
             ref = await system.start(Player)
@@ -177,7 +177,7 @@ async def test_a_cancelled_block_kills_what_is_in_hand() -> None:
     assert await ref.wait_stopped() == Killed()
 
 
-async def test_a_cancellation_during_an_orderly_stop_hastens_it(diary: Diary) -> None:
+async def test_a_cancellation_during_a_stop_shortens_it(diary: Diary) -> None:
     with trio.move_on_after(1):
         async with open_actors() as system:
             for name in "ab":
@@ -246,7 +246,7 @@ async def test_many_unhandled_failures_end_in_exactly_one_gave_up() -> None:
         await perform(play)
 
 
-async def test_a_failure_handled_by_a_waiter_does_not_climb() -> None:
+async def test_a_failure_handled_by_a_waiter_does_not_escalate() -> None:
     async with open_actors() as system:
         ref = await fragile(system)
         ref.tell(crash)
@@ -258,7 +258,7 @@ async def test_a_failure_handled_by_a_waiter_does_not_climb() -> None:
         assert await other.ask(Say("life goes on")) == "life goes on"
 
 
-async def test_a_failure_handled_by_the_asker_that_caused_it_does_not_climb() -> None:
+async def test_a_failure_handled_by_its_asker_does_not_escalate() -> None:
     async with open_actors() as system:
         ref = await fragile(system)
         with pytest.raises(Boom):
@@ -268,7 +268,7 @@ async def test_a_failure_handled_by_the_asker_that_caused_it_does_not_climb() ->
             await ref.wait_stopped()
 
 
-async def test_a_failure_handled_by_a_watcher_does_not_climb() -> None:
+async def test_a_failure_handled_by_a_watcher_does_not_escalate() -> None:
     async with open_actors() as system:
         watcher = await system.start(Player)
         ref = await fragile(system)
@@ -293,7 +293,7 @@ async def test_of_several_failures_the_unhandled_one_is_raised() -> None:
         await perform(play)
 
 
-async def test_a_failure_watched_by_an_actor_that_is_itself_stopping_climbs() -> None:
+async def test_a_failure_watched_by_a_stopping_actor_escalates() -> None:
     async def play(system: Group) -> None:
         watcher = await system.start(Player)
         ref = await fragile(system)
@@ -328,17 +328,17 @@ async def test_an_unhandled_failure_survives_a_cancellation_during_the_stop() ->
         await perform(play)
 
 
-async def test_a_crash_during_the_final_stop_is_no_failure(diary: Diary) -> None:
+async def test_a_crash_during_the_final_stop_is_not_a_failure(diary: Diary) -> None:
     async with open_actors() as system:
         await system.start(player(diary, on_stop=crash), name="a", restart=FRAGILE)
 
     assert only(diary, "starts") == ["a starts"]
 
 
-# Worse than a crash ----------------------------------------------------------------------
+# Errors that are not an Exception --------------------------------------------------------
 
 
-async def test_an_interrupt_inside_an_actor_ends_the_program_and_leaves_nobody_waiting() -> None:
+async def test_ctrl_c_inside_an_actor_ends_the_program() -> None:
     async def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -356,3 +356,80 @@ async def test_an_interrupt_inside_an_actor_ends_the_program_and_leaves_nobody_w
     async with trio.open_nursery() as outside:
         with pytest.RaisesGroup(KeyboardInterrupt, allow_unwrapped=True, flatten_subgroups=True):
             await perform(play)
+
+
+async def a_waiter_takes_it_over(system: Group) -> None:
+    ref = await system.start(player(), restart=RestartPolicy(max_restarts=0))
+
+    async def wait() -> None:
+        with pytest.raises(GaveUp):
+            await ref.wait_stopped()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await settle()
+        ref.tell(crash)
+    await settle()
+
+
+@pytest.mark.parametrize("policy", ["shuffle", "walk", "pct"])
+def test_a_failure_raised_to_a_waiter_is_not_escalated(policy: str) -> None:
+    failing = explore(perform, a_waiter_takes_it_over, seeds=range(100), policy=policy)  # type: ignore[arg-type]
+
+    assert failing == []
+
+
+async def test_open_actors_can_be_cancelled_before_it_begins() -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with open_actors():
+            pytest.fail("it began")
+
+    assert scope.cancelled_caught
+
+
+async def open_and_be_cancelled_anywhere() -> None:
+    with trio.move_on_after(1.0):
+        async with open_actors() as system:
+            await system.start_group([ChildSpec("a", player(on_start=work(1)))])
+            await trio.sleep(2.0)
+
+
+def test_open_actors_can_be_cancelled_anywhere() -> None:
+    assert explore(open_and_be_cancelled_anywhere, seeds=range(300)) == []
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+async def test_a_waiter_of_the_first_failed_child_handles_the_escalation(
+    system: Group, depth: int
+) -> None:
+    spec = GroupSpec([ChildSpec("x", player())], max_restarts=0)
+    for _ in range(depth):
+        spec = GroupSpec([ChildSpec("g", spec)], max_restarts=0)
+    group = await system.start_group(spec.children, max_restarts=0)
+    for _ in range(depth):
+        group = group.group("g")
+    group["x"].tell(crash)
+
+    with pytest.raises(GaveUp):
+        await group["x"].wait_stopped()
+    await settle()
+
+
+async def test_the_error_of_the_block_is_kept_when_a_worse_one_follows() -> None:
+    async def exit_all() -> None:
+        raise SystemExit
+
+    async def play(system: Group) -> None:
+        await system.start(player(on_stop=exit_all))
+        raise ValueError("the first error")
+
+    with pytest.raises(BaseExceptionGroup) as failure:
+        await perform(play)
+
+    context: BaseException | None = failure.value
+    chain = []
+    while context is not None:
+        chain.append(repr(context))
+        context = context.__context__
+    assert "the first error" in " ".join(chain)

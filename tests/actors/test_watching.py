@@ -3,6 +3,7 @@ import trio
 
 from actors import (
     ActorStopped,
+    BadSpec,
     Crashed,
     Ended,
     Finished,
@@ -12,14 +13,24 @@ from actors import (
     Ref,
     RestartPolicy,
     Stopped,
+    UnknownActor,
     open_actors,
 )
 from actors.testing import settle
-from tests.actors.cast import Diary, Player, crash, finish, hang, player, troupe, work
+from tests.support.fake_actors import (
+    Diary,
+    Player,
+    crash,
+    finish,
+    hang,
+    player,
+    troupe,
+    work,
+)
 
 
 class Watcher(Player):
-    """Keeps the news of ends."""
+    """Keep the Ended messages."""
 
     def __init__(self, news: list[Ended]) -> None:
         super().__init__()
@@ -48,7 +59,7 @@ async def star(system: Group) -> Ref:
 
 
 @pytest.mark.parametrize(("deed", "reason"), [(finish, Finished), (crash, Crashed)])
-async def test_a_watcher_is_told_who_ended_and_why(
+async def test_a_watcher_gets_the_ref_and_the_reason(
     watcher: Ref, star: Ref, news: list[Ended], deed: object, reason: type
 ) -> None:
     watcher.watch(star)
@@ -60,7 +71,7 @@ async def test_a_watcher_is_told_who_ended_and_why(
     assert isinstance(news[0].reason, reason)
 
 
-async def test_a_watcher_is_told_of_a_stop_and_of_a_kill(
+async def test_a_watcher_is_notified_of_a_stop_and_of_a_kill(
     watcher: Ref, star: Ref, system: Group, news: list[Ended]
 ) -> None:
     stubborn = await system.start(Player, shutdown_seconds=0)
@@ -76,7 +87,9 @@ async def test_a_watcher_is_told_of_a_stop_and_of_a_kill(
     assert [item.reason for item in news] == [Stopped(), Killed()]
 
 
-async def test_a_restart_is_no_end(system: Group, watcher: Ref, news: list[Ended]) -> None:
+async def test_a_restart_does_not_notify_watchers(
+    system: Group, watcher: Ref, news: list[Ended]
+) -> None:
     phoenix = await system.start(Player)
     watcher.watch(phoenix)
 
@@ -87,7 +100,7 @@ async def test_a_restart_is_no_end(system: Group, watcher: Ref, news: list[Ended
     assert news == []
 
 
-async def test_watching_the_dead_is_answered_at_once(
+async def test_watching_an_ended_actor_notifies_at_once(
     watcher: Ref, star: Ref, news: list[Ended]
 ) -> None:
     await star.stop()
@@ -98,7 +111,7 @@ async def test_watching_the_dead_is_answered_at_once(
     assert [item.reason for item in news] == [Stopped()]
 
 
-async def test_watching_twice_is_watching_once(watcher: Ref, star: Ref, news: list[Ended]) -> None:
+async def test_watching_twice_notifies_once(watcher: Ref, star: Ref, news: list[Ended]) -> None:
     watcher.watch(star)
     watcher.watch(star)
 
@@ -108,7 +121,7 @@ async def test_watching_twice_is_watching_once(watcher: Ref, star: Ref, news: li
     assert len(news) == 1
 
 
-async def test_a_watch_can_be_taken_back(watcher: Ref, star: Ref, news: list[Ended]) -> None:
+async def test_a_watch_can_be_removed(watcher: Ref, star: Ref, news: list[Ended]) -> None:
     watcher.watch(star)
     watcher.unwatch(star)
 
@@ -118,11 +131,11 @@ async def test_a_watch_can_be_taken_back(watcher: Ref, star: Ref, news: list[End
     assert news == []
 
 
-async def test_taking_back_a_watch_that_never_was_is_fine(watcher: Ref, star: Ref) -> None:
+async def test_removing_an_unknown_watch_has_no_effect(watcher: Ref, star: Ref) -> None:
     watcher.unwatch(star)
 
 
-async def test_news_of_an_end_needs_no_room(watcher: Ref, star: Ref, news: list[Ended]) -> None:
+async def test_an_ended_message_needs_no_room(watcher: Ref, star: Ref, news: list[Ended]) -> None:
     watcher.watch(star)
     watcher.tell(work(1))
     await settle()
@@ -135,9 +148,7 @@ async def test_news_of_an_end_needs_no_room(watcher: Ref, star: Ref, news: list[
     assert len(news) == 1
 
 
-async def test_news_of_an_end_comes_after_everything_the_ended_sent(
-    system: Group, diary: Diary
-) -> None:
+async def test_an_ended_message_comes_after_earlier_messages(system: Group, diary: Diary) -> None:
     class Reader(Player):
         async def receive(self, message: object) -> object:
             if isinstance(message, Ended):
@@ -178,7 +189,7 @@ async def test_a_stopped_actor_cannot_watch(watcher: Ref, star: Ref) -> None:
         watcher.watch(star)
 
 
-async def test_the_end_of_a_watcher_disturbs_nobody(watcher: Ref, star: Ref) -> None:
+async def test_the_end_of_a_watcher_has_no_effect_on_others(watcher: Ref, star: Ref) -> None:
     watcher.watch(star)
     await watcher.stop()
 
@@ -187,7 +198,7 @@ async def test_the_end_of_a_watcher_disturbs_nobody(watcher: Ref, star: Ref) -> 
     assert star.statistics().state == "stopped"
 
 
-async def test_two_may_watch_each_other(system: Group, news: list[Ended]) -> None:
+async def test_two_actors_may_watch_each_other(system: Group, news: list[Ended]) -> None:
     one = await system.start(lambda: Watcher(news), name="one")
     two = await system.start(lambda: Watcher(news), name="two")
     one.watch(two)
@@ -199,7 +210,7 @@ async def test_two_may_watch_each_other(system: Group, news: list[Ended]) -> Non
     assert [item.ref for item in news] == [one]
 
 
-async def test_an_actor_that_watches_itself_ends_in_peace(watcher: Ref) -> None:
+async def test_an_actor_that_watches_itself_ends_normally(watcher: Ref) -> None:
     watcher.watch(watcher)
 
     await watcher.stop()
@@ -219,7 +230,7 @@ async def test_a_group_can_be_watched(
     assert [(item.ref, item.reason) for item in news] == [(group, Stopped())]
 
 
-async def test_a_watcher_is_told_that_an_actor_was_given_up() -> None:
+async def test_a_watcher_gets_gave_up() -> None:
     news: list[Ended] = []
     async with open_actors() as system:
         watcher = await system.start(lambda: Watcher(news))
@@ -232,7 +243,7 @@ async def test_a_watcher_is_told_that_an_actor_was_given_up() -> None:
     assert isinstance(news[0].reason, GaveUp)
 
 
-async def test_members_of_a_group_that_gave_up_are_told_apart(
+async def test_watchers_get_the_exit_of_each_member_of_a_failed_group(
     system: Group, watcher: Ref, news: list[Ended], diary: Diary
 ) -> None:
     group = await system.start_group(troupe(diary, "a", "b"), max_restarts=0)
@@ -246,7 +257,7 @@ async def test_members_of_a_group_that_gave_up_are_told_apart(
     assert reasons == {"a": GaveUp, "b": Stopped}
 
 
-async def test_a_thousand_may_be_watched_by_one(system: Group, news: list[Ended]) -> None:
+async def test_one_actor_may_watch_a_thousand(system: Group, news: list[Ended]) -> None:
     watcher = await system.start(lambda: Watcher(news))
     group = await system.start_group([], stop_order="together")
     for _ in range(1000):
@@ -256,3 +267,12 @@ async def test_a_thousand_may_be_watched_by_one(system: Group, news: list[Ended]
     await settle()
 
     assert len({item.ref for item in news}) == 1000
+
+
+async def test_watching_something_that_is_not_a_handle_is_refused(system: Group) -> None:
+    ref = await system.start(player())
+
+    with pytest.raises(BadSpec, match="cannot be watched"):
+        ref.watch(None)  # type: ignore[arg-type]
+    with pytest.raises(UnknownActor):
+        system[[]]  # type: ignore[index]

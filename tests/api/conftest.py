@@ -1,4 +1,4 @@
-"""What the tests of the HTTP surface share: a supervisor, an app over it, and somebody who asks.
+"""Fixtures of the HTTP tests: a supervisor, an app over it, and a client.
 
 Every async test runs in virtual time, without a server and without a socket.
 """
@@ -17,11 +17,11 @@ from starlette.types import ASGIApp
 import supervisor
 from supervisor import Session, Settings, Supervisor
 from supervisor.api.app import make_app
-from supervisor.api.doors import Doors
+from supervisor.api.drain import DrainState
 from supervisor.api.gate import UnixGate
-from tests.api.asgi import Exchange, Watch, begin
-from tests.sessions.cast import Player, Scene
-from tests.virtual_time import use_virtual_time
+from tests.support.asgi_exchange import Exchange, Watch, begin
+from tests.support.fake_agents import AgentRun, FakeAgent
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,9 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def player() -> Player:
+def fake_agent() -> FakeAgent:
     """An agent that does what the test says."""
-    return Player("player")
+    return FakeAgent("fake")
 
 
 @pytest.fixture
@@ -43,32 +43,32 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-async def sup(player: Player, settings: Settings) -> AsyncIterator[Supervisor]:
-    """Has the agent `player`, besides `echo` and `scripted`."""
-    async with supervisor.open(":memory:", agents=[player.agent], settings=settings) as opened:
+async def sup(fake_agent: FakeAgent, settings: Settings) -> AsyncIterator[Supervisor]:
+    """Has the agent `fake`, besides `echo` and `scripted`."""
+    async with supervisor.open(":memory:", agents=[fake_agent.agent], settings=settings) as opened:
         try:
             yield opened
         finally:
-            player.dismiss()
+            fake_agent.finish_open_runs()
 
 
 @pytest.fixture
-def doors() -> Doors:
+def drain_state() -> DrainState:
     """Open ones."""
-    made = Doors()
+    made = DrainState()
     made.open()
     return made
 
 
 @pytest.fixture
-def app(sup: Supervisor, doors: Doors) -> ASGIApp:
+def app(sup: Supervisor, drain_state: DrainState) -> ASGIApp:
     """As on a unix socket."""
-    return make_app(sup, gate=UnixGate(own_uid=None), doors=doors)
+    return make_app(sup, gate=UnixGate(own_uid=None), drain_state=drain_state)
 
 
 @pytest.fixture
 async def client(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody who asks."""
+    """A client of the app."""
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as made:
         yield made
@@ -76,15 +76,15 @@ async def client(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def session(sup: Supervisor) -> Session:
-    """An idle session of `player`."""
-    return await sup.create("player")
+    """An idle session of `fake`."""
+    return await sup.create("fake")
 
 
 @pytest.fixture
-async def scene(session: Session, player: Player) -> Scene:
+async def run(session: Session, fake_agent: FakeAgent) -> AgentRun:
     """The turn on "first" that `session` is in the middle of."""
     await session.send("first")
-    return await player.next_scene()
+    return await fake_agent.next_run()
 
 
 @pytest.fixture

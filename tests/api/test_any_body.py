@@ -6,35 +6,36 @@ import json
 import logging
 import re
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import supervisor
 from supervisor.api.app import make_app
-from supervisor.api.describing.operations import Operation
-from supervisor.api.doors import Doors
+from supervisor.api.drain import DrainState
 from supervisor.api.gate import UnixGate
+from supervisor.api.operation import Operation
 from supervisor.api.routes import OPERATIONS
-from supervisor.api.wire.kinds import (
-    Anything,
-    Choice,
-    Fields,
-    Many,
-    Named,
-    OneOf,
-    Simple,
-    shape_of,
+from supervisor.decode import (
+    Partial,
+    alternatives,
+    field_kinds,
+    is_collection,
+    is_mapping,
+    is_str_enum,
+    plain_kind,
 )
-from tests.api.asgi import LOCALHOST, ask
-from tests.virtual_time import run_in_virtual_time
+from tests.support.asgi_exchange import LOCALHOST, ask
+from tests.support.virtual_time import run_in_virtual_time
 
 # After it nothing is taken any more, which is a 503 by right.
 LEAVING = "drain"
 COMMANDS = [one for one in OPERATIONS if one.has_body and one.name != LEAVING]
-QUESTIONS = sorted(one.name for one in OPERATIONS if not one.has_body and not one.streams)
+QUESTIONS = sorted(one.name for one in OPERATIONS if not one.has_body and not one.is_stream)
 NO_FILE = str(Path("/nowhere") / "at" / "all")
 
 ANYTHING = st.recursive(
@@ -47,7 +48,7 @@ ANYTHING = st.recursive(
     max_leaves=8,
 )
 TEXTS = st.text(min_size=1, max_size=20)
-# Words that get somebody past the door, where the interesting things are.
+# Values that pass the first checks, so that the later ones are reached.
 KNOWN: dict[str, st.SearchStrategy[Any]] = {
     "agent": st.sampled_from(["echo", "scripted", "nobody"]),
     "text": st.sampled_from(["say hello", "sleep 5", "tool bash 3", "ask bash", "fail on purpose"]),
@@ -59,42 +60,48 @@ KNOWN: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-SIMPLE: dict[str, st.SearchStrategy[Any]] = {
-    "text": TEXTS,
-    "whole": st.integers(-1, 5) | st.integers(),
-    "number": st.floats(-1, 1e3) | st.floats(allow_nan=False, allow_infinity=False),
-    "flag": st.booleans(),
-    "nothing": st.none(),
+SCALARS: dict[object, st.SearchStrategy[Any]] = {
+    Any: ANYTHING,
+    object: ANYTHING,
+    str: TEXTS,
+    int: st.integers(-1, 5) | st.integers(),
+    float: st.floats(-1, 1e3) | st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    NoneType: st.none(),
 }
 
 
-def values_of(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401, PLR0911 - an annotation
-    match shape_of(kind):
-        case Anything():
-            return ANYTHING
-        case Simple(word):
-            return SIMPLE[word]
-        case Choice(words):
-            return st.sampled_from([str(word) for word in words])
-        case Many(item, _):
-            return st.lists(values_of(item), max_size=2)
-        case Named(item):
-            return st.dictionaries(TEXTS, values_of(item), max_size=2)
-        case Fields(_, fields, needed):
-            return st.fixed_dictionaries(
-                {name: values_of(fields[name]) for name in needed},
-                optional={n: values_of(one) for n, one in fields.items() if n not in needed},
-            )
-        case OneOf(kinds):
-            return st.one_of([values_of(one) for one in kinds])
+def values_of(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - an annotation
+    kind = plain_kind(kind)
+    if kind in SCALARS:
+        return SCALARS[kind]
+    arguments = get_args(kind)
+    if len(alternatives(kind)) > 1:
+        return st.one_of([values_of(one) for one in arguments])
+    if get_origin(kind) is Literal or is_str_enum(kind):
+        return st.sampled_from([str(word) for word in arguments or kind])
+    if is_collection(kind):
+        return st.lists(values_of(arguments[0]), max_size=2)
+    if is_mapping(kind):
+        return st.dictionaries(TEXTS, values_of(arguments[1]), max_size=2)
+    is_partial = get_origin(kind) is Partial
+    whole = arguments[0] if is_partial else kind
+    fields = field_kinds(whole)
+    needed = {one.name for one in attrs.fields(whole) if one.default is attrs.NOTHING}
+    needed -= fields.keys() if is_partial else set()
+    return st.fixed_dictionaries(
+        {name: values_of(fields[name]) for name in needed},
+        optional={n: values_of(one) for n, one in fields.items() if n not in needed},
+    )
 
 
 def bodies_of(operation: Operation) -> st.SearchStrategy[Any]:
     """Bodies of the right form, with a few things in them that may be anything."""
     values = {
-        field.name: KNOWN.get(field.name, values_of(field.kind)) for field in operation.form.fields
+        field.name: KNOWN.get(field.name, values_of(field.kind))
+        for field in operation.params.fields
     }
-    needed = {field.name for field in operation.form.fields if field.is_needed}
+    needed = {field.name for field in operation.params.fields if field.is_required}
     right = st.fixed_dictionaries(
         {name: values[name] for name in needed},
         optional={name: one for name, one in values.items() if name not in needed},
@@ -133,9 +140,9 @@ def play(requests: list[tuple[str, str, bytes]]) -> list[int | None]:
 
     async def main() -> list[int | None]:
         async with supervisor.open(":memory:") as sup:
-            doors = Doors()
-            doors.open()
-            app = make_app(sup, gate=UnixGate(own_uid=None), doors=doors)
+            drain_state = DrainState()
+            drain_state.open()
+            app = make_app(sup, gate=UnixGate(own_uid=None), drain_state=drain_state)
             session = await sup.create("scripted")
             headers = [LOCALHOST, (b"content-type", b"application/json")]
             answers = [

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.testing import settle
 from supervisor.api.gate import MAX_HEADER_BYTES, PEER_UID, Gate, Gated, TcpGate, UnixGate
-from tests.api.asgi import Exchange, ask, scope_of
+from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but these
 BEARER = (b"authorization", b"Bearer " + TOKEN.encode())
@@ -22,7 +22,7 @@ UNIX = UnixGate(own_uid=None)
 
 
 async def inside(scope: Scope, receive: Receive, send: Send) -> None:
-    """Says that somebody got in."""
+    """Answer that the request passed the gate."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"in", "more_body": False})
 
@@ -42,7 +42,7 @@ async def refusal(gate: Gate, *headers: tuple[bytes, bytes]) -> tuple[int | None
 
 
 @pytest.mark.parametrize("host", [b"127.0.0.1:8700", b"localhost:8700"])
-async def test_the_right_name_and_the_token_let_somebody_in(host: bytes) -> None:
+async def test_the_right_host_and_token_pass_the_tcp_gate(host: bytes) -> None:
     assert (await knock(TCP, (b"host", host), BEARER)).body == b"in"
 
 
@@ -63,7 +63,7 @@ async def test_the_right_name_and_the_token_let_somebody_in(host: bytes) -> None
         b"Bearer \xff\xfe",
     ],
 )
-async def test_without_the_exact_token_nobody_gets_in(authorization: bytes | None) -> None:
+async def test_a_request_without_the_exact_token_is_refused(authorization: bytes | None) -> None:
     headers = [] if authorization is None else [(b"authorization", authorization)]
 
     answer = await knock(TCP, HOST, *headers)
@@ -73,7 +73,7 @@ async def test_without_the_exact_token_nobody_gets_in(authorization: bytes | Non
     assert TOKEN not in answer.body.decode()
 
 
-async def test_two_tokens_are_none() -> None:
+async def test_a_request_with_two_tokens_is_refused() -> None:
     assert await refusal(TCP, HOST, BEARER, BEARER) == (401, "unauthorized")
 
 
@@ -98,7 +98,7 @@ async def test_two_tokens_are_none() -> None:
         [b"127.0.0.1:8700\n"],
     ],
 )
-async def test_another_name_is_refused_even_with_the_token(hosts: Iterable[bytes]) -> None:
+async def test_another_host_is_refused_even_with_the_token(hosts: Iterable[bytes]) -> None:
     headers = [(b"host", host) for host in hosts]
 
     assert await refusal(TCP, *headers, BEARER) == (403, "forbidden_host")
@@ -108,7 +108,7 @@ async def test_another_name_is_refused_even_with_the_token(hosts: Iterable[bytes
     "origin",
     [b"http://evil.example", b"null", b"", b"http://127.0.0.1:87000", b"HTTP://127.0.0.1:8700"],
 )
-async def test_a_page_that_is_not_listed_is_refused_even_with_the_token(origin: bytes) -> None:
+async def test_an_unlisted_origin_is_refused_even_with_the_token(origin: bytes) -> None:
     assert await refusal(TCP, HOST, BEARER, (b"origin", origin)) == (403, "forbidden_origin")
 
 
@@ -119,7 +119,7 @@ async def test_one_good_origin_does_not_hide_a_bad_one() -> None:
     assert await refusal(TCP, HOST, BEARER, good, bad) == (403, "forbidden_origin")
 
 
-async def test_a_page_that_hides_whose_it_is_cannot_be_listed() -> None:
+async def test_the_null_origin_cannot_be_allowed() -> None:
     gate = TcpGate(port=8700, token=TOKEN, origins=frozenset({"null"}))
 
     assert await refusal(gate, HOST, BEARER, (b"origin", b"null")) == (403, "forbidden_origin")
@@ -130,29 +130,29 @@ def test_a_gate_does_not_show_its_token() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "short", "x" * 31, "ä" * 40, "x" * 40 + "\n"])
-def test_a_token_that_is_none_is_refused(token: str) -> None:
-    with pytest.raises(ValueError, match="a token is"):
+def test_a_short_or_unprintable_token_is_refused(token: str) -> None:
+    with pytest.raises(ValueError, match="a token has at least 32"):
         TcpGate(port=8700, token=token)
 
 
 # A unix socket ---------------------------------------------------------------------------------
 
 
-async def test_on_a_unix_socket_the_name_is_enough() -> None:
+async def test_the_unix_gate_needs_only_the_host() -> None:
     assert (await knock(UNIX, LOCALHOST)).body == b"in"
 
 
 @pytest.mark.parametrize("host", [b"", b"localhost:80", b"127.0.0.1", b"evil.example"])
-async def test_there_too_another_name_is_refused(host: bytes) -> None:
+async def test_the_unix_gate_refuses_another_host(host: bytes) -> None:
     assert await refusal(UNIX, (b"host", host)) == (403, "forbidden_host")
 
 
-async def test_there_too_no_page_gets_in() -> None:
+async def test_the_unix_gate_refuses_an_unlisted_origin() -> None:
     assert await refusal(UNIX, LOCALHOST, (b"origin", b"null")) == (403, "forbidden_origin")
 
 
 @pytest.mark.parametrize(("state", "status"), [({PEER_UID: 7}, 200), ({PEER_UID: 8}, 403)])
-async def test_only_the_user_who_runs_it_gets_in(state: dict[str, Any], status: int) -> None:
+async def test_the_unix_gate_refuses_another_user(state: dict[str, Any], status: int) -> None:
     exchange = Exchange(
         Gated(inside, UnixGate(own_uid=7)), scope_of("GET", "/", headers=[LOCALHOST], state=state)
     )
@@ -162,7 +162,7 @@ async def test_only_the_user_who_runs_it_gets_in(state: dict[str, Any], status: 
 
 
 @pytest.mark.parametrize("state", [{}, {PEER_UID: None}, {PEER_UID: 0}])
-async def test_one_of_whom_nothing_is_known_does_not_get_in(state: dict[str, Any]) -> None:
+async def test_the_unix_gate_refuses_an_unknown_peer(state: dict[str, Any]) -> None:
     exchange = Exchange(
         Gated(inside, UnixGate(own_uid=7)), scope_of("GET", "/", headers=[LOCALHOST], state=state)
     )
@@ -180,7 +180,7 @@ async def test_too_many_headers_are_refused_before_anything_is_read_from_them() 
     assert await refusal(UNIX, LOCALHOST, large) == (431, "headers_too_large")
 
 
-async def test_a_web_socket_never_gets_in() -> None:
+async def test_a_websocket_is_refused() -> None:
     said: list[Any] = []
 
     async def send(message: Any) -> None:  # noqa: ANN401 - an ASGI message
@@ -195,7 +195,7 @@ async def test_a_web_socket_never_gets_in() -> None:
     assert [message["type"] for message in said] == ["websocket.close"]
 
 
-async def test_a_server_that_starts_and_stops_is_told_that_all_is_well() -> None:
+async def test_lifespan_messages_are_acknowledged() -> None:
     said: list[str] = []
     coming = iter(["lifespan.startup", "lifespan.shutdown"])
 
@@ -210,7 +210,7 @@ async def test_a_server_that_starts_and_stops_is_told_that_all_is_well() -> None
     assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-async def test_one_who_is_refused_may_finish_sending_but_not_for_ever(nursery: Any) -> None:  # noqa: ANN401
+async def test_a_refused_body_is_read_within_a_bound(nursery: Any) -> None:  # noqa: ANN401
     exchange = Exchange(Gated(inside, TCP), scope_of("POST", "/", headers=[HOST]), body=None)
     nursery.start_soon(exchange.run)
     exchange.feed(b"x" * 1000, more=True)
@@ -223,7 +223,7 @@ async def test_one_who_is_refused_may_finish_sending_but_not_for_ever(nursery: A
     assert exchange.status == 401
 
 
-async def test_one_who_is_refused_and_sends_nothing_is_answered_all_the_same(nursery: Any) -> None:  # noqa: ANN401
+async def test_a_refused_client_that_sends_nothing_is_answered(nursery: Any) -> None:  # noqa: ANN401
     exchange = Exchange(Gated(inside, TCP), scope_of("POST", "/", headers=[HOST]), body=None)
 
     await exchange.run()

@@ -10,15 +10,14 @@ from typing import get_args
 
 import pytest
 
-from supervisor.api.answering.requests import BODY_SECONDS, MAX_BODY_BYTES
-from supervisor.api.describing.operations import Operation
-from supervisor.api.describing.rules import MAX_PAGE, MAX_WAIT_SECONDS
 from supervisor.api.gate import MAX_HEADER_BYTES
+from supervisor.api.operation import Operation
+from supervisor.api.params import MAX_PAGE, MAX_WAIT_SECONDS
+from supervisor.api.problems import REQUEST_STATUSES, STATUSES
+from supervisor.api.request import BODY_SECONDS, MAX_BODY_BYTES, MAX_DEPTH, parse_json
 from supervisor.api.routes import OPERATIONS
-from supervisor.api.routes.commands import STOP_SECONDS
-from supervisor.api.streaming.stream import KEEPALIVE_SECONDS, WRITE_SECONDS
-from supervisor.api.wire.json_text import MAX_DEPTH, parse
-from supervisor.api.wire.problems import REQUEST_STATUSES, STATUSES
+from supervisor.api.routes.control import STOP_SECONDS
+from supervisor.api.sse import KEEPALIVE_SECONDS, WRITE_SECONDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference/http.md").read_text()
@@ -35,16 +34,16 @@ WHOLE = {
 
 
 def takes(operation: Operation) -> str:
-    names = ", ".join(f"`{field.name}`" for field in operation.form.fields)
+    names = ", ".join(f"`{field.name}`" for field in operation.params.fields)
     return WHOLE.get(operation.name, names or "nothing")
 
 
 def answers(operation: Operation) -> str:
-    answer = operation.answer
-    if operation.streams:
+    answer = operation.result_kind
+    if operation.is_stream:
         return "events"
     if answer is NoneType:
-        return "text" if operation.also_answers else "nothing"
+        return "text" if operation.other_media_types else "nothing"
     inside = [one.__name__ for one in get_args(answer)]
     return f"a page of `{inside[0]}`" if inside else f"`{answer.__name__}`"
 
@@ -107,7 +106,7 @@ def option(words: list[str], name: str) -> str | None:
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_what_the_how_to_asks_can_be_asked(words: list[str]) -> None:
+def test_every_request_of_the_how_to_is_valid(words: list[str]) -> None:
     (address,) = [word for word in words if word.startswith("http://localhost")]
     path, _, query = address.removeprefix("http://localhost").partition("?")
     path = re.sub(r"\$(\w+)", "some_id", path)
@@ -120,10 +119,10 @@ def test_what_the_how_to_asks_can_be_asked(words: list[str]) -> None:
         if one.method == method and re.fullmatch(re.sub(r"{\w+}", r"\\w+", one.path), path)
     ]
     if operation.has_body:
-        operation.form.read({} if given is None else parse(given.encode()))
+        operation.params.decode_body({} if given is None else parse_json(given.encode()))
     else:
-        operation.form.read_query(tuple(pair.split("=")) for pair in query.split("&") if pair)  # type: ignore[misc]
+        operation.params.decode_query(tuple(pair.split("=")) for pair in query.split("&") if pair)  # type: ignore[misc]
 
 
-def test_the_how_to_asks_something() -> None:
+def test_the_how_to_has_requests() -> None:
     assert len(commands()) >= 8

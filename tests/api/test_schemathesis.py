@@ -20,16 +20,16 @@ from hypothesis.errors import Unsatisfiable
 
 import supervisor
 from supervisor.api.app import make_app
-from supervisor.api.describing.document import document
-from supervisor.api.doors import Doors
+from supervisor.api.drain import DrainState
 from supervisor.api.gate import UnixGate
+from supervisor.api.openapi import openapi_document
 from supervisor.api.routes import OPERATIONS
-from tests.virtual_time import run_in_virtual_time
+from tests.support.virtual_time import run_in_virtual_time
 
 schemathesis = pytest.importorskip("schemathesis")
 checks: Any = pytest.importorskip("schemathesis.specs.openapi.checks")
 
-SCHEMA = schemathesis.openapi.from_dict(orjson.loads(document(OPERATIONS, version="0")))
+SCHEMA = schemathesis.openapi.from_dict(orjson.loads(openapi_document(OPERATIONS, version="0")))
 # Streams do not end; after a drain nothing is taken any more, which is a 503 by right.
 LEFT_OUT = {"GET /v1/stream", "GET /v1/sessions/{id}/stream", "POST /v1/drain"}
 CALLS = {one.ok().label: one.ok() for one in SCHEMA.get_all_operations()}
@@ -74,9 +74,11 @@ def is_about_ids(case: Any) -> bool:  # noqa: ANN401 - as above
 
 async def play(cases: list[Any], folder: Path) -> None:
     async with supervisor.open(":memory:") as sup:
-        doors = Doors()
-        doors.open()
-        app = make_app(sup, gate=UnixGate(own_uid=None), doors=doors, metrics=lambda: b"a 1\n")
+        drain_state = DrainState()
+        drain_state.open()
+        app = make_app(
+            sup, gate=UnixGate(own_uid=None), drain_state=drain_state, metrics=lambda: b"a 1\n"
+        )
         busy, asking, stopped = [await sup.create("scripted") for _ in range(3)]
         await busy.send("tool bash 600")
         waiting = (await busy.send("say later")).input_id
@@ -127,7 +129,7 @@ def hold_to_the_document(
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_what_the_document_says_is_so(
+def test_the_app_conforms_to_the_document(
     label: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     hold_to_the_document(label, 8, tmp_path, caplog)
@@ -135,7 +137,7 @@ def test_what_the_document_says_is_so(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("label", LABELS)
-def test_what_the_document_says_is_so_however_often_one_asks(
+def test_the_app_conforms_to_the_document_in_sequences(
     label: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     hold_to_the_document(label, 300, tmp_path, caplog)

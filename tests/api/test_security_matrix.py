@@ -1,4 +1,4 @@
-"""Every route there is, and everybody who must not get in: nothing is done, and nothing breaks.
+"""Every route refuses every unauthorized request: nothing is done, and nothing breaks.
 
 The routes are those of the OpenAPI document, so a new one is attacked as soon as it is there.
 """
@@ -14,24 +14,24 @@ import pytest
 from starlette.types import ASGIApp
 
 from supervisor import Session, Supervisor
-from supervisor.api.answering.requests import MAX_BODY_BYTES
 from supervisor.api.app import make_app
-from supervisor.api.describing.document import document
-from supervisor.api.describing.operations import Operation
-from supervisor.api.doors import Doors
+from supervisor.api.drain import DrainState
 from supervisor.api.gate import MAX_HEADER_BYTES, TcpGate
+from supervisor.api.openapi import openapi_document
+from supervisor.api.operation import Operation
+from supervisor.api.request import MAX_BODY_BYTES
 from supervisor.api.routes import OPERATIONS
 from supervisor.configuration import load
-from supervisor.daemon.reloading import Reloading
-from tests.api.asgi import Exchange, ask, scope_of
+from supervisor.daemon.reload import Reloader
+from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 
 def reloading(sup: Any = None) -> Operation:  # noqa: ANN401 - a supervisor; none, for the document
     """What only the daemon has."""
-    return Reloading(sup, load(cwd=None, environ={"HOME": "/nowhere"}), None, {}).operation()
+    return Reloader(sup, load(cwd=None, environ={"HOME": "/nowhere"}), None, {}).operation()
 
 
-SPEC = orjson.loads(document((*OPERATIONS, reloading()), version="0"))
+SPEC = orjson.loads(openapi_document((*OPERATIONS, reloading()), version="0"))
 ROUTES = [(method.upper(), path) for path, item in SPEC["paths"].items() for method in item]
 WITH_BODY = [(method, path) for method, path in ROUTES if method in ("POST", "PATCH")]
 WITHOUT_BODY = [one for one in ROUTES if one not in WITH_BODY and "stream" not in one[1]]
@@ -86,9 +86,15 @@ PATHS_IN = [
 
 
 @pytest.fixture
-def app(sup: Supervisor, doors: Doors) -> ASGIApp:
+def app(sup: Supervisor, drain_state: DrainState) -> ASGIApp:
     gate = TcpGate(port=8700, token=SECRET)
-    return make_app(sup, gate=gate, doors=doors, metrics=lambda: b"", also=[reloading(sup)])
+    return make_app(
+        sup,
+        gate=gate,
+        drain_state=drain_state,
+        metrics=lambda: b"",
+        extra_operations=[reloading(sup)],
+    )
 
 
 @pytest.fixture
@@ -117,7 +123,7 @@ def cases(of: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("headers", "status"), cases(STRANGERS))
-async def test_no_stranger_gets_in_anywhere(
+async def test_every_route_refuses_an_unauthenticated_client(
     app: ASGIApp, unchanged: str, headers: list[tuple[bytes, bytes]], status: int
 ) -> None:
     for method, path in (*ROUTES, ("GET", "/nowhere"), ("OPTIONS", "/v1/sessions")):
@@ -126,14 +132,14 @@ async def test_no_stranger_gets_in_anywhere(
         assert_harmless(answer, status)
 
 
-async def test_the_token_in_the_address_opens_nothing(app: ASGIApp, unchanged: str) -> None:
+async def test_a_token_in_the_query_is_ignored(app: ASGIApp, unchanged: str) -> None:
     for method, path in ROUTES:
         target = f"{filled(path, unchanged)}?token={SECRET}&access_token={SECRET}"
         assert_harmless(await ask(app, method, target, headers=[HOST]), 401)
 
 
 @pytest.mark.parametrize(("headers", "body", "status"), cases(BODIES))
-async def test_no_body_that_could_not_be_meant_does_anything(
+async def test_a_body_of_another_type_is_refused_everywhere(
     app: ASGIApp,
     unchanged: str,
     headers: list[tuple[bytes, bytes]],
@@ -147,7 +153,7 @@ async def test_no_body_that_could_not_be_meant_does_anything(
 
 
 @pytest.mark.parametrize(("headers", "body", "_"), cases(BODIES))
-async def test_a_body_where_none_is_looked_at_changes_no_answer(
+async def test_a_body_of_a_get_request_is_ignored(
     app: ASGIApp, session: Session, headers: list[tuple[bytes, bytes]], body: bytes, _: int
 ) -> None:
     for method, path in WITHOUT_BODY:
@@ -176,7 +182,7 @@ async def test_the_document_has_every_route_that_is_answered(app: ASGIApp, sup: 
 
 
 @pytest.mark.parametrize("id_", PATHS_IN)
-async def test_no_id_leads_out_of_its_place(app: ASGIApp, unchanged: str, id_: str) -> None:
+async def test_a_path_id_cannot_escape_its_segment(app: ASGIApp, unchanged: str, id_: str) -> None:
     for method, path in WITH_IDS:
         for place in re.findall(r"{\w+}", path):
             target = filled(path.replace(place, id_, 1), unchanged)
@@ -184,7 +190,7 @@ async def test_no_id_leads_out_of_its_place(app: ASGIApp, unchanged: str, id_: s
             assert_harmless(answer, 404)
 
 
-async def test_a_body_that_never_ends_is_not_waited_for(app: ASGIApp, unchanged: str) -> None:
+async def test_an_endless_body_times_out(app: ASGIApp, unchanged: str) -> None:
     for method, path in WITH_BODY:
         scope = scope_of(method, filled(path, unchanged), headers=[HOST, TOKEN, JSON])
         exchange = Exchange(app, scope, body=None)
@@ -193,9 +199,7 @@ async def test_a_body_that_never_ends_is_not_waited_for(app: ASGIApp, unchanged:
         assert_harmless(exchange, 408)
 
 
-async def test_one_who_hangs_up_in_the_middle_of_a_body_does_nothing(
-    app: ASGIApp, unchanged: str
-) -> None:
+async def test_a_disconnect_within_the_body_has_no_effect(app: ASGIApp, unchanged: str) -> None:
     for method, path in WITH_BODY:
         scope = scope_of(method, filled(path, unchanged), headers=[HOST, TOKEN, JSON])
         exchange = Exchange(app, scope, body=None)

@@ -27,9 +27,9 @@ from typing import Any
 import trio
 from attrs import frozen
 
-from supervisor.drivers.acp.rpc.connection import Connection
-from supervisor.drivers.acp.rpc.serving import Handlers
-from supervisor.drivers.process.pipes import Inlet, Outlet
+from supervisor.drivers.acp.rpc_connection import RpcConnection
+from supervisor.drivers.acp.rpc_handlers import RpcHandlers
+from supervisor.drivers.process.pipes import PipeReader, PipeWriter
 from tests.bench._row import Row, Sample, at_least, unless_installed
 
 AGENT = Path(__file__).parents[1] / "drivers" / "acp" / "echo_agent.py"
@@ -72,7 +72,7 @@ class Counter:
         self.updates += 1
 
     def on_connect(self, conn: object) -> None:
-        """The SDK's clients are told; this one has nothing to say."""
+        """Ignore the notice that the SDK sends to its clients."""
 
 
 async def timing_of(prompt: Prompt, counter: Counter, *, turns: int) -> Timing:
@@ -90,15 +90,15 @@ def text_of(words: int) -> str:
     return " ".join(["word"] * words)
 
 
-async def our_ends(process: trio.Process) -> tuple[Inlet, Outlet]:
-    """The pipes as every process of ours has them, instead of trio's."""
+async def our_ends(process: trio.Process) -> tuple[PipeWriter, PipeReader]:
+    """Return the pipes as our agent processes have them, instead of trio's."""
     assert isinstance(process.stdin, trio.lowlevel.FdStream)
     assert isinstance(process.stdout, trio.lowlevel.FdStream)
     descriptors = os.dup(process.stdin.fileno()), os.dup(process.stdout.fileno())
     # First: as they close, trio's ends make the pipes blocking again, for ours too.
     await process.stdin.aclose()
     await process.stdout.aclose()
-    return Inlet(descriptors[0]), Outlet(descriptors[1])
+    return PipeWriter(descriptors[0]), PipeReader(descriptors[1])
 
 
 def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
@@ -108,12 +108,12 @@ def ours(words: int, turns: int, figure: Callable[[Timing], float]) -> Sample:
             COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         inlet, outlet = await our_ends(process)
-        connection = Connection(
+        connection = RpcConnection(
             partial(inlet.send, within_seconds=INPUT_SECONDS), outlet.receive, name="echo"
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                connection.serve, Handlers(notifications={"session/update": counter.heard})
+                connection.serve, RpcHandlers(notifications={"session/update": counter.heard})
             )
             call = partial(connection.call, timeout_seconds=math.inf)
             await call("initialize", {"protocolVersion": 1})

@@ -11,7 +11,7 @@
   - LangGraph: a graph of one node that does nothing, one `ainvoke` a turn, one thread a session,
     with `AsyncSqliteSaver`: WAL, and `synchronous` as above.
   - raw sqlite3: the records of such turns, encoded before, into one table with one index, WAL and
-    FULL, 100 turns a commit; no row, no search, nobody who waits for an answer;
+    FULL, 100 turns a commit; no row, no search, no caller that waits for an answer;
   All of this also on a disk whose `fsync` takes two milliseconds longer, for ours and the peers'
   (see `_disk`): on a virtual machine whose host does not wait for its own disk it takes 0.15, and
   then all are bound by Python, and not by what the row is about;
@@ -138,7 +138,7 @@ def turns_per_second() -> float:
 
 
 async def peer_per_second(go: Callable[[int], Awaitable[object]]) -> float:
-    """The same as `per_second`, for those who live on asyncio."""
+    """Return the rate as `per_second` does, on asyncio."""
     import asyncio
 
     async def one_after_the_other(number: int) -> None:
@@ -260,7 +260,7 @@ def raw_turns_per_second() -> float:
     size = len(turn)
 
     def batch(number: int) -> list[tuple[object, ...]]:
-        """The turns of that number of all sessions."""
+        """Return the rows of one turn of every session."""
         return [
             (f"s_{session}", size * number + place, *record)
             for session in range(RAW_TURNS_A_COMMIT)

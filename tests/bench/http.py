@@ -1,8 +1,8 @@
-"""The daemon over HTTP: how many requests, how soon the first word, what those who watch cost.
+"""The daemon over HTTP: request rate, time to the first word, cost of watchers.
 
 Every daemon here is the real one: a process of its own with a home of its own, asked over its unix
-socket. But for the first word, which our own client waits for, whoever asks is as little as can
-be: a socket, bytes that were made before, and a look for the end of the answer.
+socket. Except for the first word, which our own client waits for, the client is minimal:
+a socket, prepared bytes, and a search for the end of the answer.
 
 - small GET: eight connections that are kept, each asked again as soon as all have answered. The
   peer is Starlette as it comes, on hypercorn's own server for trio, with the same answer;
@@ -29,11 +29,11 @@ import trio
 
 from supervisor import Delta, Record
 from supervisor.client import RemoteSession, connect
-from supervisor.daemon.system.descriptors import make_room
+from supervisor.daemon.main import raise_descriptor_limit
 from tests.bench._row import Row, at_least, at_most
 from tests.bench.memory import PROJECT
-from tests.daemon.homes import Home
-from tests.daemon.processes import Daemon, daemon
+from tests.support.daemon_in_process import Home
+from tests.support.daemon_process import Daemon, daemon
 
 PATIENCE_SECONDS = 60.0
 LINES = 8
@@ -60,7 +60,7 @@ SMALL_ANSWER = {"name": "understudy", "version": "0.1.0", "api": "v1"}
 
 
 def request(path: str, body: dict[str, Any] | None = None) -> bytes:
-    """A GET, or a POST if there is a body."""
+    """Return the bytes of a GET, or of a POST if there is a body."""
     if body is None:
         return b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode()
     content = json.dumps(body).encode()
@@ -84,7 +84,7 @@ class Line:
         return self.answer()
 
     def answer(self) -> bytes:
-        """The content of the next answer, which has to be good and to say how long it is."""
+        """Return the content of the next answer, which must succeed and have a length."""
         head, _, content = self.read_until(b"\r\n\r\n").partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 2"), head + content
         size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -107,7 +107,7 @@ class Line:
 
 @contextmanager
 def lines(path: Path, count: int) -> Iterator[list[Line]]:
-    make_room(connections=count, agents=0)
+    raise_descriptor_limit(connections=count, agents=0)
     with ExitStack() as opened:
         made = []
         for _ in range(count):
@@ -127,12 +127,12 @@ def ask_all(asked: Sequence[Line], questions: Sequence[bytes]) -> list[bytes]:
     return answers
 
 
-# Those who answer ---------------------------------------------------------------------------
+# Servers ------------------------------------------------------------------------------------
 
 
 @contextmanager
 def a_daemon() -> Iterator[tuple[Daemon, Path]]:
-    """A daemon, and its socket."""
+    """Start a daemon; yield it and its socket."""
     with tempfile.TemporaryDirectory(prefix="us-") as folder, daemon(Home(Path(folder))) as made:
         yield made, Path(made.home.socket)
 

@@ -50,7 +50,7 @@ def chunks_per_second() -> float:
 
 
 def own_cpu_seconds_per_start() -> float:
-    """What a hundred agents cost us, each started, prompted once and stopped: not what they use."""
+    """Measure our cost of a hundred agents, each started, prompted once and stopped."""
 
     async def main() -> float:
         settings = Settings(max_agent_processes=PROCESSES)

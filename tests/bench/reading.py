@@ -1,4 +1,4 @@
-"""A file with much in it: what its past costs those who open it, go on in it, or look into it.
+"""A large file: the cost of its history for opening, continuing and reading.
 
 - recovery: 10,000 sessions with ten records each, 100 of them in the middle of a turn when they
   were left; from `supervisor.open` until it yields, against one `SELECT` of the same rows by raw
@@ -10,7 +10,7 @@
   thousand, so that all of them are; a word that is in most of what was said, and one that is in
   almost nothing. Against the bound, so that 1.0 is just reached.
 
-The files are made by the store itself from lives that the core has decided, not by running turns.
+The files are made by the store itself from histories decided by the core, not by running turns.
 """
 
 import atexit
@@ -29,13 +29,13 @@ import orjson
 import trio
 
 import supervisor
+from supervisor.core import agent_events
 from supervisor.core import events as ev
-from supervisor.core.creation import Plan, create
-from supervisor.core.facts import Fact
-from supervisor.core.folds import fold
+from supervisor.core.creation import SessionSpec, create
+from supervisor.core.fold import fold
 from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.records import numbered
-from supervisor.core.session import Agent, Capabilities, Session
+from supervisor.core.records import Fact, number_facts
+from supervisor.core.state import Agent, Capabilities, SessionState
 from supervisor.core.table import decide
 from supervisor.store.port import Write
 from supervisor.store.sqlite.store import open_sqlite
@@ -63,18 +63,18 @@ RARE_WORD = "rhinoceros"
 class Life:
     """A session in the making, and all that was said of it."""
 
-    def __init__(self, number: int, plan: Plan) -> None:
+    def __init__(self, number: int, plan: SessionSpec) -> None:
         self.id = SessionId(f"s_{number}")
         self._now = BEGAN_AT + number
         self.session, facts = create(self.id, plan, at=self._now)
         self._facts = list(facts)
-        self.tell(ev.AgentAttached, agent=Agent(Capabilities()))
+        self.tell(agent_events.AgentAttached, agent=Agent(Capabilities()))
 
     def tell(self, event: Callable[..., ev.Event], **more: Any) -> None:  # noqa: ANN401 - its fields
         self._now += 1.0
         fresh = TurnId(f"turn_{self.id}_{len(self._facts)}")
         step = decide(self.session, event(at=self._now, fresh=fresh, **more))
-        self.session = step.session
+        self.session = step.state
         self._facts += step.facts
 
     def prompt(self, text: str) -> TurnId:
@@ -89,7 +89,7 @@ class Life:
         self._facts.append(fact)
 
     def write(self) -> Write:
-        return Write(self.id, 0, numbered(self.id, self._facts, after=0), self.session)
+        return Write(self.id, 0, number_facts(self.id, self._facts, after=0), self.session)
 
 
 def a_life(number: int, prose: Prose, *, is_running: bool) -> Write:
@@ -100,7 +100,7 @@ def a_life(number: int, prose: Prose, *, is_running: bool) -> Write:
         *(["few"] if number % FEW == 0 else []),
     ]
     name = "needle" if number % SOME == 1 else "haystack"
-    life = Life(number, Plan(agent=answerer.name, name=name, tags=tuple(tags)))
+    life = Life(number, SessionSpec(agent=answerer.name, name=name, tags=tuple(tags)))
     rare = f" {RARE_WORD}" if number % FEW == 2 else ""
     turn = life.prompt(prose.words(5, 80) + rare)
     if is_running:
@@ -108,10 +108,12 @@ def a_life(number: int, prose: Prose, *, is_running: bool) -> Write:
             life.say(turn, prose.words(10, 100))
         return life.write()
     life.say(turn, f"{prose.words(30, 300)} {COMMON_WORD}")
-    life.tell(ev.TurnEnded, turn=turn, outcome="completed", stop_reason="end_turn", messages=1)
-    life.tell(ev.StopRequested if number % SOME == 3 else ev.IdleElapsed)
+    life.tell(
+        agent_events.TurnEnded, turn=turn, outcome="completed", stop_reason="end_turn", messages=1
+    )
+    life.tell(ev.StopRequested if number % SOME == 3 else agent_events.IdleElapsed)
     if life.session.agent is not None:
-        life.tell(ev.AgentClosed)
+        life.tell(agent_events.AgentClosed)
     return life.write()
 
 
@@ -125,11 +127,11 @@ async def fill(path: Path, *, count: int, running: int) -> None:
             assert not any(await store.commit(writes))
 
 
-async def fill_one(path: Path, *, records: int) -> Session:
-    life = Life(0, Plan(agent=answerer.name))
+async def fill_one(path: Path, *, records: int) -> SessionState:
+    life = Life(0, SessionSpec(agent=answerer.name))
     for _ in range(records):
         life.tell(ev.MessageAppended, role="user", text="something that was said before")
-    life.tell(ev.IdleElapsed)
+    life.tell(agent_events.IdleElapsed)
     async with open_sqlite(path) as store:
         assert not any(await store.commit([life.write()]))
     return life.session
@@ -152,7 +154,7 @@ def a_copy() -> Iterator[Path]:
 
 
 async def wait_until_back(sup: supervisor.Supervisor) -> None:
-    """Until those who were in the middle of a turn have their agents again."""
+    """Wait until the sessions with an open turn have their agents again."""
     while (await sup.list(phase="restarting", limit=1)).items:  # noqa: ASYNC110 - a benchmark may poll
         await trio.sleep(0.05)
 
@@ -245,7 +247,7 @@ LOOKED = (
         "list by phase, one in 100", lambda sup: sup.list(phase="stopped", limit=50), found=50
     ),
     look_row("list by text, one in 100", lambda sup: sup.list(text="needle", limit=50), found=50),
-    look_row("list by text, nobody", lambda sup: sup.list(text="nobody", limit=50), found=0),
+    look_row("list by text, no match", lambda sup: sup.list(text="nobody", limit=50), found=0),
     look_row("search for a common word", lambda sup: sup.search(COMMON_WORD), found=20),
     look_row("search for a rare word", lambda sup: sup.search(RARE_WORD), found=10),
 )

@@ -5,7 +5,7 @@ other. Stopping is not timed.
 
 - against `nursery.start`: a task that opens its own channel, reports it with `started` and waits;
 - against `start_soon`: the same task and channel without any report, timed until all of them wait.
-  Nobody there learns whether his task came up, so less is done: hence a figure below 1;
+  The caller does not learn whether its task started, so less is done: hence a figure below 1;
 - against pykka: a thread with a queue.
 
 Start + stop is timed from the first start to the last actor's end, and compares the time per child
@@ -122,7 +122,7 @@ async def start_and_stop_one_by_one(count: int) -> None:
 
 
 def microseconds_per_child(life: Callable[[int], Awaitable[None]], count: int) -> float:
-    """The same number of children in every sample, in systems of ``count``."""
+    """Measure the same number of children in every sample, in systems of ``count``."""
 
     async def main() -> float:
         begun = time.perf_counter()

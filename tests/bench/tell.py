@@ -2,7 +2,7 @@
 
 Included: putting 1,000 messages into the box, waking the receiver, and a handler that counts. Not
 included: starting and stopping, and making the message (everyone sends the same object again and
-again). The boxes of the trio rows hold 1,024, so nobody waits for room; pykka's has no bound.
+again). The boxes of the trio rows hold 1,024, so no sender has to wait; pykka's has no bound.
 
 The row with a figure to reach compares with `await send`, which is how trio's documentation sends
 and which passes a checkpoint for every message; `tell` passes none. The row against `send_nowait`

@@ -1,7 +1,7 @@
 """Trees: how fast children are admitted, how long a tree takes to stop, what watching costs.
 
 - admission: 1,000 tasks spawn below one root that may have 500 children; exactly 500 are admitted
-  and 500 refused, or there is no figure; against sessions that are made without a parent;
+  and 500 refused, or the row has no figure; against sessions that are made without a parent;
 - stopping: time per session of a tree of 5,000 against that of a tree of 500, once with ten
   children below each session and once with all of them below one root;
 - watching: how late the loop is with 10,000 idle sessions that would be called silent after

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import supervisor
-from tests.cli.calling import Caller
+from tests.support.cli_runner import Caller
 
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07\u202eevil\x9b2J"
 

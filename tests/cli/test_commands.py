@@ -1,4 +1,4 @@
-"""All commands together: the table, what help costs, and the page that lists them."""
+"""All commands: the table, the cost of --help, and completion."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 
 from supervisor.cli.group import commands
 from supervisor.cli.table import COMMANDS, overview_text
-from tests.cli.calling import COMMAND, Caller, in_a_process
+from tests.support.cli_runner import COMMAND, Caller, in_a_process
 
 # As DESIGN has them; what is more is more.
 WANTED = (
@@ -40,6 +40,7 @@ WANTED = (
     "show",
     "why",
     "export",
+    "query",
     "import",
     "search",
     "inbox",
@@ -109,17 +110,17 @@ def options_of(one: click.Command) -> set[str]:
     }
 
 
-def test_every_command_that_was_promised_is_there() -> None:
+def test_every_documented_command_exists() -> None:
     assert set(WANTED) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_where_the_table_says_under_its_own_name(name: str) -> None:
+def test_the_table_locates_every_command(name: str) -> None:
     assert command(name).name == name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_takes_json_and_explains_itself(name: str) -> None:
+def test_every_command_has_json_and_help_texts(name: str) -> None:
     for one in subcommands(name):
         assert "--json" in options_of(one)
         assert one.help
@@ -149,11 +150,11 @@ def test_help_lists_all_commands(arguments: list[str], call: Caller) -> None:
     assert all(re.search(rf"^  {name} ", shown.out, re.MULTILINE) for name in COMMANDS)
 
 
-def test_help_beside_other_words_is_the_same_list(call: Caller) -> None:
+def test_help_with_other_arguments_is_the_same_list(call: Caller) -> None:
     assert call("--help", "ps").out == call("--help").out
 
 
-def test_help_needs_neither_click_nor_trio_nor_anything_that_takes_long() -> None:
+def test_help_imports_only_the_table() -> None:
     program = "import sys; from supervisor.cli import main; main(['--help']); print(*sys.modules)"
 
     done = subprocess.run(
@@ -166,8 +167,8 @@ def test_help_needs_neither_click_nor_trio_nor_anything_that_takes_long() -> Non
     assert not modules & {"click", "trio", "rich", "attr", "attrs", "re", "typing", "asyncio"}
 
 
-def test_at_its_end_a_command_has_nothing_looked_through_once_more() -> None:
-    """Python would, for what nobody holds any more: a tenth of all that a small command takes."""
+def test_a_command_exits_without_a_final_collection() -> None:
+    """Python would collect unreachable objects: a tenth of the time of a small command."""
     program = (
         "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0));"
         "from supervisor.cli import main; main(['version'])"
@@ -180,7 +181,7 @@ def test_at_its_end_a_command_has_nothing_looked_through_once_more() -> None:
     assert done.stdout.splitlines()[-1] == "True"
 
 
-def test_help_whose_reader_has_left_is_quiet() -> None:
+def test_help_ignores_a_closed_pipe() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"{' '.join(COMMAND)} --help | true; echo over"],
         capture_output=True,
@@ -193,9 +194,7 @@ def test_help_whose_reader_has_left_is_quiet() -> None:
 
 
 @pytest.mark.parametrize("name", NEEDS_DAEMON)
-def test_without_a_daemon_a_command_exits_with_5_and_says_how_to_start_one(
-    name: str, call: Caller
-) -> None:
+def test_without_a_daemon_a_command_exits_with_5(name: str, call: Caller) -> None:
     done = call(name, *NEEDS_DAEMON[name])
 
     assert done.code == 5
@@ -203,7 +202,7 @@ def test_without_a_daemon_a_command_exits_with_5_and_says_how_to_start_one(
     assert done.out == ""
 
 
-def test_a_word_that_is_no_command_gets_a_guess(call: Caller) -> None:
+def test_an_unknown_command_gets_a_suggestion(call: Caller) -> None:
     done = call("serch")
 
     assert done.code == 2
@@ -214,18 +213,18 @@ def test_wrong_usage_exits_with_2(call: Caller) -> None:
     assert call("show").code == 2
     for wrong in ("0", "-1", "x", "1.5", "٣", "9" * 19):
         done = call("ps", "--limit", wrong)
-        assert (done.code, "is no whole number from 1 on" in done.err) == (2, True)
+        assert (done.code, "is not a whole number of at least 1" in done.err) == (2, True)
     assert call("--nonsense").code == 2
 
 
-def test_the_version_is_that_of_the_package(call: Caller) -> None:
+def test_version_prints_the_package_version(call: Caller) -> None:
     for arguments in (["version"], ["--version"]):
         assert re.fullmatch(r"understudy \d+\.\d+\.\d+\S*\n", call(*arguments).out)
     assert {"understudy", "python", "sqlite", "trio"} <= set(call("version", "--json").json)
 
 
-def test_completing_a_command_imports_none() -> None:
-    """Whoever presses Tab waits for it."""
+def test_completion_of_command_names_imports_no_command() -> None:
+    """Completion runs while the user waits."""
     program = (
         "import sys, atexit; atexit.register(lambda: print(*sys.modules));"
         "from supervisor.cli import main; main([])"
@@ -257,7 +256,7 @@ IN_A_SHELL = {
     ("line", "found"),
     [("doc", "doctor"), ("export --format m", "markdown"), ("ps --li", "--limit")],
 )
-def test_a_shell_completes_with_it(
+def test_bash_completes_with_the_script(
     shell: str, line: str, found: str, call: Caller, tmp_path: Path
 ) -> None:
     """The shell itself, if it is installed here."""

@@ -1,4 +1,4 @@
-"""The demo, as a whole: in a pipe, for programs, and on a terminal that somebody leaves."""
+"""`understudy demo` in a pipe, as JSON, and on a terminal."""
 
 import io
 import os
@@ -10,19 +10,19 @@ import orjson
 import pytest
 from rich.console import Console
 
-from supervisor.cli.demo.live import LiveStage
+from supervisor.cli.demo.show_live import LiveStage
 from supervisor.cli.demo.stage import PlainStage
-from supervisor.cli.terminal.screen import Screen
-from supervisor.drivers.process.leftovers.marker import VARIABLE
-from tests.cli.calling import in_a_process, on_a_terminal
-from tests.cli.test_screen import Tty
+from supervisor.cli.output import Screen
+from supervisor.drivers.process.marker import MARKER_VARIABLE
+from tests.cli.test_output import Tty
+from tests.support.cli_runner import in_a_process, on_a_terminal
 
 WORDS = ("spawn", "queue", "steer", "interrupt", "stall", "crash", "recovery")
 
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files that is to be as empty as before."""
+    """Yield a folder for temporary files, and check that it is empty afterwards."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -39,12 +39,12 @@ def processes_in(folder: Path) -> list[int]:
                 environ = (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if os.fsencode(folder) in environ and VARIABLE.encode() not in os.environb:
+            if os.fsencode(folder) in environ and MARKER_VARIABLE.encode() not in os.environb:
                 found.append(int(entry.name))
     return found
 
 
-def test_it_says_what_happens_in_its_order_and_proves_that_nothing_was_lost(
+def test_the_demo_prints_its_scenes_and_loses_nothing(
     temporary: Path,
 ) -> None:
     """Real processes, and a real kill -9; it takes some seconds."""
@@ -65,7 +65,7 @@ def test_it_says_what_happens_in_its_order_and_proves_that_nothing_was_lost(
     assert processes_in(temporary) == []
 
 
-def test_whoever_leaves_early_leaves_nothing_behind(temporary: Path) -> None:
+def test_an_interrupted_demo_leaves_nothing_behind(temporary: Path) -> None:
     """On a real terminal, where the tree is live."""
     with on_a_terminal("demo") as terminal:
         terminal.see("understudy")
@@ -78,7 +78,7 @@ def test_whoever_leaves_early_leaves_nothing_behind(temporary: Path) -> None:
     assert processes_in(temporary) == []
 
 
-def test_what_is_drawn_leaves_room_for_the_sign_of_whoever_presses_ctrl_c() -> None:
+def test_the_live_tree_leaves_room_for_the_ctrl_c_mark() -> None:
     """Terminals show ^C where the cursor is; in a full line it would go to the next."""
     console = Console(file=io.StringIO(), width=60, height=20, force_terminal=True)
     stage = LiveStage(console)
@@ -93,7 +93,7 @@ def test_what_is_drawn_leaves_room_for_the_sign_of_whoever_presses_ctrl_c() -> N
     assert max(map(len, drawn)) <= 60 - len("^C") - 1
 
 
-def test_a_narrow_terminal_gets_whole_words() -> None:
+def test_lines_are_wrapped_at_words_on_a_narrow_terminal() -> None:
     out = Tty()
     stage = PlainStage(Screen(out=out, err=out, environ={"TERM": "dumb"}))
     told = "the curtain is refused because three of the three places are taken by others, as it is"
@@ -105,7 +105,7 @@ def test_a_narrow_terminal_gets_whole_words() -> None:
     assert " ".join(line[20:] for line in lines) == told
 
 
-def test_a_terminal_that_cannot_move_gets_lines() -> None:
+def test_a_dumb_terminal_gets_lines() -> None:
     with on_a_terminal("demo", TERM="dumb") as terminal:
         terminal.see("1/7 spawn")
         terminal.press_ctrl_c()

@@ -1,4 +1,4 @@
-"""doctor: what is found, how bad it is, and what to do."""
+"""`understudy doctor`: findings, their levels and hints."""
 
 import ast
 import os
@@ -12,16 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from supervisor.cli.household.health import daemon, places, processes, software, working
-from supervisor.cli.household.health import finding as finding_module
-from supervisor.cli.household.health.finding import Finding
-from supervisor.cli.household.version import installed
+from supervisor.cli.doctor import agents_check, daemon_check, software, storage
+from supervisor.cli.doctor import findings as finding_module
+from supervisor.cli.doctor.findings import Finding
+from supervisor.cli.versions import installed_version
 from supervisor.configuration import AgentTable
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.process.leftovers.marker import Marker, current_namespace
-from supervisor.drivers.process.leftovers.sweep import Seen
-from tests.cli.calling import ROOT, Caller
+from supervisor.drivers.process.marker import Marker, pid_namespace
+from supervisor.drivers.process.orphans import ObservedProcess
 from tests.cli.conftest import Kept
+from tests.support.cli_runner import ROOT, Caller
 
 
 def levels(findings: Iterable[Finding]) -> list[str]:
@@ -32,7 +32,7 @@ def hints(findings: Iterable[Finding]) -> str:
     return " ".join(one.hint or "" for one in findings)
 
 
-def test_all_is_looked_at_and_nothing_is_wrong_here(call: Caller) -> None:
+def test_doctor_runs_every_check_and_finds_no_error(call: Caller) -> None:
     """It starts a real process, and a store in a folder of its own."""
     done = call("doctor", "--json")
 
@@ -45,7 +45,7 @@ def test_all_is_looked_at_and_nothing_is_wrong_here(call: Caller) -> None:
     assert done.code == 0
 
 
-def test_an_error_exits_with_1_and_says_what_to_do(call: Caller, home: Path) -> None:
+def test_an_error_exits_with_1_and_prints_its_hint(call: Caller, home: Path) -> None:
     file = home / "understudy.toml"
     file.write_text("[settings]\nqueue_cup = 1\n")
     file.chmod(0o600)
@@ -58,102 +58,104 @@ def test_an_error_exits_with_1_and_says_what_to_do(call: Caller, home: Path) -> 
 
 
 def test_supervisord_beside_us_is_an_error() -> None:
-    found = list(software.look_at_names({"supervisor": ["supervisor", "understudy"]}))
+    found = list(software.check_package_names({"supervisor": ["supervisor", "understudy"]}))
 
     assert levels(found) == ["error"]
     assert "pip uninstall supervisor understudy" in hints(found)
-    assert levels(software.look_at_names({"supervisor": ["understudy"]})) == ["ok"]
+    assert levels(software.check_package_names({"supervisor": ["understudy"]})) == ["ok"]
 
 
 @pytest.mark.parametrize(
     ("version", "level"), [("3.36.0", "error"), ("3.40.1", "warning"), ("3.51.3", "ok")]
 )
-def test_sqlite_is_judged_by_its_version(version: str, level: str) -> None:
-    assert levels(software.look_at_sqlite(version)) == [level]
+def test_sqlite_is_checked_by_version(version: str, level: str) -> None:
+    assert levels(software.check_sqlite(version)) == [level]
 
 
 def test_an_old_python_is_an_error() -> None:
-    assert levels(software.look_at_python((3, 10, 9))) == ["error"]
+    assert levels(software.check_python((3, 10, 9))) == ["error"]
 
 
-def test_a_part_that_is_missing_is_an_error() -> None:
-    found = software.look_at_packages(lambda name: None if name == "trio" else "1.0")
+def test_a_missing_package_is_an_error() -> None:
+    found = software.check_packages(lambda name: None if name == "trio" else "1.0")
 
     assert levels(found) == ["error", "ok"]
 
 
-def test_a_file_that_others_can_read_is_an_error(tmp_path: Path) -> None:
+def test_a_file_readable_by_others_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("x")
     file.chmod(0o644)
 
-    found = list(places.look_at_file(file))
+    found = list(storage.check_file(file))
     assert levels(found) == ["error"]
     assert hints(found) == f"`chmod 600 {file}`"
 
     file.chmod(0o600)
-    assert list(places.look_at_file(file)) == []
+    assert list(storage.check_file(file)) == []
 
 
-def test_a_folder_that_others_may_enter_is_a_warning(tmp_path: Path) -> None:
+def test_a_folder_open_to_others_is_a_warning(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(0o755)
 
-    assert levels(places.look_at_folder(folder)) == ["warning"]
-    assert levels(places.look_at_folder(folder / "missing")) == []
+    assert levels(storage.check_folder(folder)) == ["warning"]
+    assert levels(storage.check_folder(folder / "missing")) == []
 
 
 @pytest.mark.parametrize(
     ("free", "level"), [(10 * 2**30, "ok"), (2**29, "warning"), (2**20, "error")]
 )
-def test_a_disk_that_fills_is_noticed(free: int, level: str, tmp_path: Path) -> None:
-    found = places.look_at_disk(tmp_path / "not" / "there", lambda _: SimpleNamespace(free=free))
+def test_low_disk_space_is_reported(free: int, level: str, tmp_path: Path) -> None:
+    found = storage.check_disk(tmp_path / "not" / "there", lambda _: SimpleNamespace(free=free))
 
     assert levels(found) == [level]
 
 
-def test_a_clock_that_is_behind_the_program_is_a_warning() -> None:
-    assert levels(working.look_at_clock(0.0)) == ["warning"]
-    assert levels(working.look_at_clock(2e9, built_at=1e9)) == ["ok"]
+def test_a_clock_before_the_installation_is_a_warning() -> None:
+    assert levels(software.check_clock(0.0)) == ["warning"]
+    assert levels(software.check_clock(2e9, built_at=1e9)) == ["ok"]
 
 
 def test_an_agent_whose_program_or_variable_is_missing_is_a_warning() -> None:
     agent = AgentTable(name="mine", driver="acp", command=("no-such-program",))
 
-    assert levels(working.look_at_agents((agent,), {"PATH": "/nowhere"})) == ["warning"]
-    assert levels(working.look_at_agents((), {})) == ["ok"]
+    assert levels(agents_check.check_agents((agent,), {"PATH": "/nowhere"})) == ["warning"]
+    assert levels(agents_check.check_agents((), {})) == ["ok"]
 
 
-def test_a_process_that_has_lost_its_guardian_is_a_warning() -> None:
-    marker = Marker("token", 2**22 - 1, 1, current_namespace() or "none")
-    orphan = Seen(ProcessIdentity(4242, 1, "boot"), 1, 1, True, marker)  # noqa: FBT003 - a record
+def test_an_orphaned_process_is_a_warning() -> None:
+    marker = Marker("token", 2**22 - 1, 1, pid_namespace() or "none")
+    orphan = ObservedProcess(ProcessIdentity(4242, 1, "boot"), 1, 1, True, marker)  # noqa: FBT003 - a record
 
-    found = list(processes.look_at_leftovers([orphan]))
+    found = list(agents_check.check_orphans([orphan]))
 
     assert levels(found) == ["warning"]
     assert "kill -9 4242" in hints(found)
 
 
-def test_without_proc_nobody_can_be_looked_for() -> None:
-    assert levels(processes.look_at_leftovers([])) == ["warning"]
+def test_without_proc_orphans_cannot_be_checked() -> None:
+    assert levels(agents_check.check_orphans([])) == ["warning"]
 
 
-async def test_a_guardian_that_cannot_start_anything_is_an_error(
+async def test_a_guardian_that_fails_to_start_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", os.devnull)
 
-    assert (await processes.look_at_guardian()).level == "error"
+    assert (await agents_check.check_guardian()).level == "error"
 
 
 RUNNING = "process 1 listens on x"
 
 
-def asked(version: str | None, *, damaged: Sequence[str] = (), **store: object) -> daemon.Ask:
+def asked(
+    version: str | None, *, damaged: Sequence[str] = (), **store: object
+) -> daemon_check.GetJson:
     well = {"degraded": False, "problem": None, "hint": None}
     answers = {
-        "/v1/version": {"version": version or installed("understudy")},
+        "/v1/version": {"version": version or installed_version("understudy")},
         "/v1/stats": {"store": {**well, **store}, "damaged": damaged},
     }
     return answers.__getitem__
@@ -163,54 +165,56 @@ def codes(findings: Iterable[Finding]) -> list[str | None]:
     return [one.code for one in findings]
 
 
-def test_a_daemon_that_is_not_the_installed_one_is_a_warning() -> None:
-    assert codes(daemon.look_at_running(RUNNING, asked(None))) == [None]
-    assert codes(daemon.look_at_running(RUNNING, asked("0.0.1"))) == ["daemon-of-another-version"]
+def test_a_daemon_of_another_version_is_a_warning() -> None:
+    assert codes(daemon_check.check_running_daemon(RUNNING, asked(None))) == [None]
+    assert codes(daemon_check.check_running_daemon(RUNNING, asked("0.0.1"))) == [
+        "daemon-of-another-version"
+    ]
 
 
-def test_a_daemon_that_cannot_write_is_an_error_in_its_own_words() -> None:
+def test_a_degraded_daemon_is_an_error_with_its_own_text() -> None:
     ask = asked(None, degraded=True, problem="No space left", hint="free some")
 
-    (found,) = daemon.look_at_running(RUNNING, ask)
+    (found,) = daemon_check.check_running_daemon(RUNNING, ask)
 
     assert found.level == "error"
     assert (found.detail, found.hint) == (
-        f"{RUNNING}, and cannot write: No space left",
+        f"{RUNNING}, but cannot write: No space left",
         "free some",
     )
 
 
-def test_a_daemon_with_a_session_that_cannot_be_read_is_an_error_that_names_it() -> None:
-    (found,) = daemon.look_at_running(RUNNING, asked(None, damaged=["s_1", "s_2"]))
+def test_a_damaged_session_is_an_error_that_names_it() -> None:
+    (found,) = daemon_check.check_running_daemon(RUNNING, asked(None, damaged=["s_1", "s_2"]))
 
     assert (found.level, found.code) == ("error", "session-damaged")
     assert "s_1 s_2" in found.detail
     assert "understudy repair s_1" in (found.hint or "")
 
 
-async def test_a_file_is_looked_into(kept: Kept, tmp_path: Path) -> None:
-    (found,) = await working.look_into_store(kept.path)
+async def test_a_store_file_is_checked(kept: Kept, tmp_path: Path) -> None:
+    (found,) = await storage.check_store(kept.path)
     assert (found.level, "4 sessions" in found.detail) == ("ok", True)
     with sqlite3.connect(kept.path) as connection:
         connection.execute("UPDATE sessions SET row = '{' WHERE id = ?", (kept.anna,))
     connection.close()
 
-    assert codes(await working.look_into_store(kept.path)) == ["session-damaged"]
-    assert codes(await working.look_into_store(tmp_path / "none.db")) == ["store-unreadable"]
+    assert codes(await storage.check_store(kept.path)) == ["session-damaged"]
+    assert codes(await storage.check_store(tmp_path / "none.db")) == ["store-unreadable"]
 
 
-def test_a_daemon_that_gives_no_answer_is_an_error(home: Path) -> None:
-    """A real socket, on which somebody listens and takes nothing."""
+def test_an_unresponsive_daemon_is_an_error(home: Path) -> None:
+    """A real socket whose listener accepts nothing."""
     path = str(Path(os.environ["XDG_RUNTIME_DIR"]) / "x.sock")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
 
-        assert codes(daemon.look_at_daemon(path, seconds=0.05)) == ["daemon-silent"]
+        assert codes(daemon_check.check_daemon(path, seconds=0.05)) == ["daemon-silent"]
 
 
 def test_a_socket_whose_path_is_too_long_is_an_error(tmp_path: Path) -> None:
-    assert codes(daemon.look_at_daemon(str(tmp_path / ("x" * 108)))) == ["socket-path"]
+    assert codes(daemon_check.check_daemon(str(tmp_path / ("x" * 108)))) == ["socket-path"]
 
 
 # The page ------------------------------------------------------------------------------------
@@ -239,9 +243,9 @@ def test_the_page_has_every_finding_with_its_level_and_no_other() -> None:
     assert page.count("\n### ") == len(listed)
 
 
-def test_nobody_makes_a_finding_past_the_functions_that_name_it() -> None:
+def test_findings_are_made_only_by_ok_warning_and_error() -> None:
     """So that none escapes the comparison above."""
     folder = Path(finding_module.__file__).parents[1]
     for file in folder.rglob("*.py"):
-        if file.name != "finding.py":
+        if file.name != "findings.py":
             assert "Finding(" not in file.read_text()

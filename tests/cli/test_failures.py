@@ -1,4 +1,4 @@
-"""How a command ends that went wrong: what happened, what to do, a code, and never a traceback."""
+"""Failed commands: text, hint and exit code, never a traceback."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ import pytest
 
 import supervisor
 from supervisor.cli import group
-from supervisor.cli.ground.failures import exit_code_of, report
-from supervisor.cli.ground.running import run_async
-from supervisor.cli.terminal.screen import Screen, json_text
+from supervisor.cli.async_runner import run_async
+from supervisor.cli.failures import exit_code_of, report
+from supervisor.cli.output import Screen, json_text
 from supervisor.core.errors import SupervisorError
-from tests.cli.calling import COMMAND, Caller
 from tests.cli.conftest import Kept
+from tests.support.cli_runner import COMMAND, Caller
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,17 @@ from tests.cli.conftest import Kept
         (supervisor.StoreLocked("x", hint="y"), 1),
     ],
 )
-def test_the_code_says_what_kind_of_failure_it_was(error: SupervisorError, code: int) -> None:
+def test_the_exit_code_depends_on_the_kind_of_failure(error: SupervisorError, code: int) -> None:
     assert exit_code_of(error) == code
 
 
-def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_prints_its_text_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
     report(supervisor.QueueFull("10 wait \x1b[2J", hint="wait"), Screen())
 
     assert capsys.readouterr() == ("", "error: 10 wait \nhint: wait\n")
 
 
-def test_programs_get_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_json_with_json_output(capsys: pytest.CaptureFixture[str]) -> None:
     refused = supervisor.SpawnRefused("no", hint="wait", limit="max_depth", used=3, allowed=3)
     report(refused, Screen(as_json=True))
 
@@ -52,13 +52,13 @@ def test_programs_get_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["ps", "--nonsense"], "`understudy ps --help` says how it is used"),
-        (["config", "check", "a", "b"], "`understudy config check --help` says how it is used"),
-        (["inputs", "x", "--move", "y"], "`understudy inputs --help` says how it is used"),
-        (["nonsense"], "`understudy --help` lists all commands"),
+        (["ps", "--nonsense"], "see `understudy ps --help`"),
+        (["config", "check", "a", "b"], "see `understudy config check --help`"),
+        (["inputs", "x", "--move", "y"], "see `understudy inputs --help`"),
+        (["nonsense"], "see `understudy --help`"),
     ],
 )
-def test_wrong_usage_is_said_like_any_other_error(
+def test_wrong_usage_is_reported_like_other_errors(
     call: Caller, arguments: list[str], hint: str
 ) -> None:
     done = call(*arguments)
@@ -70,32 +70,34 @@ def test_wrong_usage_is_said_like_any_other_error(
     assert (told["code"], told["hint"]) == ("wrong_usage", hint)
 
 
-def test_json_before_the_command_is_told_its_place(call: Caller) -> None:
+def test_json_before_the_command_is_refused_with_a_hint(call: Caller) -> None:
     done = call("--json", "ps")
 
     assert done.code == 2
     assert orjson.loads(done.err)["error"]["hint"] == "write `understudy COMMAND --json`"
 
 
-def test_json_that_is_part_of_a_text_asks_for_none(call: Caller) -> None:
+def test_json_after_a_double_dash_is_text(call: Caller) -> None:
     assert call("send", "x", "--", "--json").err.startswith("error: ")
 
 
 @pytest.mark.parametrize("arguments", [["import", "x.jsonl", "--state", "y.db"], ["restore", "x"]])
-def test_a_file_that_is_not_there_is_not_found(call: Caller, arguments: list[str]) -> None:
+def test_a_missing_file_exits_with_not_found(call: Caller, arguments: list[str]) -> None:
     done = call(*arguments)
 
     assert done.code == 3
-    assert "there is no file x" in done.err
+    assert "file not found: x" in done.err
 
 
-def test_programs_get_warnings_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_json_with_json_output(capsys: pytest.CaptureFixture[str]) -> None:
     Screen(as_json=True).warn("slow \x1b[2J")
 
     assert orjson.loads(capsys.readouterr().err) == {"warning": "slow \x1b[2J"}
 
 
-def test_a_defect_of_ours_is_no_traceback(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_reported_without_a_traceback(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("oh dear")
 
@@ -103,11 +105,11 @@ def test_a_defect_of_ours_is_no_traceback(call: Caller, monkeypatch: pytest.Monk
     done = call("version")
 
     assert done.code == 1
-    assert "understudy itself has failed: RuntimeError: oh dear" in done.err
+    assert "understudy failed: RuntimeError: oh dear" in done.err
     assert "Traceback" not in done.err
 
 
-def test_what_the_system_refuses_is_said_in_its_words(
+def test_an_os_error_is_reported_with_its_text(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -118,7 +120,7 @@ def test_what_the_system_refuses_is_said_in_its_words(
 
     assert (done.code, done.err.splitlines()[0]) == (
         1,
-        "error: the system says: Permission denied (/somewhere)",
+        "error: Permission denied (/somewhere)",
     )
 
 
@@ -147,7 +149,7 @@ def test_ctrl_c_exits_with_130(call: Caller, monkeypatch: pytest.MonkeyPatch) ->
     assert call("version").code == 130
 
 
-def test_a_reader_who_leaves_early_ends_a_command_quietly(kept: Kept) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(kept: Kept) -> None:
     words = " ".join([*COMMAND, "log", kept.parent, "--state", str(kept.path)])
     done = subprocess.run(
         ["/bin/bash", "-c", f"{words} | head -n 1; echo ${{PIPESTATUS[0]}}"],
@@ -160,7 +162,7 @@ def test_a_reader_who_leaves_early_ends_a_command_quietly(kept: Kept) -> None:
     assert done.stderr == ""
 
 
-def test_output_that_is_closed_from_the_beginning_is_no_traceback() -> None:
+def test_closed_output_causes_no_traceback() -> None:
     done = subprocess.run(
         [*COMMAND, "version"], stdout=_closed_pipe(), stderr=subprocess.PIPE, check=False
     )
@@ -183,10 +185,8 @@ def _closed_pipe() -> int:
     ],
 )
 def test_a_signal_while_a_command_runs_exits_with_130(arguments: list[str], said: str) -> None:
-    program = "import signal, os; from supervisor.cli.ground import settings;"
-    program += (
-        f"settings.load_configuration = lambda _: os.kill(os.getpid(), {int(signal.SIGINT)});"
-    )
+    program = "import signal, os; from supervisor.cli import target;"
+    program += f"target.load_configuration = lambda _: os.kill(os.getpid(), {int(signal.SIGINT)});"
     program += f"from supervisor.cli import main; raise SystemExit(main({arguments}))"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
@@ -208,9 +208,9 @@ raise SystemExit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("module", ["click", "orjson", "supervisor.cli.looking.ps", "trio"])
+@pytest.mark.parametrize("module", ["click", "orjson", "supervisor.cli.commands.ps", "trio"])
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["people", "programs"])
-def test_ctrl_c_while_modules_are_imported_is_no_traceback(module: str, more: list[str]) -> None:
+def test_ctrl_c_during_imports_causes_no_traceback(module: str, more: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_AT, module, "ps", *more],
         capture_output=True,

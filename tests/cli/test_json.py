@@ -1,4 +1,4 @@
-"""`--json` after any command: what a program reads is JSON, on both streams, also when it fails."""
+"""`--json` after any command: valid JSON on both streams, also for errors."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +9,10 @@ import pytest
 import trio
 
 import supervisor
-from supervisor.cli.ground import target
+from supervisor.cli import target
 from supervisor.cli.table import COMMANDS
-from tests.cli.calling import Called, Caller
-from tests.cli.test_acting import asking
+from tests.cli.test_steer_commands import asking
+from tests.support.cli_runner import Called, Caller
 
 # Of each command a call that succeeds, where bob asks something and carol is stopped.
 CALLS = {
@@ -38,6 +38,7 @@ CALLS = {
     "clear": ["carol"],
     "archive": ["carol"],
     "export": ["bob", "--format", "html"],
+    "query": ["SELECT id FROM sessions", "--state", "one.db"],
     "import": ["one.jsonl"],
     "replay": ["bob", "--at", "1"],
     "repair": ["carol"],
@@ -59,7 +60,7 @@ ELSEWHERE = {
     "serve": "test_daemon",
     "reload": "test_daemon",
 }
-# What each refuses; the words are wrong, or nobody is called so.
+# Calls that each command refuses: wrong arguments, or an unknown session.
 REFUSED = {
     name: ["nobody", *words[1:]] if words[:1] in (["bob"], ["carol"]) else ["--nonsense"]
     for name, words in CALLS.items()
@@ -95,13 +96,13 @@ def assert_json(done: Called) -> None:
         orjson.loads(line)
 
 
-def test_no_command_is_left_out() -> None:
+def test_every_command_has_a_json_case() -> None:
     assert {*CALLS, *ELSEWHERE} == set(COMMANDS)
     assert not set(CALLS) & set(ELSEWHERE)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_a_command_prints_is_json(name: str, call: Caller) -> None:
+def test_every_command_prints_json(name: str, call: Caller) -> None:
     done = call(name, *CALLS[name], "--json", stdin="hello\n")
 
     assert (done.code, done.err) == (0, "")
@@ -110,7 +111,7 @@ def test_what_a_command_prints_is_json(name: str, call: Caller) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_a_command_refuses_is_json_too(name: str, call: Caller) -> None:
+def test_every_refusal_is_json(name: str, call: Caller) -> None:
     done = call(name, *REFUSED[name], "--json")
 
     assert done.code in (2, 3)

@@ -1,16 +1,16 @@
-"""run: one text for an agent, what it says, and the code that says how it went."""
+"""`understudy run`: output and exit code."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import Caller, in_a_process
+from tests.support.cli_runner import Caller, in_a_process
 
 SCRIPTED = ("run", "--agent", "scripted")
 
 
-def test_the_text_is_printed_as_the_agent_says_it(call: Caller) -> None:
+def test_run_prints_the_agent_text(call: Caller) -> None:
     done = call("run", "hello", "world")
 
     assert (done.code, done.out, done.err) == (0, "hello world\n", "")
@@ -21,18 +21,18 @@ def test_the_text_may_be_piped_in(arguments: list[str], call: Caller) -> None:
     assert call(*arguments, stdin="two\nlines\n").out == "two\nlines\n"
 
 
-def test_texts_between_tool_calls_stand_on_lines_of_their_own(call: Caller) -> None:
+def test_texts_between_tool_calls_are_on_separate_lines(call: Caller) -> None:
     assert call(*SCRIPTED, "say one\ntool bash 0\nsay two").out == "one\ntwo\n"
 
 
-def test_text_that_streams_in_pieces_is_whole(call: Caller) -> None:
+def test_text_streamed_in_chunks_is_complete(call: Caller) -> None:
     done = call(*SCRIPTED, "flood 200")
 
     assert done.out.count("flood flood") > 200
     assert done.out.count("\n") == 1
 
 
-def test_escape_sequences_do_not_get_through_even_in_pieces(call: Caller) -> None:
+def test_escape_sequences_are_removed_even_in_chunks(call: Caller) -> None:
     done = call(*SCRIPTED, "say a\x1b]52;c;\nsay aGk=\x07b\nsay \x9b2Jc")
 
     assert done.out == "abc\n"
@@ -46,7 +46,9 @@ def test_escape_sequences_do_not_get_through_even_in_pieces(call: Caller) -> Non
         ("nonsense", 1, "line 1 of the script begins with 'nonsense'"),
     ],
 )
-def test_the_code_says_how_the_turn_ended(script: str, code: int, said: str, call: Caller) -> None:
+def test_the_exit_code_depends_on_the_outcome(
+    script: str, code: int, said: str, call: Caller
+) -> None:
     done = call(*SCRIPTED, script)
 
     assert done.code == code
@@ -60,11 +62,11 @@ def test_a_turn_that_takes_too_long_is_ended(call: Caller) -> None:
     assert "the turn took too long" in done.err
 
 
-def test_what_is_asked_is_rejected_if_nobody_is_there(call: Caller) -> None:
+def test_permission_requests_are_rejected_without_a_terminal(call: Caller) -> None:
     done = call(*SCRIPTED, "ask rm")
 
     assert done.out == "rm: rejected\n"
-    assert "--yes allows what is asked" in done.err
+    assert "--yes allows everything" in done.err
 
 
 @pytest.mark.parametrize(
@@ -75,20 +77,18 @@ def test_what_is_asked_is_rejected_if_nobody_is_there(call: Caller) -> None:
         (["--mode", "deny_all"], "rejected"),
     ],
 )
-def test_what_is_asked_can_be_answered_beforehand(
-    options: list[str], answer: str, call: Caller
-) -> None:
+def test_yes_allows_permission_requests(options: list[str], answer: str, call: Caller) -> None:
     assert call(*SCRIPTED, *options, "ask rm").out == f"rm: {answer}\n"
 
 
-def test_what_a_child_asks_is_answered_too(call: Caller) -> None:
+def test_permission_requests_of_children_are_answered(call: Caller) -> None:
     """Else the child would wait for its time-out."""
     done = call(*SCRIPTED, "spawn scripted ask rm\nsleep 0.3")
 
     assert "rejected: May I use rm?" in done.err
 
 
-def test_programs_get_every_record_and_the_result(call: Caller) -> None:
+def test_json_output_has_every_record_and_the_result(call: Caller) -> None:
     *records, last = call("run", "--json", "hello").json_lines
 
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
@@ -97,7 +97,7 @@ def test_programs_get_every_record_and_the_result(call: Caller) -> None:
     assert last["session_id"] == records[0]["session_id"]
 
 
-def test_nothing_is_kept_unless_a_file_is_named(call: Caller, home: Path) -> None:
+def test_the_session_is_kept_only_with_state(call: Caller, home: Path) -> None:
     call("run", "in passing")
     assert list(home.rglob("*")) == []
 
@@ -107,14 +107,14 @@ def test_nothing_is_kept_unless_a_file_is_named(call: Caller, home: Path) -> Non
     )
 
 
-def test_an_agent_that_nobody_knows_is_not_found(call: Caller) -> None:
+def test_an_unknown_agent_exits_with_not_found(call: Caller) -> None:
     done = call("run", "--agent", "nobody", "hello")
 
     assert done.code == 3
-    assert "there are: echo, scripted" in done.err
+    assert "use one of echo, scripted" in done.err
 
 
-def test_a_preset_that_is_not_installed_says_how_to_get_it(
+def test_a_missing_preset_has_an_installation_hint(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -125,7 +125,7 @@ def test_a_preset_that_is_not_installed_says_how_to_get_it(
     assert "hint: install it: npm install" in done.err
 
 
-def test_agents_of_the_configuration_can_be_talked_with(call: Caller, home: Path) -> None:
+def test_configured_agents_can_be_used(call: Caller, home: Path) -> None:
     """A real process, in the folder that we are in."""
     file = home / "understudy.toml"
     words = f'["{sys.executable}", "-m", "supervisor.drivers.scripted"]'
@@ -146,11 +146,11 @@ def test_blank_text_is_refused(call: Caller) -> None:
     assert call("run", stdin="\n").code == 1
 
 
-def test_yes_and_a_mode_cannot_both_be_meant(call: Caller) -> None:
+def test_yes_and_mode_exclude_each_other(call: Caller) -> None:
     assert call("run", "--yes", "--mode", "deny_all", "x").code == 2
 
 
-def test_words_come_out_as_they_are_said_and_not_at_the_end() -> None:
+def test_text_is_printed_while_the_turn_runs() -> None:
     """Between real pipes: the first line is there while the turn still runs."""
     done = in_a_process(*SCRIPTED, "say first\ntool bash 0.1\nsay second")
 

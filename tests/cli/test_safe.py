@@ -1,4 +1,4 @@
-"""Text for terminals: nothing in it is obeyed, and how it was cut changes nothing."""
+"""Text for terminals: no control sequences, independent of chunks."""
 
 import re
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.cli.terminal.safe import LONGEST, SafeStream, escaped_json, flat, safe
-from supervisor.cli.terminal.screen import json_text
+from supervisor.cli.output import json_text
+from supervisor.cli.safe import MAX_SEQUENCE, SafeStream, escaped_json, safe, without_breaks
 
 OBEYED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -26,19 +26,19 @@ HOSTILE = st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join)
 
 
 @given(HOSTILE)
-def test_nothing_that_a_terminal_would_obey_is_left(text: str) -> None:
+def test_safe_removes_control_sequences(text: str) -> None:
     assert OBEYED.search(safe(text)) is None
-    assert OBEYED.search(flat(text)) is None
-    assert not {"\n", "\t"} & set(flat(text))
+    assert OBEYED.search(without_breaks(text)) is None
+    assert not {"\n", "\t"} & set(without_breaks(text))
 
 
 @given(HOSTILE)
-def test_what_is_safe_stays_as_it_is(text: str) -> None:
+def test_safe_is_idempotent(text: str) -> None:
     assert safe(safe(text)) == safe(text)
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"])))
-def test_ordinary_text_is_not_touched(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert safe(text) == text
 
 
@@ -58,12 +58,12 @@ def test_a_stream_of_single_letters_shows_the_same(text: str) -> None:
     assert "".join(map(stream.feed, text)) + stream.finish() == safe(text)
 
 
-def test_a_stream_does_not_wait_where_nothing_has_begun() -> None:
+def test_a_stream_holds_back_only_incomplete_sequences() -> None:
     assert SafeStream().feed("word by ") == "word by "
 
 
 @pytest.mark.parametrize("ending", ["\n", ""])
-def test_a_sequence_that_never_ends_hides_nothing(ending: str) -> None:
+def test_an_unterminated_sequence_hides_nothing(ending: str) -> None:
     stream = SafeStream()
 
     shown = stream.feed(f"\x1b]0;{'x' * 10}{ending}") + stream.finish()
@@ -71,17 +71,17 @@ def test_a_sequence_that_never_ends_hides_nothing(ending: str) -> None:
     assert shown == f"0;{'x' * 10}{ending}"
 
 
-def test_a_sequence_that_is_too_long_is_shown_and_does_not_fill_the_memory() -> None:
+def test_a_sequence_that_is_too_long_is_printed() -> None:
     stream = SafeStream()
 
     shown = "".join(stream.feed("x" * 100) for _ in [stream.feed("\x1b]52;c;"), *range(100)][1:])
 
-    assert len(shown) > LONGEST
-    assert len(stream._held) <= LONGEST
+    assert len(shown) > MAX_SEQUENCE
+    assert len(stream._incomplete) <= MAX_SEQUENCE
 
 
 @given(st.recursive(HOSTILE | st.integers() | st.floats(), st.lists, max_leaves=5))
-def test_json_has_nothing_in_it_that_is_obeyed(value: object) -> None:
+def test_safe_json_has_no_control_characters(value: object) -> None:
     text = json_text({"value": value})
 
     assert OBEYED.search(text) is None
@@ -89,5 +89,5 @@ def test_json_has_nothing_in_it_that_is_obeyed(value: object) -> None:
 
 
 @given(st.text())
-def test_escaped_json_says_the_same(text: str) -> None:
+def test_safe_json_has_the_same_value(text: str) -> None:
     assert orjson.loads(escaped_json(orjson.dumps(text).decode())) == text

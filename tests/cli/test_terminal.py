@@ -1,14 +1,14 @@
-"""On a terminal, with somebody who types: real processes on pseudo-terminals."""
+"""Commands on pseudo-terminals, with a user who types."""
 
 import re
 
-from tests.cli.calling import on_a_terminal
 from tests.cli.conftest import Kept
+from tests.support.cli_runner import on_a_terminal
 
 SCRIPTED = ("run", "--agent", "scripted")
 
 
-def test_a_person_is_asked_and_answers() -> None:
+def test_a_permission_request_is_prompted_and_answered() -> None:
     with on_a_terminal(*SCRIPTED, "ask rm\nask rm\nask cp") as terminal:
         terminal.see("May I use rm? (rm) [y/n/always/never] ")
         terminal.type("perhaps\n")
@@ -33,17 +33,17 @@ def test_ctrl_c_interrupts_the_turn() -> None:
     assert "Traceback" not in terminal.seen
 
 
-def test_a_second_ctrl_c_leaves_an_agent_that_does_not_hear_the_first() -> None:
+def test_a_second_ctrl_c_exits_despite_a_hanging_agent() -> None:
     with on_a_terminal(*SCRIPTED, "say begun\nhang") as terminal:
         terminal.see("begun")
         terminal.press_ctrl_c()
-        terminal.see("press Ctrl-C again to leave")
+        terminal.see("press Ctrl-C again to exit")
         terminal.press_ctrl_c()
 
         assert terminal.end() == 130
 
 
-def test_ctrl_c_before_there_is_anything_to_interrupt_leaves() -> None:
+def test_ctrl_c_without_a_turn_exits() -> None:
     with on_a_terminal("chat") as terminal:
         terminal.see("> ")
         terminal.press_ctrl_c()
@@ -51,7 +51,7 @@ def test_ctrl_c_before_there_is_anything_to_interrupt_leaves() -> None:
         assert terminal.end() == 130
 
 
-def test_a_conversation_is_typed() -> None:
+def test_a_chat_runs_on_a_terminal() -> None:
     with on_a_terminal("chat", "--agent", "scripted") as terminal:
         terminal.see("> ")
         terminal.type("say hello there\n")
@@ -65,7 +65,7 @@ def test_a_conversation_is_typed() -> None:
         assert terminal.end() == 0
 
 
-def test_a_tool_call_is_told_beside_the_text_and_hostile_text_is_not_obeyed() -> None:
+def test_tool_calls_are_printed_and_hostile_text_is_safe() -> None:
     script = "tool bash 0\nsay \x1b]0;owned\x07\x1b[2Jfine\u202e"
     with on_a_terminal(*SCRIPTED, script) as terminal:
         assert terminal.end() == 0
@@ -86,7 +86,7 @@ def test_tables_fit_the_terminal_and_have_colours(kept: Kept) -> None:
     assert max(map(len, plain.splitlines())) <= 60
 
 
-def test_colours_are_left_out_where_they_are_not_wanted(kept: Kept) -> None:
+def test_no_color_and_dumb_terminals_get_no_colours(kept: Kept) -> None:
     shown = ("tree", "--state", kept.path)
     for unwanted in (on_a_terminal(*shown, NO_COLOR="1"), on_a_terminal(*shown, TERM="dumb")):
         with unwanted as terminal:

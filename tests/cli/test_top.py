@@ -1,4 +1,4 @@
-"""top: what keys mean on the board, and what is drawn."""
+"""`understudy top`: keys and drawing."""
 
 import io
 
@@ -8,10 +8,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import supervisor
-from supervisor.cli.looking.top.board import Board, Wish
-from supervisor.cli.looking.top.command import do
-from supervisor.cli.looking.top.drawing import draw
-from supervisor.cli.looking.top.keys import split
+from supervisor.cli.commands.top import perform_action
+from supervisor.cli.commands.top_board import Board, KeyAction, split_keys
+from supervisor.cli.commands.top_screen import draw
 
 # Who leaves does not wait for a turn that asks something.
 BRIEF = supervisor.Settings(exit_seconds=0.0)
@@ -28,11 +27,11 @@ async def family(sup: supervisor.Supervisor) -> list[str]:
 async def board_with_family(sup: supervisor.Supervisor) -> tuple[Board, list[str]]:
     ids = await family(sup)
     board = Board()
-    board.put(await sup.tree())
+    board.update(await sup.tree())
     return board, ids
 
 
-def press(board: Board, *keys: str) -> Wish | None:
+def press(board: Board, *keys: str) -> KeyAction | None:
     wish = None
     for key in keys:
         wish = board.press(key)
@@ -50,54 +49,56 @@ def press(board: Board, *keys: str) -> Wish | None:
         ("ü", ["ü"]),
     ],
 )
-def test_keys_are_told_apart(text: str, keys: list[str]) -> None:
-    assert list(split(text)) == keys
+def test_a_chunk_is_split_into_keys(text: str, keys: list[str]) -> None:
+    assert list(split_keys(text)) == keys
 
 
-async def test_the_arrows_choose_and_stop_at_the_ends() -> None:
+async def test_the_arrow_keys_select_a_line() -> None:
     async with supervisor.open() as sup:
         board, (first, second, last) = await board_with_family(sup)
 
         press(board, "up")
-        assert board.chosen == first
+        assert board.selected_id == first
         press(board, "down")
-        assert board.chosen == second
+        assert board.selected_id == second
         press(board, "down", "down", "down")
-        assert board.chosen == last
+        assert board.selected_id == last
 
 
-async def test_whoever_is_chosen_stays_chosen_and_its_neighbour_after_it_has_gone() -> None:
+async def test_the_selected_session_stays_selected() -> None:
     async with supervisor.open() as sup:
         board, (_, child, last) = await board_with_family(sup)
         press(board, "down")
-        board.put(await sup.tree())
-        assert board.chosen == child
+        board.update(await sup.tree())
+        assert board.selected_id == child
 
         await sup.delete(child)
-        board.put(await sup.tree())
-        assert board.chosen == last
+        board.update(await sup.tree())
+        assert board.selected_id == last
 
 
-async def test_a_text_is_typed_edited_and_given_up() -> None:
+async def test_a_text_is_typed_edited_and_discarded() -> None:
     async with supervisor.open() as sup:
         board, (first, *_) = await board_with_family(sup)
 
-        assert press(board, "s", "h", "o", "backspace", "i", "enter") == Wish("steer", first, "hi")
+        assert press(board, "s", "h", "o", "backspace", "i", "enter") == KeyAction(
+            "steer", first, "hi"
+        )
         assert press(board, "m", "x", "escape") is None
-        assert board.typing is None
-        assert press(board, "i") == Wish("interrupt", first)
+        assert board.pending_action is None
+        assert press(board, "i") == KeyAction("interrupt", first)
         press(board, "q")
-        assert board.is_over
+        assert board.is_finished
 
 
-def test_an_empty_board_has_nobody_to_do_anything_to() -> None:
+def test_an_empty_board_has_no_actions() -> None:
     board = Board()
-    board.put(())
+    board.update(())
 
     assert press(board, "i", "s", "down", "up") is None
 
 
-async def test_what_is_drawn_fits_and_is_harmless() -> None:
+async def test_the_board_fits_and_is_safe() -> None:
     async with supervisor.open() as sup:
         board, _ = await board_with_family(sup)
         stats = await sup.stats()
@@ -116,7 +117,7 @@ async def drawn(
     sup: supervisor.Supervisor, *keys: str, width: int = 80, height: int = 24
 ) -> list[str]:
     board = Board()
-    board.put(await sup.tree(), await sup.permissions())
+    board.update(await sup.tree(), await sup.permissions())
     press(board, *keys)
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     console.print(draw(board, await sup.stats(), "", width=width, height=height, now=0.0))
@@ -124,7 +125,7 @@ async def drawn(
     return console.file.getvalue().splitlines()
 
 
-async def test_columns_stand_below_each_other_whatever_names_are_made_of() -> None:
+async def test_columns_are_aligned_with_wide_names() -> None:
     async with supervisor.open() as sup:
         for name in ("plain", "日本語の名前がとても長い長い長い", "e\u0301te\u0301"):
             await sup.create("echo", name=name)
@@ -142,7 +143,7 @@ async def test_a_wide_terminal_has_room_for_a_long_name() -> None:
         assert "a name of more than " in "\n".join(await drawn(sup))
 
 
-async def test_what_somebody_has_to_see_to_stands_first() -> None:
+async def test_urgent_information_comes_first() -> None:
     async with supervisor.open(settings=BRIEF) as sup:
         session = await sup.create("scripted")
         await session.send("ask rm")
@@ -153,7 +154,7 @@ async def test_what_somebody_has_to_see_to_stands_first() -> None:
 
 
 async def ask(sup: supervisor.Supervisor, count: int) -> tuple[supervisor.PermissionRequest, ...]:
-    """Have so many sessions ask something."""
+    """Start a number of sessions that each ask for permission."""
     for number in range(count):
         session = await sup.create("scripted", name=f"bob {number}")
         await session.send("ask rm\x1b[2J")
@@ -162,7 +163,7 @@ async def ask(sup: supervisor.Supervisor, count: int) -> tuple[supervisor.Permis
     return await sup.permissions()
 
 
-async def test_what_is_asked_stands_below_with_the_command_that_answers_it() -> None:
+async def test_requests_are_listed_with_the_answer_command() -> None:
     async with supervisor.open(settings=BRIEF) as sup:
         (request,) = await ask(sup, 1)
         lines = await drawn(sup, width=100)
@@ -175,7 +176,7 @@ async def test_what_is_asked_stands_below_with_the_command_that_answers_it() -> 
     assert "\x1b" not in "\n".join(lines)
 
 
-async def test_what_is_asked_leaves_room_for_the_sessions() -> None:
+async def test_requests_leave_room_for_the_sessions() -> None:
     async with supervisor.open(settings=BRIEF) as sup:
         await ask(sup, 5)
         boards = {height: await drawn(sup, height=height) for height in (5, 8, 12, 16, 24)}
@@ -185,12 +186,10 @@ async def test_what_is_asked_leaves_room_for_the_sessions() -> None:
         assert any(line.startswith("> bob 0") for line in lines)
     answers = [sum("understudy answer" in line for line in lines) for lines in boards.values()]
     assert answers == [0, 0, 1, 2, 3]
-    assert all(
-        "`understudy inbox` lists all that is asked." in boards[height] for height in (8, 24)
-    )
+    assert all("`understudy inbox` lists all requests." in boards[height] for height in (8, 24))
 
 
-async def test_of_a_long_text_the_end_is_shown_where_somebody_types() -> None:
+async def test_the_end_of_a_long_typed_text_is_shown() -> None:
     async with supervisor.open() as sup:
         await sup.create("echo")
         (*_, foot) = await drawn(sup, "m", *"abc" * 40, "!", width=40)
@@ -199,16 +198,16 @@ async def test_of_a_long_text_the_end_is_shown_where_somebody_types() -> None:
     assert foot.endswith("abc!▏")
 
 
-async def test_wishes_come_true() -> None:
+async def test_actions_are_performed() -> None:
     async with supervisor.open() as sup:
         session = await sup.create("scripted")
-        await do(sup, Wish("send", session.id, "tool bash 60"))
+        await perform_action(sup, KeyAction("send", session.id, "tool bash 60"))
         async with session.watch() as feed:
             async for item in feed:
                 if isinstance(item, supervisor.Record) and item.kind == "tool_call":
                     break
 
-        assert await do(sup, Wish("steer", session.id, "softer")) == "staged"
-        assert await do(sup, Wish("interrupt", session.id)) == "1 interrupted"
+        assert await perform_action(sup, KeyAction("steer", session.id, "softer")) == "staged"
+        assert await perform_action(sup, KeyAction("interrupt", session.id)) == "1 interrupted"
         with trio.fail_after(10):
-            assert await do(sup, Wish("stop", session.id)) == "stopped"
+            assert await perform_action(sup, KeyAction("stop", session.id)) == "stopped"

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.client import connect, connect_briefly
-
-from .both import KINDS, Connect, Kind, Sup, opened
+from supervisor.client import connect, connect_once
+from tests.support.served_supervisor import KINDS, Connect, Kind, Sup, opened
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return found
 
 
-@pytest.fixture(name="connect", params=[connect, connect_briefly])
+@pytest.fixture(name="connect", params=[connect, connect_once])
 def way_there(request: pytest.FixtureRequest) -> Connect:
     found: Connect = request.param
     return found

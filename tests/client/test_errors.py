@@ -1,4 +1,4 @@
-"""Every error that a caller can cause, from both: the class, its words, and what it has."""
+"""Every error that a caller can cause, with the embedding API and with the client."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import trio
 
 import supervisor
 from supervisor import Limits, Restart, SupervisorError
-
-from .both import KINDS, Kind, Session, Sup, busy, opened, seen
+from tests.support.served_supervisor import KINDS, Kind, Session, Sup, busy, opened, seen
 
 Cause = Callable[[Sup, Path], Awaitable[Any]]
 
@@ -194,7 +193,7 @@ CAUSES: dict[Cause, type[SupervisorError]] = {
     answer_nothing: supervisor.PermissionNotFound,
     have_an_agent_that_cannot_start: supervisor.AgentStartFailed,
 }
-# Those of agents (what they may say and do), and of whoever opens a store, or has lost it.
+# Errors that only agents get, or only the process that opens a store.
 OF_OTHERS = {
     supervisor.TurnOver,
     supervisor.OutputTooLarge,
@@ -212,7 +211,7 @@ OF_OTHERS = {
 }
 
 
-def test_no_error_is_left_out() -> None:
+def test_every_error_has_a_case() -> None:
     public = {getattr(supervisor, name) for name in supervisor.__all__}
     errors = {one for one in public if isinstance(one, type) and issubclass(one, SupervisorError)}
 
@@ -220,7 +219,7 @@ def test_no_error_is_left_out() -> None:
 
 
 async def raised(kind: Kind, folder: Path, cause: Cause) -> dict[str, Any]:
-    """What it raises, without what is another's each time."""
+    """Return the error of the call, without ids that differ between runs."""
     await trio.Path(folder).mkdir()
     async with opened(kind, folder, agents=[STILLBORN]) as sup:
         with pytest.raises(SupervisorError) as caught:
@@ -236,7 +235,7 @@ async def raised(kind: Kind, folder: Path, cause: Cause) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
-async def test_both_raise_the_same(folder: Path, cause: Cause) -> None:
+async def test_client_and_embedding_api_raise_the_same_errors(folder: Path, cause: Cause) -> None:
     embedded, remote, briefly = [await raised(kind, folder / kind, cause) for kind in KINDS]
 
     assert remote == briefly == embedded

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.configuration.home import Home, make_home
+from tests.support.config_home import Home, make_home
 
 
 @pytest.fixture

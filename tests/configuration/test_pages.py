@@ -7,14 +7,14 @@ import pytest
 
 from supervisor.config import Settings
 from supervisor.configuration import check, presets
-from supervisor.configuration.agents.assembling import OPTIONS
-from supervisor.configuration.agents.reading import AGENT, MCP_SERVER
-from supervisor.configuration.daemon import EXAMPLE
-from supervisor.configuration.files import MOST_BYTES
-from supervisor.configuration.loading import SCHEMA
-from supervisor.configuration.schema import Leaf, Names, Node, leaves
+from supervisor.configuration.agent_assembly import DRIVER_OPTIONS
+from supervisor.configuration.agent_schema import AGENT, MCP_SERVER
+from supervisor.configuration.daemon_settings import EXAMPLE
+from supervisor.configuration.loader import SCHEMA
+from supervisor.configuration.schema import Leaf, Node, OpenTable, leaves
 from supervisor.configuration.sources import dotted
-from tests.configuration.home import Home
+from supervisor.configuration.toml_file import MAX_BYTES
+from tests.support.config_home import Home
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (DOCS / "reference/settings.md").read_text()
@@ -64,7 +64,7 @@ def test_the_page_lists_every_setting_with_its_default() -> None:
 def keys_of(node: Node, at: str = "") -> set[str]:
     if isinstance(node, Leaf):
         return {at}
-    if isinstance(node, Names):
+    if isinstance(node, OpenTable):
         word = {
             "env": "VARIABLE",
             "headers": "HEADER",
@@ -84,7 +84,7 @@ def test_the_page_lists_every_key_of_an_agent_with_the_drivers_that_take_it() ->
     drivers = {
         key: ", ".join(
             driver
-            for driver, options in sorted(OPTIONS.items())
+            for driver, options in sorted(DRIVER_OPTIONS.items())
             if key.partition(".")[0] in options
         )
         for key in keys
@@ -106,7 +106,7 @@ def test_the_page_lists_every_preset() -> None:
 
 
 def test_the_page_says_how_large_a_file_may_be() -> None:
-    assert f"{MOST_BYTES:,} bytes" in SETTINGS
+    assert f"{MAX_BYTES:,} bytes" in SETTINGS
 
 
 @pytest.mark.parametrize("text", EXAMPLES)

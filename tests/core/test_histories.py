@@ -1,4 +1,4 @@
-"""Long random histories, and what must be true after every step of them."""
+"""Long random histories, and the invariants after every step."""
 
 import functools
 import json
@@ -7,27 +7,28 @@ from collections.abc import Callable
 
 import attrs
 
+from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
-from supervisor.core.facts import DECIDED, Fact
-from supervisor.core.folds import fold
+from supervisor.core.fold import fold
 from supervisor.core.receipts import InterruptReport, Receipt
-from supervisor.core.session import Phase, Session
+from supervisor.core.records import DECIDED, Fact
+from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Accepted, Refused, Step
 from supervisor.core.table import decide
-from tests.core.histories import history
+from tests.support.event_histories import history
 
 SEEDS = range(400)
 LENGTH = 100
 
 
 @functools.cache
-def steps(seed: int) -> list[tuple[Session, ev.Event, Step]]:
+def steps(seed: int) -> list[tuple[SessionState, ev.Event, Step]]:
     return [(session, event, decide(session, event)) for session, event in history(seed, LENGTH)]
 
 
 def everywhere(check: Callable[[int], None]) -> Callable[[], None]:
-    """Make one test of a check that must hold in every history; it names the seed that failed."""
+    """Turn a check that must hold in every history into a test that names the failing seed."""
 
     @functools.wraps(check)
     def test() -> None:
@@ -52,43 +53,43 @@ def through_json(fact: Fact) -> Fact:
 
 @everywhere
 def test_folding_the_records_gives_the_row(seed: int) -> None:
-    replayed: Session | None = None
+    replayed: SessionState | None = None
     for session, _, step in steps(seed):
         replayed = session if replayed is None else replayed
         for fact in step.facts:
             replayed = fold(replayed, through_json(fact))
-        assert replayed == step.session
+        assert replayed == step.state
 
 
 @everywhere
 def test_every_accepted_input_is_settled_once_or_still_waits(seed: int) -> None:
     accepted: list[str] = []
     settled: list[str] = []
-    last: Session | None = None
+    last: SessionState | None = None
     for _, _, step in steps(seed):
-        last = step.session
+        last = step.state
         accepted += [f.body["input_id"] for f in step.facts if f.kind == "input_accepted"]
         settled += [f.body["input_id"] for f in step.facts if f.kind == "input_settled"]
-        waiting = [waiting.id for waiting in step.session.inputs]
+        waiting = [waiting.id for waiting in step.state.inputs]
         assert Counter(accepted) == Counter(settled) + Counter(waiting)
     assert last is not None
     assert max(Counter(accepted).values(), default=1) == 1
 
 
 @everywhere
-def test_who_is_refused_has_changed_nothing(seed: int) -> None:
+def test_a_refused_request_changes_nothing(seed: int) -> None:
     for session, _, step in steps(seed):
         if isinstance(step.reply, Refused):
-            assert step.session == session
+            assert step.state == session
             assert step.effects == ()
             assert step.reply.error.hint
 
 
-CALLERS = tuple(kind for kind in ev.EVENTS if issubclass(kind, ev.Asked))
+CALLERS = tuple(kind for kind in ev.EVENTS if issubclass(kind, ev.RequestEvent))
 
 
 @everywhere
-def test_whoever_asks_gets_an_answer_and_nobody_else_does(seed: int) -> None:
+def test_every_request_gets_one_reply_and_other_events_none(seed: int) -> None:
     for _, event, step in steps(seed):
         assert (step.reply is not None) == isinstance(event, CALLERS)
 
@@ -96,7 +97,7 @@ def test_whoever_asks_gets_an_answer_and_nobody_else_does(seed: int) -> None:
 @everywhere
 def test_a_turn_is_open_exactly_when_the_phase_says_so(seed: int) -> None:
     for _, _, step in steps(seed):
-        session = step.session
+        session = step.state
         match session.phase:
             case Phase.RUNNING:
                 assert session.turn is not None
@@ -112,7 +113,7 @@ def test_a_turn_is_open_exactly_when_the_phase_says_so(seed: int) -> None:
 
 
 @everywhere
-def test_turns_begin_and_end_in_turn(seed: int) -> None:
+def test_turns_start_and_end_alternately(seed: int) -> None:
     open_turn: str | None = None
     for fact in facts_of(seed):
         if fact.kind == "turn_started":
@@ -124,21 +125,21 @@ def test_turns_begin_and_end_in_turn(seed: int) -> None:
 
 
 @everywhere
-def test_an_input_begins_a_turn_only_when_nothing_before_it_waits(seed: int) -> None:
+def test_an_input_starts_a_turn_only_if_no_earlier_one_waits(seed: int) -> None:
     for session, _, step in steps(seed):
         for effect in step.effects:
             if isinstance(effect, StartTurn):
                 began = next(f for f in step.facts if f.kind == "turn_started")
                 assert began.body["input_id"] == effect.input
                 started = session.find_input(effect.input)
-                left = [w for w in step.session.inputs if w.generation <= session.generation]
+                left = [w for w in step.state.inputs if w.generation <= session.generation]
                 assert started is None or all(started.order <= w.order for w in left)
 
 
 @everywhere
-def test_what_waits_is_in_order_within_its_bound_and_of_this_generation(seed: int) -> None:
+def test_waiting_inputs_are_ordered_bounded_and_of_this_generation(seed: int) -> None:
     for _, _, step in steps(seed):
-        session = step.session
+        session = step.state
         orders = [waiting.order for waiting in session.inputs]
         assert orders == sorted(set(orders))
         of_children = sum(waiting.source == "child" for waiting in session.inputs)
@@ -148,29 +149,29 @@ def test_what_waits_is_in_order_within_its_bound_and_of_this_generation(seed: in
 
 
 @everywhere
-def test_a_session_with_nothing_to_wait_for_does_not_keep_anyone_waiting(seed: int) -> None:
+def test_an_idle_session_without_obstacles_has_no_waiting_inputs(seed: int) -> None:
     for before, event, step in steps(seed):
-        session = step.session
-        hindered = event.situation.no_turn or event.situation.shortage is not None
+        session = step.state
+        hindered = event.tree_view.turn_slots_full or event.tree_view.exhausted_budget is not None
         free = not hindered and session.phase is not before.phase
         if session.phase is Phase.IDLE and session.zombie is None and free:
             assert session.inputs == ()
 
 
 @everywhere
-def test_numbers_that_only_grow_only_grow(seed: int) -> None:
+def test_counters_never_decrease(seed: int) -> None:
     for session, _, step in steps(seed):
         for name in ("accepted", "generation", "epoch", "chapter", "turns", "restarts"):
-            assert getattr(session, name) <= getattr(step.session, name)
+            assert getattr(session, name) <= getattr(step.state, name)
 
 
 @everywhere
 def test_counts_equal_what_the_records_say(seed: int) -> None:
-    last: Session | None = None
+    last: SessionState | None = None
     seen: Counter[str] = Counter()
     for _, _, step in steps(seed):
         seen.update(fact.kind for fact in step.facts)
-        last = step.session
+        last = step.state
     assert last is not None
     assert last.turns == seen["turn_started"]
     assert last.tool_calls == seen["tool_call"]
@@ -181,40 +182,46 @@ def test_counts_equal_what_the_records_say(seed: int) -> None:
 
 
 @everywhere
-def test_news_of_another_turn_changes_nothing(seed: int) -> None:
-    about_turns = (ev.TurnEnded, ev.CallStarted, ev.CallEnded, ev.UsageReported, ev.SteeringTaken)
+def test_an_event_of_another_turn_changes_nothing(seed: int) -> None:
+    about_turns = (
+        agent_events.TurnEnded,
+        agent_events.CallStarted,
+        agent_events.CallEnded,
+        agent_events.UsageReported,
+        agent_events.SteeringTaken,
+    )
     for session, event, step in steps(seed):
-        if isinstance(event, (*about_turns, ev.LadderElapsed)) and (
+        if isinstance(event, (*about_turns, agent_events.LadderElapsed)) and (
             session.turn is None or session.turn.id != event.turn
         ):
             assert step == Step(session)
 
 
 @everywhere
-def test_an_interrupt_with_nothing_to_hit_changes_nothing_and_says_so(seed: int) -> None:
+def test_an_interrupt_without_target_changes_nothing_and_reports_it(seed: int) -> None:
     for session, event, step in steps(seed):
         if isinstance(event, ev.InterruptRequested) and session.turn is None:
-            assert step.session == session
+            assert step.state == session
             assert isinstance(step.reply, Accepted)
             assert isinstance(step.reply.value, InterruptReport)
             assert step.reply.value.matched == 0
 
 
 @everywhere
-def test_a_stop_that_was_asked_for_is_not_a_crash(seed: int) -> None:
+def test_a_requested_stop_is_not_a_crash(seed: int) -> None:
     for session, _, step in steps(seed):
-        if session.phase is Phase.STOPPING and step.session.phase is Phase.STOPPED:
+        if session.phase is Phase.STOPPING and step.state.phase is Phase.STOPPED:
             assert session.stopping is not None
             crashed = session.stopping.cause == "process_exited"
-            assert (step.session.stop_reason == "agent_crashed") == crashed
-            assert step.session.restarts == session.restarts
+            assert (step.state.stop_reason == "agent_crashed") == crashed
+            assert step.state.restarts == session.restarts
 
 
 @everywhere
-def test_a_receipt_says_where_the_input_really_is(seed: int) -> None:
+def test_a_receipt_has_the_position_of_its_input(seed: int) -> None:
     for _, event, step in steps(seed):
         if isinstance(step.reply, Accepted) and isinstance(step.reply.value, Receipt):
-            receipt, session = step.reply.value, step.session
+            receipt, session = step.reply.value, step.state
             waiting = session.find_input(receipt.input_id)
             if receipt.status == "started":
                 assert session.turn is not None

@@ -1,24 +1,24 @@
-"""Ids that we make, keys that callers choose."""
+"""Ids that this program creates, and keys that callers choose."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import InvalidKey, SessionNotFound
-from supervisor.core.ids import SessionKey, as_key, session_id
+from supervisor.core.ids import SessionKey, as_key, parse_session_id
 
-# Everything a caller can put into a part: any text but half characters, which no store takes.
+# Every text a caller can use for a part: any text but lone surrogates, which no store keeps.
 PARTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 KEYS = st.builds(SessionKey, PARTS, PARTS, PARTS, st.none() | PARTS)
 
 
 @given(KEYS)
-def test_what_was_printed_parses_to_the_same_key(key: SessionKey) -> None:
+def test_a_printed_key_parses_to_the_same_key(key: SessionKey) -> None:
     assert SessionKey.parse(str(key)) == key
 
 
 @given(st.text(max_size=30))
-def test_what_parses_prints_to_the_same_text(text: str) -> None:
+def test_a_parsed_key_prints_to_the_same_text(text: str) -> None:
     try:
         key = SessionKey.parse(text)
     except InvalidKey:
@@ -39,7 +39,7 @@ def test_a_key_may_have_a_thread() -> None:
     "text",
     ["", "a", "a:b", "a:b:c:d:e", "::", "a::c", "a:b:", "a:b:c:", "a:b:%", "a:b:%3a", "a:b:%41"],
 )
-def test_a_text_that_is_no_key_is_refused_with_the_form_it_should_have(text: str) -> None:
+def test_an_invalid_key_is_refused_with_the_expected_form(text: str) -> None:
     with pytest.raises(InvalidKey) as refusal:
         SessionKey.parse(text)
 
@@ -52,21 +52,21 @@ def test_a_part_that_cannot_be_stored_is_refused(part: str) -> None:
         SessionKey("agent", part, "peer")
 
 
-def test_wherever_a_key_is_taken_its_text_is_too() -> None:
+def test_as_key_accepts_a_key_or_its_text() -> None:
     assert as_key("a:b:c") == as_key(SessionKey("a", "b", "c"))
 
 
 @pytest.mark.parametrize("text", ["abc", "s_01", "a" * 64])
-def test_a_session_id_is_taken_as_it_is(text: str) -> None:
-    assert session_id(text) == text
+def test_a_valid_session_id_is_returned(text: str) -> None:
+    assert parse_session_id(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "ab", "a" * 65, "ABC", "a-b", "../etc", "abc\n", "ab\u0663", None, 123]
 )
-def test_what_cannot_be_an_id_cannot_be_found(text: str) -> None:
+def test_an_invalid_id_is_not_found(text: str) -> None:
     with pytest.raises(SessionNotFound):
-        session_id(text)
+        parse_session_id(text)
 
 
 def test_a_key_equals_its_text_form_and_finds_it() -> None:

@@ -17,8 +17,8 @@ from supervisor.core.permissions import (
     Permissions,
     Right,
     answer_by_mode,
-    at_root,
-    within,
+    narrow_to_parent,
+    root_permissions,
 )
 
 NAMES = ["bash", "edit", "read", "web"]
@@ -33,13 +33,13 @@ def only(right: Right, names: object) -> Permissions:
 
 
 @given(PERMISSIONS, st.lists(PERMISSIONS, max_size=4))
-def test_nobody_below_may_do_what_somebody_above_may_not(
+def test_no_descendant_has_more_rights_than_an_ancestor(
     root: Permissions, below: list[Permissions]
 ) -> None:
-    chain = [at_root(root)]
+    chain = [root_permissions(root)]
     for asked in below:
         with suppress(SpawnRefused):
-            chain.append(within(chain[-1], asked))
+            chain.append(narrow_to_parent(chain[-1], asked))
 
     for parent, child in pairwise(chain):
         assert parent.mode is not None
@@ -51,11 +51,11 @@ def test_nobody_below_may_do_what_somebody_above_may_not(
 
 
 @given(PERMISSIONS)
-def test_asking_for_nothing_special_is_getting_what_the_parent_has(parent: Permissions) -> None:
-    parent = at_root(parent)
+def test_empty_permissions_are_the_parents(parent: Permissions) -> None:
+    parent = root_permissions(parent)
 
-    assert within(parent, Permissions()) == parent
-    assert within(parent, parent) == parent
+    assert narrow_to_parent(parent, Permissions()) == parent
+    assert narrow_to_parent(parent, parent) == parent
 
 
 @pytest.mark.parametrize("right", RIGHTS)
@@ -69,19 +69,19 @@ def test_more_than_the_parent_has_is_refused_naming_it(right: Right) -> None:
     parent = only(right, ["a"])
 
     with pytest.raises(SpawnRefused, match=f"{right}: b") as refusal:
-        within(parent, only(right, ["a", "b"]))
+        narrow_to_parent(parent, only(right, ["a", "b"]))
 
     assert refusal.value.limit == "permissions"
 
 
 def test_a_wider_mode_than_the_parents_is_refused() -> None:
     with pytest.raises(SpawnRefused, match="approve_all is wider"):
-        within(Permissions(), Permissions(mode="approve_all"))
+        narrow_to_parent(Permissions(), Permissions(mode="approve_all"))
 
 
 @pytest.mark.parametrize("right", RIGHTS)
 @pytest.mark.parametrize("names", [[""], ["  "], [None], "bash", 5])
-def test_what_names_nothing_is_refused_naming_the_set(right: Right, names: object) -> None:
+def test_a_blank_name_is_refused_naming_the_set(right: Right, names: object) -> None:
     with pytest.raises(ConfigError, match=right):
         only(right, names)
 
@@ -103,13 +103,11 @@ def test_an_unknown_mode_is_refused() -> None:
         ("approve_all", None, "outside", "allow"),
     ],
 )
-def test_the_mode_answers_where_it_can(
-    mode: Mode, kind: str | None, inside: str, verdict: str
-) -> None:
+def test_the_mode_decides_requests(mode: Mode, kind: str | None, inside: str, verdict: str) -> None:
     assert answer_by_mode(mode, kind, inside_workspace=inside == "inside") == verdict
 
 
-def test_the_listed_rights_are_the_sets_there_are() -> None:
+def test_rights_lists_every_set_of_permissions() -> None:
     fields = [field.name for field in attrs.fields(Permissions)]
 
     assert fields == [*RIGHTS, "mode"]

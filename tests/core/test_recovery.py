@@ -1,4 +1,4 @@
-"""After the supervisor was killed: every stored session has one definite fate, once."""
+"""Recovery after the supervisor was killed: every stored session has one outcome, once."""
 
 import functools
 import random
@@ -6,43 +6,34 @@ from collections.abc import Callable, Iterable
 from itertools import permutations
 from typing import Any
 
-import attrs
 import pytest
 
-from supervisor.core import events as ev
-from supervisor.core.creation import Plan as CreationPlan
-from supervisor.core.creation import create
+from supervisor.core import agent_events, text
 from supervisor.core.effects import StartAgent, StartTurn
-from supervisor.core.folds import fold
 from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.limits import Restart
-from supervisor.core.records import Record, numbered
-from supervisor.core.recovery import Plan, Telling, before_its_return, plan, rests
-from supervisor.core.session import (
-    ENDINGS,
-    Lineage,
-    Phase,
-    Session,
-    Stopping,
-    Terms,
-    Turn,
-    Waiting,
+from supervisor.core.limits import Lineage, Restart, Terms
+from supervisor.core.recovery import (
+    RecoveryPlan,
+    RecoveryStep,
+    needs_no_recovery,
+    plan,
 )
+from supervisor.core.state import ENDINGS, OpenTurn, PendingInput, Phase, SessionState, Stopping
 from supervisor.core.step import Step
 from supervisor.core.table import decide
-from tests.core.histories import Chance, history
+from tests.support.event_histories import history
 
 AT = 100_000.0
 LATER = AT + 10_000.0
-# Those a supervisor leaves behind, and those it never does.
+# Phases after a recovery.
 SETTLED = {Phase.STOPPED, Phase.SUSPENDED, Phase.RESTARTING}
 SEEDS = range(150)
 
-Rows = dict[SessionId, Session]
+Rows = dict[SessionId, SessionState]
 
 
 def everywhere(check: Callable[[random.Random], None]) -> Callable[[], None]:
-    """Make one test of a check that must hold in every forest; it names the seed that failed."""
+    """Turn a check that must hold in every forest into a test that names the failing seed."""
 
     @functools.wraps(check)
     def test() -> None:
@@ -57,9 +48,9 @@ def everywhere(check: Callable[[random.Random], None]) -> Callable[[], None]:
     return test
 
 
-def forest(chance: random.Random) -> list[Session]:
-    """Sessions in all phases, below one another, some expired, some left by a deleted parent."""
-    rows: list[Session] = []
+def forest(chance: random.Random) -> list[SessionState]:
+    """Return sessions in all phases, in trees, some expired, some with a deleted parent."""
+    rows: list[SessionState] = []
     for number in range(chance.randint(1, 9)):
         lived = [session for session, _ in history(chance, chance.randint(1, 40))]
         above = chance.choice([None, *(row.id for row in rows)])
@@ -70,7 +61,7 @@ def forest(chance: random.Random) -> list[Session]:
             lifetime=chance.choice(["with_parent", "with_parent", "detached"]),
             expires_at=chance.choice([None] * 9 + [AT - 1.0, AT, LATER + 1.0]),
         )
-        # All begin by starting, and many end soon: in each life the other phases are likelier.
+        # All begin in starting, and many stop soon, so the other phases are made likelier.
         rare = sorted({one.phase for one in lived} - {Phase.STARTING, Phase.STOPPED})
         wanted = chance.choice(rare) if rare and chance.random() < 0.8 else None
         row = chance.choice([one for one in lived if wanted in (None, one.phase)])
@@ -79,20 +70,22 @@ def forest(chance: random.Random) -> list[Session]:
     return rows
 
 
-def carry_out(rows: Iterable[Session], tellings: Iterable[Telling]) -> tuple[Rows, list[Step]]:
-    """Do as planned: tell each session, and keep what it then is."""
+def carry_out(
+    rows: Iterable[SessionState], tellings: Iterable[RecoveryStep]
+) -> tuple[Rows, list[Step]]:
+    """Apply the plan: decide each event and keep the new state."""
     told = {row.id: row for row in rows}
     steps = []
     for number, telling in enumerate(tellings):
         row = told[telling.session]
-        assert telling.situation.dependents == len(dependents_of(row, told))
+        assert telling.tree_view.dependents == len(dependents_of(row, told))
         event = telling.event(epoch=row.epoch + 1, fresh=TurnId(f"fresh_{number}"))
         steps.append(decide(row, event))
-        told[row.id] = steps[-1].session
+        told[row.id] = steps[-1].state
     return told, steps
 
 
-def dependents_of(row: Session, rows: Rows) -> list[Session]:
+def dependents_of(row: SessionState, rows: Rows) -> list[SessionState]:
     return [
         one
         for one in rows.values()
@@ -102,50 +95,50 @@ def dependents_of(row: Session, rows: Rows) -> list[Session]:
     ]
 
 
-def recovered(rows: Iterable[Session], at: float = AT) -> Rows:
+def recovered(rows: Iterable[SessionState], at: float = AT) -> Rows:
     rows = list(rows)
-    return carry_out(rows, plan(rows, at=at).tellings)[0]
+    return carry_out(rows, plan(rows, at=at).steps)[0]
 
 
-def essence(rows: Rows) -> dict[SessionId, Session]:
-    """All but how often it was claimed."""
+def essence(rows: Rows) -> dict[SessionId, SessionState]:
+    """Return the rows without their epochs."""
     return {row.id: row.changed(epoch=0) for row in rows.values()}
 
 
-def a_row(name: str, phase: Phase, **changes: Any) -> Session:  # noqa: ANN401 - fields of a session
+def a_row(name: str, phase: Phase, **changes: Any) -> SessionState:  # noqa: ANN401 - fields of a session
     changes.setdefault("created_at", 0.0)
-    return Session(id=SessionId(name), agent_name="agent", phase=phase, **changes)
+    return SessionState(id=SessionId(name), agent_name="agent", phase=phase, **changes)
 
 
 def below(parent: str, **changes: Any) -> Lineage:  # noqa: ANN401 - fields of a lineage
     return Lineage(parent=SessionId(parent), **changes)
 
 
-def running(name: str, **changes: Any) -> Session:  # noqa: ANN401 - fields of a session
-    turn = Turn(TurnId("turn_1"), InputId("in_1"), "user", started_at=10.0)
+def running(name: str, **changes: Any) -> SessionState:  # noqa: ANN401 - fields of a session
+    turn = OpenTurn(TurnId("turn_1"), InputId("in_1"), "user", started_at=10.0)
     return a_row(name, Phase.RUNNING, turn=turn, updated_at=15.0, **changes)
 
 
-def waiting(name: str, at: float = 0.0, **changes: Any) -> Waiting:  # noqa: ANN401
-    return Waiting(InputId(name), 1, "hello", "queue", "user", at, generation=0, **changes)
+def waiting(name: str, at: float = 0.0, **changes: Any) -> PendingInput:  # noqa: ANN401
+    return PendingInput(InputId(name), 1, "hello", "queue", "user", at, generation=0, **changes)
 
 
-def told(planned: Plan) -> list[tuple[str, str]]:
-    return [(telling.session, telling.what) for telling in planned.tellings]
+def told(planned: RecoveryPlan) -> list[tuple[str, str]]:
+    return [(telling.session, telling.kind) for telling in planned.steps]
 
 
-# Whatever was stored ----------------------------------------------------------------------
+# Properties ------------------------------------------------------------------------------
 
 
 @everywhere
-def test_every_stored_session_has_one_definite_fate(chance: random.Random) -> None:
+def test_every_stored_session_has_one_outcome(chance: random.Random) -> None:
     rows = forest(chance)
 
     planned = plan(rows, at=AT)
 
-    after, _ = carry_out(rows, planned.tellings)
-    assert planned.fates == {row.id: row.phase for row in after.values()}
-    assert set(planned.fates.values()) <= SETTLED
+    after, _ = carry_out(rows, planned.steps)
+    assert planned.outcomes == {row.id: row.phase for row in after.values()}
+    assert set(planned.outcomes.values()) <= SETTLED
     assert all(row.turn is None and row.agent is None for row in after.values())
     assert all(row.zombie is None and not row.leaving for row in after.values())
 
@@ -156,7 +149,7 @@ def test_a_recovery_that_is_killed_half_way_and_run_again_ends_the_same(
 ) -> None:
     rows = forest(chance)
     whole = recovered(rows)
-    tellings = plan(rows, at=AT).tellings
+    tellings = plan(rows, at=AT).steps
 
     for death in range(len(tellings) + 1):
         half, _ = carry_out(rows, tellings[:death])
@@ -169,20 +162,20 @@ def test_a_recovery_that_is_killed_again_and_again_ends_the_same(chance: random.
     rows = forest(chance)
     whole = recovered(rows)
 
-    now: Iterable[Session] = rows
+    now: Iterable[SessionState] = rows
     for _ in range(5):
-        tellings = plan(now, at=AT).tellings
+        tellings = plan(now, at=AT).steps
         now = carry_out(now, tellings[: chance.randint(0, len(tellings))])[0].values()
 
     assert essence(recovered(now)) == essence(whole)
 
 
 @everywhere
-def test_who_ended_with_a_parent_has_one_that_ended_however_late_the_next_try(
+def test_a_child_stopped_with_its_parent_has_a_stopped_parent(
     chance: random.Random,
 ) -> None:
     rows = {row.id: row for row in forest(chance)}
-    tellings = plan(rows.values(), at=AT).tellings
+    tellings = plan(rows.values(), at=AT).steps
     half, _ = carry_out(rows.values(), tellings[: chance.randint(0, len(tellings))])
 
     after = recovered(half.values(), at=LATER)
@@ -196,18 +189,18 @@ def test_who_ended_with_a_parent_has_one_that_ended_however_late_the_next_try(
 
 
 @everywhere
-def test_nothing_depends_on_what_clocks_said_when_sessions_were_made(
+def test_the_plan_does_not_depend_on_creation_times(
     chance: random.Random,
 ) -> None:
     rows = forest(chance)
     at_once = [row.changed(created_at=5.0) for row in rows]
-    told = [(one.session, one.what) for one in plan(rows, at=AT).tellings]
+    told = [(one.session, one.kind) for one in plan(rows, at=AT).steps]
 
-    assert [(one.session, one.what) for one in plan(at_once, at=AT).tellings] == told
+    assert [(one.session, one.kind) for one in plan(at_once, at=AT).steps] == told
 
 
 @everywhere
-def test_nobody_lives_on_without_the_parent_it_lives_with(chance: random.Random) -> None:
+def test_no_dependent_outlives_its_parent(chance: random.Random) -> None:
     after = recovered(forest(chance))
 
     for row in after.values():
@@ -217,12 +210,12 @@ def test_nobody_lives_on_without_the_parent_it_lives_with(chance: random.Random)
 
 
 @everywhere
-def test_children_end_before_their_parents_and_younger_before_older(chance: random.Random) -> None:
+def test_children_stop_before_parents_and_younger_before_older(chance: random.Random) -> None:
     rows = forest(chance)
     planned = plan(rows, at=AT)
-    _, steps = carry_out(rows, planned.tellings)
+    _, steps = carry_out(rows, planned.steps)
 
-    ends = [step.session for step in steps if "session_stopped" in {f.kind for f in step.facts}]
+    ends = [step.state for step in steps if "session_stopped" in {f.kind for f in step.facts}]
     place = {row.id: number for number, row in enumerate(ends)}
     for row in ends:
         above = row.lineage.parent
@@ -237,7 +230,7 @@ def test_children_end_before_their_parents_and_younger_before_older(chance: rand
 
 
 @everywhere
-def test_whose_time_is_over_is_not_alive(chance: random.Random) -> None:
+def test_an_expired_session_is_stopped(chance: random.Random) -> None:
     rows = {row.id: row for row in forest(chance)}
 
     for row in recovered(rows.values()).values():
@@ -262,7 +255,7 @@ def test_a_queue_is_held_or_cancelled_as_its_ending_says(chance: random.Random) 
 
 
 @everywhere
-def test_what_waits_in_a_session_that_lives_is_kept_or_has_expired(chance: random.Random) -> None:
+def test_inputs_of_a_live_session_are_kept_or_expired(chance: random.Random) -> None:
     rows = {row.id: row for row in forest(chance)}
 
     for row in recovered(rows.values()).values():
@@ -287,10 +280,10 @@ def test_restarts_are_counted_once_and_within_their_budget(chance: random.Random
 
 
 @everywhere
-def test_nothing_begins_before_all_have_their_fate(chance: random.Random) -> None:
+def test_nothing_starts_before_all_sessions_have_their_outcome(chance: random.Random) -> None:
     rows = forest(chance)
 
-    _, steps = carry_out(rows, plan(rows, at=AT).tellings)
+    _, steps = carry_out(rows, plan(rows, at=AT).steps)
 
     for step in steps:
         assert not [one for one in step.effects if isinstance(one, StartTurn | StartAgent)]
@@ -298,27 +291,27 @@ def test_nothing_begins_before_all_have_their_fate(chance: random.Random) -> Non
 
 
 @everywhere
-def test_exactly_those_are_woken_who_sleep_on_inputs(chance: random.Random) -> None:
+def test_exactly_suspended_sessions_with_inputs_are_woken(chance: random.Random) -> None:
     rows = forest(chance)
     planned = plan(rows, at=AT)
-    after, _ = carry_out(rows, planned.tellings)
+    after, _ = carry_out(rows, planned.steps)
 
     sleepers = {row.id for row in after.values() if row.phase is Phase.SUSPENDED and row.inputs}
-    assert set(planned.wakes) == sleepers
-    assert len(planned.wakes) == len(sleepers)
+    assert set(planned.to_wake) == sleepers
+    assert len(planned.to_wake) == len(sleepers)
 
 
 @everywhere
-def test_whoever_was_recovered_and_is_at_rest_is_told_nothing_again(chance: random.Random) -> None:
+def test_a_recovered_inactive_session_gets_no_second_event(chance: random.Random) -> None:
     after = recovered(forest(chance))
 
     again = plan(after.values(), at=AT)
 
     left = {row.id for row in after.values() if row.phase is Phase.RESTARTING or row.inputs}
-    assert {telling.session for telling in again.tellings} <= left
+    assert {telling.session for telling in again.steps} <= left
 
 
-# One promise at a time --------------------------------------------------------------------
+# Examples --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -339,7 +332,7 @@ def test_whoever_was_recovered_and_is_at_rest_is_told_nothing_again(chance: rand
         (a_row("a", Phase.STOPPED, stop_reason="error"), Phase.STOPPED, "error"),
     ],
 )
-def test_each_phase_has_its_fate(row: Session, phase: Phase, reason: str | None) -> None:
+def test_each_phase_has_its_outcome(row: SessionState, phase: Phase, reason: str | None) -> None:
     after = recovered([row])[row.id]
 
     assert (after.phase, after.stop_reason) == (phase, reason)
@@ -355,13 +348,13 @@ def test_an_expiry_comes_before_everything_else(phase: Phase) -> None:
     assert recovered([row])[row.id].stop_reason == "ttl_expired"
 
 
-def test_a_time_that_is_not_over_does_not_count() -> None:
+def test_a_future_expiry_does_not_stop_a_session() -> None:
     row = a_row("a", Phase.IDLE, lineage=Lineage(expires_at=AT + 0.001))
 
-    assert plan([row], at=AT).fates == {"a": Phase.SUSPENDED}
+    assert plan([row], at=AT).outcomes == {"a": Phase.SUSPENDED}
 
 
-def test_who_lives_with_a_session_that_ends_is_stopped_in_the_same_plan() -> None:
+def test_dependents_of_a_stopped_session_stop_in_the_same_plan() -> None:
     rows = [
         a_row("root", Phase.STARTING),
         a_row("child", Phase.IDLE, lineage=below("root")),
@@ -374,8 +367,8 @@ def test_who_lives_with_a_session_that_ends_is_stopped_in_the_same_plan() -> Non
         ("child", "restarted"),
         ("grandchild", "stop"),
         ("grandchild", "restarted"),
-        ("child", "look"),
-        ("root", "look"),
+        ("child", "recheck"),
+        ("root", "recheck"),
     ]
     reasons = [row.stop_reason for row in recovered(rows).values()]
     assert reasons == ["start_failed", "parent_stopped", "parent_stopped"]
@@ -387,22 +380,22 @@ def test_a_detached_child_outlives_its_parent() -> None:
         a_row("child", Phase.IDLE, lineage=below("root", lifetime="detached")),
     ]
 
-    assert plan(rows, at=AT).fates == {"root": Phase.STOPPED, "child": Phase.SUSPENDED}
+    assert plan(rows, at=AT).outcomes == {"root": Phase.STOPPED, "child": Phase.SUSPENDED}
 
 
-def test_who_was_left_by_a_parent_of_which_nothing_is_left_is_stopped() -> None:
+def test_a_dependent_of_a_deleted_parent_is_stopped() -> None:
     row = a_row("a", Phase.SUSPENDED, lineage=below("gone"))
 
     assert recovered([row])[row.id].stop_reason == "parent_stopped"
 
 
-def test_that_a_parent_ends_is_written_before_its_children_are_told() -> None:
+def test_the_end_of_a_parent_is_written_before_its_children_stop() -> None:
     often_restarted = {"restarts": 3, "recent_restarts": (AT - 3, AT - 2, AT - 1)}
     rows = [running("root", **often_restarted), running("child", lineage=below("root"))]
-    first = plan(rows, at=AT).tellings[:1]
+    first = plan(rows, at=AT).steps[:1]
     half, _ = carry_out(rows, first)
 
-    # By then its restarts would be forgotten, but its end is on record.
+    # By then its restarts would be forgotten, but its end is recorded.
     after = recovered(half.values(), at=LATER)
 
     assert after[SessionId("root")].stop_reason == "agent_crashed"
@@ -410,115 +403,70 @@ def test_that_a_parent_ends_is_written_before_its_children_are_told() -> None:
 
 
 @pytest.mark.parametrize("expires_at", [None, AT])
-def test_the_time_in_which_nobody_was_there_is_not_the_turns(expires_at: float | None) -> None:
+def test_the_time_without_a_supervisor_is_not_the_turns(expires_at: float | None) -> None:
     row = running("a", lineage=Lineage(expires_at=expires_at))
 
     assert recovered([row])[row.id].wall_seconds == 5.0
 
 
-def test_what_a_lost_turn_has_said_is_on_record() -> None:
+def test_the_output_of_a_lost_turn_is_recorded() -> None:
     row = running("a")
-    telling = plan([row], at=AT).tellings[0]
+    telling = plan([row], at=AT).steps[0]
 
-    event = telling.event(epoch=2, fresh=TurnId("t"), said=ev.Said("half a word", 1))
+    event = telling.event(epoch=2, fresh=TurnId("t"), output=text.TurnOutput("half a word", 1))
 
     ended = next(fact for fact in decide(row, event).facts if fact.kind == "turn_ended")
     assert (ended.body["outcome"], ended.body["text"]) == ("lost", "half a word")
 
 
-def test_who_has_waited_longest_is_woken_first() -> None:
+def test_the_longest_waiting_session_is_woken_first() -> None:
     rows = [
         a_row("a", Phase.SUSPENDED, inputs=(waiting("in_1", at=5.0),)),
         a_row("b", Phase.IDLE, inputs=(waiting("in_2", at=3.0),)),
         a_row("c", Phase.SUSPENDED, inputs=(waiting("in_3", expires_at=AT),)),
     ]
 
-    assert plan(rows, at=AT).wakes == ("b", "a")
+    assert plan(rows, at=AT).to_wake == ("b", "a")
 
 
-def test_who_is_woken_begins_its_turn_when_it_looks_around() -> None:
+def test_a_woken_session_starts_its_turn_on_recheck() -> None:
     row = a_row("a", Phase.IDLE, inputs=(waiting("in_1"),))
     after = recovered([row])[row.id]
 
-    look = ev.FamilyChanged(input=InputId("in_9"), at=AT, fresh=TurnId("t"))
+    look = agent_events.TreeChanged(input=InputId("in_9"), at=AT, fresh=TurnId("t"))
 
-    assert decide(after, look).session.phase is Phase.RUNNING
+    assert decide(after, look).state.phase is Phase.RUNNING
 
 
-def test_a_clock_that_was_set_back_does_not_turn_time_around() -> None:
+def test_a_clock_set_back_does_not_reorder_records() -> None:
     row = running("a").changed(updated_at=AT + 500.0)
 
     assert recovered([row])[row.id].updated_at == AT + 500.0
 
 
-def test_a_thousand_levels_are_no_problem() -> None:
+def test_a_tree_of_a_thousand_levels_is_recovered() -> None:
     rows = [a_row("s_0", Phase.STARTING)]
     rows += [a_row(f"s_{n}", Phase.IDLE, lineage=below(f"s_{n - 1}")) for n in range(1, 2000)]
 
-    assert set(plan(rows, at=AT).fates.values()) == {Phase.STOPPED}
+    assert set(plan(rows, at=AT).outcomes.values()) == {Phase.STOPPED}
 
 
-# Whoever need not be read -------------------------------------------------------------------
+# Sessions that need no recovery ----------------------------------------------------------
 
 
 @everywhere
-def test_whoever_rests_beside_nobody_changes_nothing_in_the_plan(chance: random.Random) -> None:
+def test_a_session_that_needs_no_recovery_does_not_change_the_plan(chance: random.Random) -> None:
     rows = forest(chance)
     above = {one for row in rows for one in (row.lineage.parent, row.lineage.root)}
-    unread = {row.id: row.phase for row in rows if rests(row) and row.id not in above}
+    unread = {row.id: row.phase for row in rows if needs_no_recovery(row) and row.id not in above}
 
     whole = plan(rows, at=AT)
     rest = plan([row for row in rows if row.id not in unread], at=AT)
 
-    assert (rest.tellings, rest.wakes) == (whole.tellings, whole.wakes)
-    assert {**rest.fates, **unread} == whole.fates
+    assert (rest.steps, rest.to_wake) == (whole.steps, whole.to_wake)
+    assert {**rest.outcomes, **unread} == whole.outcomes
 
 
-def test_most_of_what_is_at_rest_need_not_be_read() -> None:
-    assert rests(a_row("a", Phase.SUSPENDED))
-    assert rests(a_row("a", Phase.STOPPED))
-
-
-# Ends that a parent has not heard of ---------------------------------------------------------
-
-
-def lived(seed: int) -> tuple[list[Record], Session | None]:
-    """The records of a life, and the session at the end from which it came back last."""
-    chance = Chance(seed)
-    session, facts = create(SessionId("s_1"), CreationPlan(agent="echo"), at=chance.now)
-    told = list(facts)
-    stopped: Session | None = None
-    end: Session | None = None
-    for _ in range(3 * seed):
-        for fact in decide(session, chance.event(session)).facts:
-            session = fold(session, fact)
-            told.append(fact)
-            if fact.kind == "session_stopped":
-                stopped = session
-            elif fact.kind == "session_resumed" and not fact.body["woken"]:
-                end = stopped
-    return list(numbered(session.id, told, after=0)), end
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_an_end_is_as_it_was_before_the_return(seed: int) -> None:
-    records, end = lived(seed)
-
-    assert before_its_return(records) == end
-
-
-def test_some_have_come_back_and_some_have_not() -> None:
-    assert {lived(seed)[1] is None for seed in range(60)} == {True, False}
-
-
-def test_no_end_is_told_of_records_that_are_not_whole() -> None:
-    records = next(records for records, end in map(lived, range(60)) if end is not None)
-    returned = max(one.seq for one in records if one.kind == "session_resumed")
-
-    with pytest.raises(ValueError, match="missing"):
-        before_its_return([one for one in records if one.seq != 2])
-    for kind in ("session_resumed", "session_stopped"):
-        spoilt = [attrs.evolve(one, body={}) if one.kind == kind else one for one in records]
-        with pytest.raises(ValueError, match="fit"):
-            before_its_return(spoilt)
-    assert before_its_return(records[:returned]) == before_its_return(records)
+def test_most_inactive_sessions_need_not_be_read() -> None:
+    assert needs_no_recovery(a_row("a", Phase.SUSPENDED))
+    assert needs_no_recovery(a_row("a", Phase.STOPPED))

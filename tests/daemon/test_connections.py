@@ -1,4 +1,4 @@
-"""Connections over a real socket: what an app sees of them, and how they end."""
+"""HTTP connections over a real socket."""
 
 import os
 import socket
@@ -8,11 +8,12 @@ import orjson
 import pytest
 import trio
 import trio.testing
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
 from starlette.types import Receive, Scope, Send
 
-from supervisor.daemon.listening import connection as one
-
-from .apps import OK, flood, hello, served, wait_until
+from supervisor.daemon import connection as one
+from tests.support.asgi_apps import OK, flood, hello, served, wait_until
 
 UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
@@ -49,7 +50,7 @@ async def test_one_connection_serves_many_requests(folder: Path) -> None:
         assert len(connections) == 1
 
 
-async def test_an_app_is_told_who_asks(folder: Path) -> None:
+async def test_an_app_gets_the_uid_of_its_peer(folder: Path) -> None:
     seen = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +63,7 @@ async def test_an_app_is_told_who_asks(folder: Path) -> None:
     assert seen == [os.geteuid()]
 
 
-async def test_an_app_that_fails_is_answered_for(
+async def test_a_failing_app_yields_a_500_response(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,20 +72,20 @@ async def test_an_app_that_fails_is_answered_for(
     async with served(app, folder / "s") as (_, client):
         assert (await client.get("/")).status_code == 500
         assert (await client.get("/")).status_code == 500
-    assert "an app has failed" in caplog.text
+    assert "app raised" in caplog.text
 
 
-async def test_a_body_that_no_app_reads_leaves_nothing_behind(folder: Path) -> None:
+async def test_an_unread_body_does_not_block_the_connection(folder: Path) -> None:
     async with served(hello, folder / "s") as (connections, _):
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n"
         stream = await raw(folder / "s", head + b"x" * 100_000)
-        await wait_until(lambda: connections.taken == 1)
+        await wait_until(lambda: connections.accepted == 1)
 
         await wait_until(lambda: len(connections) == 0)
         await stream.aclose()
 
 
-async def test_who_sends_no_request_is_let_go(
+async def test_a_client_without_requests_is_disconnected(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(one, "IDLE_SECONDS", 0.05)
@@ -96,17 +97,19 @@ async def test_who_sends_no_request_is_let_go(
         await stream.aclose()
 
 
-async def test_who_takes_nothing_is_let_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(one, "WRITE_SECONDS", 0.05)
     async with served(flood, folder / "s") as (connections, _):
         stream = await raw(folder / "s", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await wait_until(lambda: connections.taken == 1)
+        await wait_until(lambda: connections.accepted == 1)
 
         await wait_until(lambda: len(connections) == 0)
         await stream.aclose()
 
 
-async def test_who_hangs_up_in_the_middle_is_forgotten(folder: Path) -> None:
+async def test_a_client_that_disconnects_mid_request_is_removed(folder: Path) -> None:
     async with served(flood, folder / "s") as (connections, _):
         stream = await raw(folder / "s", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await stream.receive_some(10)
@@ -116,7 +119,7 @@ async def test_who_hangs_up_in_the_middle_is_forgotten(folder: Path) -> None:
         await wait_until(lambda: len(connections) == 0)
 
 
-async def test_readers_that_stand_still_do_not_hold_the_end(folder: Path) -> None:
+async def test_stalled_readers_do_not_delay_close(folder: Path) -> None:
     async with served(flood, folder / "s") as (connections, _):
         streams = [
             await raw(folder / "s", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(20)
@@ -131,7 +134,7 @@ async def test_readers_that_stand_still_do_not_hold_the_end(folder: Path) -> Non
         await stream.aclose()
 
 
-async def test_closing_lets_an_answer_end(folder: Path) -> None:
+async def test_close_lets_a_running_response_finish(folder: Path) -> None:
     may_end, began = trio.Event(), trio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,7 +156,7 @@ async def test_closing_lets_an_answer_end(folder: Path) -> None:
     assert answers == ["ok"]
 
 
-async def test_closing_does_not_wait_for_who_asks_nothing(folder: Path) -> None:
+async def test_close_does_not_wait_for_idle_connections(folder: Path) -> None:
     async with served(hello, folder / "s") as (connections, client):
         await client.get("/")
 
@@ -161,7 +164,7 @@ async def test_closing_does_not_wait_for_who_asks_nothing(folder: Path) -> None:
             await connections.close(within_seconds=60)
 
 
-async def test_who_comes_when_it_is_full_hears_so(folder: Path) -> None:
+async def test_a_connection_above_the_limit_gets_a_503(folder: Path) -> None:
     async with served(hello, folder / "s", most=1) as (connections, client):
         await client.get("/")
 
@@ -174,7 +177,7 @@ async def test_who_comes_when_it_is_full_hears_so(folder: Path) -> None:
         await stream.aclose()
 
 
-async def test_who_fills_the_port_does_not_fill_the_socket(folder: Path) -> None:
+async def test_the_port_and_the_socket_have_separate_limits(folder: Path) -> None:
     async with served(hello, folder / "s", most=1) as (connections, client):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             await connections.listen(listener, hello)
@@ -193,7 +196,7 @@ async def test_who_fills_the_port_does_not_fill_the_socket(folder: Path) -> None
     ],
     ids=["preface", "upgrade"],
 )
-async def test_there_is_no_way_into_http2(folder: Path, request_: bytes) -> None:
+async def test_http2_is_refused(folder: Path, request_: bytes) -> None:
     versions = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,7 +212,7 @@ async def test_there_is_no_way_into_http2(folder: Path, request_: bytes) -> None
     assert set(versions) <= {"1.1"}
 
 
-async def test_headers_have_a_bound(folder: Path) -> None:
+async def test_large_headers_are_refused(folder: Path) -> None:
     async with served(hello, folder / "s"):
         stream = await raw(folder / "s", b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
 
@@ -241,9 +244,7 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize("request_", NO_HTTP.values(), ids=NO_HTTP)
-async def test_what_is_no_http_hears_so_as_everybody_hears_of_problems(
-    folder: Path, request_: bytes
-) -> None:
+async def test_a_malformed_request_gets_a_problem_response(folder: Path, request_: bytes) -> None:
     asked = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -261,7 +262,7 @@ async def test_what_is_no_http_hears_so_as_everybody_hears_of_problems(
     assert asked == []
 
 
-async def test_there_is_no_way_into_a_web_socket(folder: Path) -> None:
+async def test_a_websocket_upgrade_is_not_granted(folder: Path) -> None:
     kinds = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -280,7 +281,7 @@ async def test_there_is_no_way_into_a_web_socket(folder: Path) -> None:
     assert kinds == ["http"]
 
 
-async def test_nonsense_ends_its_own_connection_and_no_other(folder: Path) -> None:
+async def test_a_malformed_request_closes_only_its_own_connection(folder: Path) -> None:
     async with served(hello, folder / "s") as (connections, client):
         await client.get("/")
         for nonsense in (b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nA\r\n\r\n"):
@@ -290,3 +291,20 @@ async def test_nonsense_ends_its_own_connection_and_no_other(folder: Path) -> No
 
         assert (await client.get("/")).text == "ok"
         await wait_until(lambda: len(connections) == 1)
+
+
+# The private parts of hypercorn that connection.py overrides or uses -----------------------------
+
+
+@pytest.mark.parametrize("name", ["_check_protocol", "_create_stream", "_send_error_response"])
+def test_hypercorn_still_has_each_overridden_protocol_method(name: str) -> None:
+    assert name in vars(H11Protocol)
+
+
+def test_hypercorn_still_sends_protocol_events_by_a_private_method() -> None:
+    assert "_send_h11_event" in vars(H11Protocol)
+
+
+async def test_hypercorn_task_group_still_has_its_nursery() -> None:
+    async with TaskGroup() as group:
+        assert isinstance(group._nursery, trio.Nursery)

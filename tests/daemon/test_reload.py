@@ -1,4 +1,4 @@
-"""Other agents and settings, while sessions live."""
+"""Reload of agents and settings while sessions run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import trio
 
 import supervisor
 from supervisor import Limits, Settings
-
-from .homes import Home, running
+from tests.support.daemon_in_process import Home, running
 
 
 @supervisor.agent("greeter")
@@ -24,7 +23,7 @@ async def rude(turn: supervisor.Turn) -> str:
     return f"go away, {turn.text}"
 
 
-async def test_what_has_changed_is_said() -> None:
+async def test_a_reload_reports_its_changes() -> None:
     async with supervisor.open(agents=[greeter]) as sup:
         settings = Settings(queue_cap=3, limits=Limits(max_depth=1), snapshot_every=7)
 
@@ -40,7 +39,7 @@ async def test_what_has_changed_is_said() -> None:
         )
 
 
-async def test_a_session_that_lives_keeps_what_it_has() -> None:
+async def test_a_running_session_keeps_its_settings() -> None:
     async with supervisor.open(agents=[greeter]) as sup:
         old = await sup.create("greeter")
 
@@ -52,7 +51,7 @@ async def test_a_session_that_lives_keeps_what_it_has() -> None:
         assert ((await old.info()).limits.max_depth, (await new.info()).limits.max_depth) == (3, 1)
 
 
-async def test_new_terms_are_for_new_sessions() -> None:
+async def test_new_settings_apply_to_new_sessions() -> None:
     async with supervisor.open(settings=Settings(exit_seconds=0.1)) as sup:
         old, new = await sup.create("scripted"), None
         await sup.reload(settings=Settings(queue_cap=1, exit_seconds=0.1))
@@ -66,7 +65,7 @@ async def test_new_terms_are_for_new_sessions() -> None:
                 await session.send("x")
 
 
-async def test_an_agent_that_is_gone_takes_no_new_sessions() -> None:
+async def test_a_removed_agent_gets_no_new_sessions() -> None:
     async with supervisor.open(agents=[greeter]) as sup:
         old = await sup.create("greeter")
 
@@ -78,7 +77,7 @@ async def test_an_agent_that_is_gone_takes_no_new_sessions() -> None:
             await sup.create("greeter")
 
 
-async def test_more_room_is_given_to_who_waits_for_it() -> None:
+async def test_a_raised_limit_admits_waiting_sessions() -> None:
     settings = Settings(max_running_turns=1, exit_seconds=0.1)
     async with supervisor.open(settings=settings) as sup:
         first, second = await sup.create("scripted"), await sup.create("echo")
@@ -100,7 +99,7 @@ async def test_more_room_is_given_to_who_waits_for_it() -> None:
         {"settings": {"queue_cap": 1}},
     ],
 )
-async def test_what_cannot_be_meant_changes_nothing(wrong: dict[str, object]) -> None:
+async def test_an_invalid_argument_changes_nothing(wrong: dict[str, object]) -> None:
     async with supervisor.open(agents=[greeter]) as sup:
         with pytest.raises(supervisor.ConfigError):
             await sup.reload(**wrong)  # type: ignore[arg-type] # that is the point
@@ -118,7 +117,7 @@ def home(folder: Path) -> Home:
     return made
 
 
-async def test_the_daemon_takes_its_file_over(home: Home) -> None:
+async def test_a_daemon_reload_applies_the_file(home: Home) -> None:
     async with running(home) as daemon:
         old = await daemon.remote.create("echo")
         home.write("[settings]\nexit_seconds = 0.1\n[settings.limits]\nmax_depth = 1")
@@ -130,7 +129,7 @@ async def test_the_daemon_takes_its_file_over(home: Home) -> None:
         assert ((await old.info()).limits.max_depth, (await new.info()).limits.max_depth) == (3, 1)
 
 
-async def test_the_answer_says_what_the_daemon_has_taken_over_and_what_waits(home: Home) -> None:
+async def test_the_response_lists_applied_and_pending_daemon_settings(home: Home) -> None:
     async with running(home) as daemon:
         home.write(
             "[settings]\nexit_seconds = 0.1\nsnapshot_every = 7\n"
@@ -145,7 +144,7 @@ async def test_the_answer_says_what_the_daemon_has_taken_over_and_what_waits(hom
         assert again == attrs.evolve(said, settings=())
 
 
-async def test_a_file_that_is_wrong_changes_nothing_and_is_said(home: Home) -> None:
+async def test_an_invalid_file_changes_nothing_and_is_reported(home: Home) -> None:
     async with running(home) as daemon:
         home.write("[settings]\nqueue_cap = 0")
 
@@ -156,9 +155,7 @@ async def test_a_file_that_is_wrong_changes_nothing_and_is_said(home: Home) -> N
         assert (await daemon.remote.reload()).settings == ()
 
 
-async def test_an_order_to_read_again_is_obeyed(
-    home: Home, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_reload_request_is_handled(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     async with running(home) as daemon:
         home.write("[settings]\nexit_seconds = 0.1\nqueue_cap = 2\n[daemon]\nmax_connections = 9")
         caplog.set_level("INFO", "supervisor")
@@ -166,6 +163,6 @@ async def test_an_order_to_read_again_is_obeyed(
         daemon.orders.reload()
 
         with trio.fail_after(5):
-            while "only a new start" not in caplog.text:  # noqa: ASYNC110 - the log is all there is
+            while "restart needed" not in caplog.text:  # noqa: ASYNC110 - the log is all there is
                 await trio.sleep(0.005)
     assert "daemon.max_connections" in caplog.text

@@ -1,4 +1,4 @@
-"""The units that the page shows, read by systemd itself if it is here."""
+"""The systemd units of the page, checked by systemd if it is installed."""
 
 import os
 import re
@@ -12,13 +12,13 @@ PAGE = (Path(__file__).parents[2] / "docs/how-to/run-the-daemon.md").read_text()
 UNITS = re.findall(r"^```ini\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
-def test_there_is_a_unit_for_a_user_and_one_for_the_machine() -> None:
+def test_the_page_has_a_user_unit_and_a_system_unit() -> None:
     assert [("User=" in unit) for unit in UNITS] == [False, True]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 @pytest.mark.parametrize("unit", UNITS, ids=["user", "machine"])
-def test_systemd_understands_every_line(unit: str, tmp_path: Path) -> None:
+def test_systemd_accepts_every_unit_line(unit: str, tmp_path: Path) -> None:
     """It exits with 0 also if it passes over what it does not know, so it has to be silent."""
     file = tmp_path / "understudy.service"
     # Neither the program nor the user of the page is on this machine.

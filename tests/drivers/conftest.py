@@ -1,7 +1,7 @@
-"""What the tests of drivers share.
+"""Fixtures of the driver tests.
 
-Every async test of this folder runs in virtual time: a time-out costs nothing and is exact, and
-a deadlock fails the test with the names of those who wait.
+Every async test of this folder runs in virtual time: a timeout costs nothing and is exact, and a
+deadlock fails the test with the names of the waiting tasks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import pytest
 import trio
 
 from supervisor import PythonAgent
-from supervisor.core import events as ev
-from supervisor.drivers.port import Workshop
-from tests.drivers.functions import Function, Run
-from tests.drivers.in_memory import InMemoryProcesses
-from tests.drivers.office import Desk, StandInOffice
-from tests.virtual_time import use_virtual_time
+from supervisor.core import agent_events
+from supervisor.drivers.port import DriverRuntime
+from tests.support.driver_context import DriverHarness, FakeDriverContext
+from tests.support.function_agents import Function, Run
+from tests.support.in_memory_processes import InMemoryProcesses
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,20 +26,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-async def workshop(nursery: trio.Nursery) -> AsyncIterator[Workshop]:
-    """Where the agents of the test are at work; it closes with the test."""
-    workshop = Workshop(nursery, processes=InMemoryProcesses())
-    yield workshop
-    workshop.closing.set()
+async def runtime(nursery: trio.Nursery) -> AsyncIterator[DriverRuntime]:
+    """Yield the runtime of the agents; it closes with the test."""
+    runtime = DriverRuntime(nursery, processes=InMemoryProcesses())
+    yield runtime
+    runtime.shutdown_started.set()
 
 
 @pytest.fixture
-def run(workshop: Workshop) -> Run:
-    """Runs one turn of a function, to its end."""
+def run(runtime: DriverRuntime) -> Run:
+    """Return a function that runs one turn of an agent function to its end."""
 
-    async def run(function: Function, office: StandInOffice | None = None) -> ev.TurnEnded:
-        desk = Desk(PythonAgent("mine", function), workshop, office)
-        desk.order("go")
-        return await desk.office.heard(ev.TurnEnded)
+    async def run(
+        function: Function, context: FakeDriverContext | None = None
+    ) -> agent_events.TurnEnded:
+        harness = DriverHarness(PythonAgent("mine", function), runtime, context)
+        harness.order("go")
+        return await harness.context.heard(agent_events.TurnEnded)
 
     return run

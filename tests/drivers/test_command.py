@@ -1,4 +1,4 @@
-"""Agents that are a command: what is run for a turn, and what it says."""
+"""Agents that are a command: the launch of a turn, and its output."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.core import events as ev
+from supervisor.core import agent_events
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import ConfigError, StoreDegraded
 from supervisor.core.ids import InputId, TurnId
-from supervisor.core.session import Capabilities
+from supervisor.core.state import Capabilities
 from supervisor.drivers.command.agent import command
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.port import Workshop
-from tests.drivers.command_desk import DONE, JSON, at_desk, turn
-from tests.drivers.office import StandInOffice
-from tests.drivers.process_fake import FakeProcesses, Play
+from supervisor.drivers.port import DriverRuntime
+from tests.support.command_driver import DONE, JSON, command_harness, turn
+from tests.support.driver_context import FakeDriverContext
+from tests.support.fake_processes import FakeProcesses, Play
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def processes() -> FakeProcesses:
 
 
 @pytest.fixture
-async def workshop(nursery: trio.Nursery, processes: FakeProcesses) -> Workshop:
-    return Workshop(nursery, processes=processes, max_agent_processes=1)
+async def runtime(nursery: trio.Nursery, processes: FakeProcesses) -> DriverRuntime:
+    return DriverRuntime(nursery, processes=processes, max_agent_processes=1)
 
 
 # What an agent may be ------------------------------------------------------------------------
@@ -39,18 +39,16 @@ async def workshop(nursery: trio.Nursery, processes: FakeProcesses) -> Workshop:
     [
         ({"command": "tool"}, "a list of words"),
         ({"command": []}, "the program and its arguments"),
-        ({"name": " "}, "some text"),
+        ({"name": " "}, "a text"),
         ({"output": "yaml"}, "text, json_lines"),
-        ({"output": "text", "text": "result"}, "leave text"),
-        ({"text": "a..b"}, "names with dots"),
-        ({"session_id_at": "a[b]"}, "names with dots"),
+        ({"output": "text", "text": "result"}, "omit text"),
+        ({"text": "a..b"}, "names separated by dots"),
+        ({"session_id_at": "a[b]"}, "names separated by dots"),
         ({"resume_command": "tool"}, "a list of words"),
         ({"env": {"A=": "x"}}, "NAME"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_to_write(
-    wrong: dict[str, Any], hint: str
-) -> None:
+def test_command_refuses_invalid_arguments_with_a_hint(wrong: dict[str, Any], hint: str) -> None:
     given = {"name": "tool", "command": ["tool"], **wrong}
 
     with pytest.raises(ConfigError) as refused:
@@ -63,14 +61,14 @@ def test_the_keys_of_an_agent_are_not_shown() -> None:
     assert "hidden" not in repr(command("tool", ["tool"], env={"KEY": "hidden"}))
 
 
-async def test_a_command_is_up_as_soon_as_it_is_asked_to_be(workshop: Workshop) -> None:
-    office = StandInOffice()
-    office.agent_session_id = "known"
-    desk = at_desk(workshop, "tool", "{session_id}", office=office)
+async def test_a_command_is_attached_as_soon_as_it_is_started(runtime: DriverRuntime) -> None:
+    context = FakeDriverContext()
+    context.agent_session_id = "known"
+    harness = command_harness(runtime, "tool", "{session_id}", context=context)
 
-    desk.driver.start()
+    harness.driver.start()
 
-    (up,) = office.all(ev.AgentAttached)
+    (up,) = context.all(agent_events.AgentAttached)
     assert (up.agent.session_id, up.agent.pid) == ("known", None)
     assert up.agent.capabilities == Capabilities(
         steering="none",
@@ -83,13 +81,13 @@ async def test_a_command_is_up_as_soon_as_it_is_asked_to_be(workshop: Workshop) 
 # What is run ---------------------------------------------------------------------------------
 
 
-async def test_a_prompt_is_given_by_standard_input_which_then_ends(
-    workshop: Workshop, processes: FakeProcesses
+async def test_a_prompt_is_sent_to_standard_input_which_is_then_closed(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(Play(answers=lambda data: data.decode().upper().encode()))
-    desk = at_desk(workshop, "tool", "-v", office=StandInOffice(workspace="/work"))
+    harness = command_harness(runtime, "tool", "-v", context=FakeDriverContext(workspace="/work"))
 
-    ended = await turn(desk, "grüße")
+    ended = await turn(harness, "grüße")
 
     assert (ended.outcome, ended.stop_reason, ended.text) == ("completed", "end_turn", "GRÜSSE")
     assert processes.last.sent == "grüße".encode()
@@ -98,13 +96,13 @@ async def test_a_prompt_is_given_by_standard_input_which_then_ends(
     assert processes.launches[0].cwd == "/work"
 
 
-async def test_a_prompt_may_be_a_word_and_nothing_in_it_means_anything(
-    workshop: Workshop, processes: FakeProcesses
+async def test_a_prompt_in_an_argument_is_passed_unchanged(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(Play(exits=DONE))
-    desk = at_desk(workshop, "tool", '{"a": {}}', "say {prompt}!", "{prompt}")
+    harness = command_harness(runtime, "tool", '{"a": {}}', "say {prompt}!", "{prompt}")
 
-    await turn(desk, "{session_id} {prompt} $HOME")
+    await turn(harness, "{session_id} {prompt} $HOME")
 
     prompt = "{session_id} {prompt} $HOME"
     assert processes.launches[0].command == ("tool", '{"a": {}}', f"say {prompt}!", prompt)
@@ -121,22 +119,22 @@ async def test_a_prompt_may_be_a_word_and_nothing_in_it_means_anything(
     ],
 )
 async def test_a_prompt_is_never_an_option(
-    workshop: Workshop, processes: FakeProcesses, words: tuple[str, ...], last: str
+    runtime: DriverRuntime, processes: FakeProcesses, words: tuple[str, ...], last: str
 ) -> None:
     processes.plan(Play(exits=DONE))
 
-    await turn(at_desk(workshop, *words), "--force")
+    await turn(command_harness(runtime, *words), "--force")
 
     assert processes.launches[0].command[-1] == last
 
 
-async def test_a_command_gets_the_allowed_environment_and_what_is_given_for_it(
-    workshop: Workshop, processes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
+async def test_a_command_gets_inherited_variables_and_its_own(
+    runtime: DriverRuntime, processes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNDERSTUDY_TOKEN", "ours")
     processes.plan(Play(exits=DONE))
 
-    await turn(at_desk(workshop, env={"KEY": "its own"}))
+    await turn(command_harness(runtime, env={"KEY": "its own"}))
 
     environment = processes.launches[0].environment
     assert environment["KEY"] == "its own"
@@ -144,44 +142,46 @@ async def test_a_command_gets_the_allowed_environment_and_what_is_given_for_it(
     assert "UNDERSTUDY_TOKEN" not in environment
 
 
-async def test_attachments_are_left_out_and_that_is_said(
-    workshop: Workshop, processes: FakeProcesses
+async def test_attachments_are_ignored_with_a_warning(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(Play(exits=DONE))
-    desk = at_desk(workshop)
-    desk.office.begin(TurnId("turn_1"))
+    harness = command_harness(runtime)
+    harness.context.begin(TurnId("turn_1"))
 
-    desk.driver.start_turn(StartTurn(TurnId("turn_1"), InputId("in_1"), "look", ({"a": 1},)))
-    await desk.office.heard(ev.TurnEnded)
+    harness.driver.start_turn(StartTurn(TurnId("turn_1"), InputId("in_1"), "look", ({"a": 1},)))
+    await harness.context.heard(agent_events.TurnEnded)
 
-    assert [kind for _, kind, _ in desk.office.output] == ["warning"]
+    assert [kind for _, kind, _ in harness.context.output] == ["warning"]
 
 
-async def test_a_process_is_on_record_as_long_as_it_lives(
-    workshop: Workshop, processes: FakeProcesses
+async def test_a_process_is_recorded_while_it_is_alive(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    desk = at_desk(workshop)
-    desk.order("go")
+    harness = command_harness(runtime)
+    harness.order("go")
     await settle()
-    noted = list(desk.office.processes)
+    noted = list(harness.context.processes)
 
     processes.last.leave(DONE)
-    await desk.office.heard(ev.TurnEnded)
+    await harness.context.heard(agent_events.TurnEnded)
 
     assert noted == [processes.last.identity]
-    assert desk.office.processes == []
+    assert harness.context.processes == []
 
 
-async def test_a_process_that_cannot_be_put_on_record_fails_its_turn(workshop: Workshop) -> None:
-    class Degraded(StandInOffice):
-        async def note_process(self, identity: ProcessIdentity) -> None:
+async def test_a_process_that_cannot_be_recorded_fails_its_turn(
+    runtime: DriverRuntime,
+) -> None:
+    class Degraded(FakeDriverContext):
+        async def record_process(self, identity: ProcessIdentity) -> None:
             await trio.lowlevel.checkpoint()
             raise StoreDegraded("the disk is full", hint="make room")
 
         def forget_process(self, identity: ProcessIdentity) -> None:
-            """It was not noted."""
+            """Fail to record the process."""
 
-    ended = await turn(at_desk(workshop, office=Degraded()))
+    ended = await turn(command_harness(runtime, context=Degraded()))
 
     assert ended.outcome == "failed"
     assert "the disk is full" in (ended.error or "")
@@ -190,73 +190,73 @@ async def test_a_process_that_cannot_be_put_on_record_fails_its_turn(workshop: W
 # What it says --------------------------------------------------------------------------------
 
 
-async def test_text_is_said_as_it_comes_with_whole_characters(
-    workshop: Workshop, processes: FakeProcesses
+async def test_text_output_is_streamed_in_whole_characters(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    desk = at_desk(workshop)
-    desk.order("go")
+    harness = command_harness(runtime)
+    harness.order("go")
     await settle()
     process = processes.last
     for piece in (b"a\xc3", b"\xa4", b"\xff", b"b\xe2\x82"):
         process.say(piece)
         await settle()
-    said = [body for _, _, body in desk.office.output]
+    said = [body for _, _, body in harness.context.output]
     process.leave(DONE)
-    ended = await desk.office.heard(ev.TurnEnded)
+    ended = await harness.context.heard(agent_events.TurnEnded)
 
     assert said == ["a", "ä", "\ufffd", "b"]
     assert ended.text == "aä\ufffdb\ufffd"
 
 
-async def test_the_texts_in_lines_of_json_are_said_and_the_rest_is_not(
-    workshop: Workshop, processes: FakeProcesses
+async def test_only_the_selected_texts_of_json_lines_are_written(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     lines = b'{"type":"start"}\n{"result":"one "}\r\n\n{"result":null}\n{"result":"two"}'
     processes.plan(Play(output=(lines[:30], lines[30:]), exits=DONE))
-    desk = at_desk(workshop, **JSON)
+    harness = command_harness(runtime, **JSON)
 
-    ended = await turn(desk)
+    ended = await turn(harness)
 
-    assert [body for _, _, body in desk.office.output] == ["one ", "two"]
+    assert [body for _, _, body in harness.context.output] == ["one ", "two"]
     assert (ended.outcome, ended.text) == ("completed", "one two")
 
 
-async def test_what_is_no_line_of_json_is_passed_over_and_counted(
-    workshop: Workshop, processes: FakeProcesses
+async def test_lines_that_are_not_json_are_skipped_and_counted(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     output = (b'warning!\n[1]\n{"result":"ok"}\n',)
     processes.plan(Play(output=output, exits=DONE))
-    desk = at_desk(workshop, **JSON)
+    harness = command_harness(runtime, **JSON)
 
-    ended = await turn(desk)
+    ended = await turn(harness)
 
     assert (ended.outcome, ended.text) == ("completed", "ok")
-    assert desk.office.output[-1][1:] == (
+    assert harness.context.output[-1][1:] == (
         "warning",
-        {"text": "2 lines of its output were no JSON objects"},
+        {"text": "2 lines of the output are not JSON objects"},
     )
 
 
-async def test_a_line_that_is_too_long_is_passed_over_and_the_next_is_read(
-    workshop: Workshop, processes: FakeProcesses
+async def test_an_overlong_line_is_skipped_and_the_next_is_read(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     flood = (b"x" * 65536,) * 40
     processes.plan(Play(output=(*flood, b'\n{"result":"after"}\n'), exits=DONE))
-    desk = at_desk(workshop, **JSON)
+    harness = command_harness(runtime, **JSON)
 
-    ended = await turn(desk)
+    ended = await turn(harness)
 
     assert ended.text == "after"
-    assert "longer than 1048576 bytes" in desk.office.output[-1][2]["text"]
+    assert "longer than 1048576 bytes" in harness.context.output[-1][2]["text"]
 
 
-async def test_a_command_that_says_too_much_is_killed_and_fails_its_turn(
-    workshop: Workshop, processes: FakeProcesses
+async def test_a_command_with_too_much_output_is_killed_and_fails_its_turn(
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(Play(output=(b"x" * 600,) * 2))
-    desk = at_desk(workshop, office=StandInOffice(max_turn_bytes=1000))
+    harness = command_harness(runtime, context=FakeDriverContext(max_turn_bytes=1000))
 
-    ended = await turn(desk)
+    ended = await turn(harness)
 
     assert (ended.outcome, ended.text) == ("failed", "x" * 600)
     assert "OutputTooLarge" in (ended.error or "")
@@ -264,15 +264,15 @@ async def test_a_command_that_says_too_much_is_killed_and_fails_its_turn(
 
 
 async def test_a_command_is_not_read_while_the_store_is_behind(
-    workshop: Workshop, processes: FakeProcesses
+    runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(Play(output=(b"one", b"two"), exits=DONE))
-    desk = at_desk(workshop)
-    desk.office.fall_behind()
-    turn_id = desk.order("go")
+    harness = command_harness(runtime)
+    harness.context.fall_behind()
+    turn_id = harness.order("go")
     await settle()
-    said = desk.office.said(turn_id)
-    desk.office.catch_up()
-    ended = await desk.office.heard(ev.TurnEnded)
+    said = harness.context.received_text(turn_id)
+    harness.context.catch_up()
+    ended = await harness.context.heard(agent_events.TurnEnded)
 
     assert (said, ended.text) == ("one", "onetwo")

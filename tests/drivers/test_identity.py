@@ -1,4 +1,4 @@
-"""Who a process is; and that nobody else is killed in its place."""
+"""Identity of processes; killing exactly the identified ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ import trio
 import trio.testing
 
 from supervisor.drivers.identity import (
-    Leftover,
+    KillResult,
     ProcessIdentity,
+    ProcessStat,
     identify,
     is_alive,
-    kill_leftovers,
+    kill_processes,
     parse_stat,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc elsewhere")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 
-# Runs what it is given, says that it is done, and lives until nobody holds its input any more.
+# Runs its argument, reports that it is done, and runs until its input is closed.
 PROGRAM = "import sys; exec(sys.argv[1]); print('up', flush=True); sys.stdin.read()"
 # The real wait, for something that the kernel does at once: no clock takes part in it.
 FOR_EVER = math.inf
@@ -37,7 +38,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts children that do something first; all are gone after the test."""
+    """Yield a function that starts children; all are killed after the test."""
     children: list[subprocess.Popen[bytes]] = []
 
     def start(first: str = "") -> subprocess.Popen[bytes]:
@@ -77,7 +78,7 @@ def descriptors() -> int:
 # Who it is -------------------------------------------------------------------------------
 
 
-def test_a_process_is_the_same_however_often_one_looks(start: Start) -> None:
+def test_the_identity_of_a_process_does_not_change(start: Start) -> None:
     child = start()
 
     assert identify(child.pid) == identify(child.pid)
@@ -85,7 +86,7 @@ def test_a_process_is_the_same_however_often_one_looks(start: Start) -> None:
     assert known(child).start_time > 0
 
 
-def test_nobody_bears_the_pid_of_a_child_that_was_waited_for(start: Start) -> None:
+def test_a_reaped_child_has_no_identity(start: Start) -> None:
     child = start()
     identity = known(child)
     child.kill()
@@ -95,7 +96,7 @@ def test_nobody_bears_the_pid_of_a_child_that_was_waited_for(start: Start) -> No
     assert not is_alive(identity)
 
 
-def test_a_zombie_is_nobody(start: Start) -> None:
+def test_a_zombie_has_no_identity(start: Start) -> None:
     child = start()
     identity = known(child)
     child.kill()
@@ -130,7 +131,7 @@ def test_a_process_lives_on_when_only_its_first_thread_has_ended(start: Start) -
 
 
 @pytest.mark.parametrize("pid", [0, -1, pytest.param(-os.getpid(), id="a group"), 2**22 + 1, 2**70])
-def test_no_process_has_a_pid_that_means_something_else(pid: int) -> None:
+def test_pids_below_one_have_no_identity(pid: int) -> None:
     assert identify(pid) is None
 
 
@@ -149,12 +150,12 @@ STAT = b"7 (%s) %s 1 " + b"0 " * 15 + b"%s 0 4242 0 0\n"
 @pytest.mark.parametrize(
     "name", [b"cat", b"", b"a b", b"a) R 1 2", b"((", b"))", b") Z (", b"\xff"]
 )
-def test_a_name_may_have_anything_in_it(name: bytes) -> None:
-    assert parse_stat(STAT % (name, b"S", b"1")) == 4242
+def test_a_process_name_may_contain_anything(name: bytes) -> None:
+    assert parse_stat(STAT % (name, b"S", b"1")) == ProcessStat(b"S", 1, 0, 4242, is_dead=False)
 
 
 @pytest.mark.parametrize("name", ["a b", ") R 1 (", "))", ") Z 1 2"])
-def test_a_process_may_give_itself_such_a_name(start: Start, name: str) -> None:
+def test_a_process_with_an_odd_name_is_identified(start: Start, name: str) -> None:
     plain = start()
     child = start(f"open('/proc/self/comm', 'w').write({name!r})")
 
@@ -162,12 +163,29 @@ def test_a_process_may_give_itself_such_a_name(start: Start, name: str) -> None:
     assert is_alive(known(child))
 
 
-@pytest.mark.parametrize("text", [b"", b")", b"7 (cat)", b"7 (cat) S 1", STAT % (b"c", b"Z", b"1")])
-def test_what_is_no_line_of_a_living_process_is_nobodys(text: bytes) -> None:
+@pytest.mark.parametrize(
+    "text", [b"", b")", b"7 (cat)", b"7 (cat) S 1", (STAT % (b"c", b"S", b"1"))[:-12]]
+)
+def test_a_malformed_stat_is_not_parsed(text: bytes) -> None:
     assert parse_stat(text) is None
 
 
-def test_where_there_is_no_proc_nobody_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [b"0", b"1"])
+def test_a_zombie_is_dead(threads: bytes) -> None:
+    stat = parse_stat(STAT % (b"c", b"Z", threads))
+
+    assert stat is not None
+    assert stat.is_dead
+
+
+def test_a_zombie_with_other_threads_is_not_dead() -> None:
+    stat = parse_stat(STAT % (b"c", b"Z", b"2"))
+
+    assert stat is not None
+    assert not stat.is_dead
+
+
+def test_no_process_has_an_identity_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("supervisor.drivers.identity._PROC", Path("/nowhere"))
 
     assert identify(os.getpid()) is None
@@ -183,29 +201,29 @@ def _either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("_either_way")
-async def test_a_leftover_is_killed_and_dead_when_that_is_said(start: Start) -> None:
+async def test_an_orphan_is_dead_when_it_is_reported_killed(start: Start) -> None:
     child = start("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     identity = known(child)
 
-    killed = await kill_leftovers([identity], wait_seconds=FOR_EVER)
+    killed = await kill_processes([identity], wait_seconds=FOR_EVER)
 
-    assert killed == [Leftover(identity, "killed")]
+    assert killed == [KillResult(identity, "killed")]
     assert child.poll() == -signal.SIGKILL
 
 
 @pytest.mark.usefixtures("_either_way")
-async def test_a_process_that_has_come_to_bear_the_pid_is_not_touched(start: Start) -> None:
+async def test_a_process_with_a_reused_pid_is_not_killed(start: Start) -> None:
     child = start()
     before = attrs.evolve(known(child), start_time=known(child).start_time - 1)
     other_boot = attrs.evolve(known(child), boot_id="another")
 
-    found = await kill_leftovers([before, other_boot])
+    found = await kill_processes([before, other_boot])
 
-    assert found == [Leftover(before, "recycled"), Leftover(other_boot, "recycled")]
+    assert found == [KillResult(before, "recycled"), KillResult(other_boot, "recycled")]
     assert is_untouched(child)
 
 
-async def test_a_pid_that_is_recycled_while_we_look_is_not_touched(
+async def test_a_pid_reused_during_the_check_is_not_killed(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = start()
@@ -214,14 +232,14 @@ async def test_a_pid_that_is_recycled_while_we_look_is_not_touched(
     looks = iter([identity, later])
     monkeypatch.setattr("supervisor.drivers.identity.identify", lambda _: next(looks))
 
-    found = await kill_leftovers([identity])
+    found = await kill_processes([identity])
 
-    assert found == [Leftover(identity, "recycled")]
+    assert found == [KillResult(identity, "recycled")]
     assert child.poll() is None
 
 
 @pytest.mark.usefixtures("_either_way")
-async def test_who_is_dead_already_is_gone_zombie_or_not(start: Start) -> None:
+async def test_a_dead_process_is_reported_gone_zombie_or_not(start: Start) -> None:
     zombie, waited_for = start(), start()
     identities = [known(zombie), known(waited_for)]
     for child in (zombie, waited_for):
@@ -229,35 +247,35 @@ async def test_who_is_dead_already_is_gone_zombie_or_not(start: Start) -> None:
         wait_dead(child)
     waited_for.wait()
 
-    found = await kill_leftovers(identities)
+    found = await kill_processes(identities)
 
-    assert [leftover.fate for leftover in found] == ["gone", "gone"]
+    assert [leftover.outcome for leftover in found] == ["gone", "gone"]
 
 
-async def test_each_gets_its_own_answer_in_the_order_asked(start: Start) -> None:
+async def test_kill_results_are_in_the_order_of_the_processes(start: Start) -> None:
     first, second, third = known(start()), known(start()), known(start())
     recycled = attrs.evolve(second, start_time=1)
 
-    found = await kill_leftovers([first, recycled, third], wait_seconds=FOR_EVER)
+    found = await kill_processes([first, recycled, third], wait_seconds=FOR_EVER)
 
-    assert [leftover.fate for leftover in found] == ["killed", "recycled", "killed"]
+    assert [leftover.outcome for leftover in found] == ["killed", "recycled", "killed"]
     assert [leftover.identity for leftover in found] == [first, recycled, third]
 
 
-async def test_one_that_does_not_die_is_reported_when_the_time_is_over(
+async def test_a_surviving_process_is_reported_after_the_timeout(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identities = [known(start()), known(start())]
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: None)
 
-    found = await kill_leftovers(identities, wait_seconds=2.0)
+    found = await kill_processes(identities, wait_seconds=2.0)
 
     assert trio.current_time() == 2.0
-    assert [leftover.fate for leftover in found] == ["unkillable", "unkillable"]
+    assert [leftover.outcome for leftover in found] == ["unkillable", "unkillable"]
     assert "SIGKILL" in (found[0].detail or "")
 
 
-async def test_one_that_we_may_not_kill_is_reported_with_the_reason(
+async def test_a_process_without_permission_is_reported_with_the_reason(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = known(start())
@@ -267,16 +285,16 @@ async def test_one_that_we_may_not_kill_is_reported_with_the_reason(
 
     monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
 
-    assert await kill_leftovers([identity]) == [Leftover(identity, "unkillable", "not yours")]
+    assert await kill_processes([identity]) == [KillResult(identity, "unkillable", "not yours")]
 
 
-async def test_we_do_not_kill_ourselves() -> None:
+async def test_our_own_process_is_not_killed() -> None:
     us = identify(os.getpid())
     assert us is not None
 
-    (found,) = await kill_leftovers([us])
+    (found,) = await kill_processes([us])
 
-    assert found.fate == "unkillable"
+    assert found.outcome == "unkillable"
 
 
 async def test_no_descriptor_is_left_open_not_even_when_cancelled(
@@ -287,12 +305,12 @@ async def test_no_descriptor_is_left_open_not_even_when_cancelled(
     before = descriptors()
 
     with trio.move_on_after(1.0) as scope:
-        await kill_leftovers(identities, wait_seconds=FOR_EVER)
+        await kill_processes(identities, wait_seconds=FOR_EVER)
 
     assert scope.cancelled_caught
     assert descriptors() == before
 
 
-async def test_nobody_to_kill_is_no_work() -> None:
+async def test_killing_no_processes_does_nothing() -> None:
     with trio.testing.assert_checkpoints():
-        assert await kill_leftovers([]) == []
+        assert await kill_processes([]) == []

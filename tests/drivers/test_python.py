@@ -1,5 +1,4 @@
-"""What is particular to agents that are async functions in our own process."""
-
+"""Agents that are async functions in our own process."""
 # ruff: noqa: ANN401 - rubbish has every type
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from supervisor import (
     PythonAgent,
     Turn,
 )
-from supervisor.core import events as ev
-from supervisor.drivers.port import Workshop
-from tests.drivers.functions import Function, Run, desk_of, only_its_turn, outcome_of
-from tests.drivers.office import StandInOffice
+from supervisor.core import agent_events
+from supervisor.drivers.port import DriverRuntime
+from tests.support.driver_context import FakeDriverContext
+from tests.support.function_agents import Function, Run, only_its_turn, outcome_of, python_harness
 
 # What an agent raises --------------------------------------------------------------------
 
 
 class Own(BaseException):
-    """No Exception, and nobody else's."""
+    """A BaseException that is not an Exception."""
 
 
 class Unspeakable(Exception):
@@ -67,9 +66,7 @@ def nested(depth: int) -> ExceptionGroup[Exception]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_whatever_an_agent_raises_fails_its_turn_and_nothing_else(
-    error: BaseException, shown: str
-) -> None:
+def test_an_exception_of_an_agent_fails_only_its_turn(error: BaseException, shown: str) -> None:
     async def raising(_: Turn) -> None:
         raise error
 
@@ -81,7 +78,7 @@ def test_whatever_an_agent_raises_fails_its_turn_and_nothing_else(
 
 
 @pytest.mark.parametrize("error", [Deadly(), nested(3000)], ids=["deadly to show", "very deep"])
-def test_an_error_that_cannot_even_be_looked_at_fails_its_turn_and_nothing_else(
+def test_an_exception_that_cannot_be_shown_fails_only_its_turn(
     error: Exception,
 ) -> None:
     async def raising(_: Turn) -> None:
@@ -90,7 +87,7 @@ def test_an_error_that_cannot_even_be_looked_at_fails_its_turn_and_nothing_else(
     assert outcome_of(only_its_turn(raising)) == "failed"
 
 
-async def test_an_error_with_a_long_story_is_cut_short(run: Run) -> None:
+async def test_a_long_error_text_is_cut(run: Run) -> None:
     async def raising(_: Turn) -> None:
         raise ValueError("x" * 1_000_000)
 
@@ -109,22 +106,22 @@ async def a_cancelled_that_is_over() -> trio.Cancelled:
     raise AssertionError
 
 
-def test_a_cancelled_from_elsewhere_fails_the_turn_and_not_the_supervisor() -> None:
+def test_a_foreign_cancelled_fails_the_turn_and_not_the_supervisor() -> None:
     async def raising(_: Turn) -> None:
         raise await a_cancelled_that_is_over()
 
     assert outcome_of(only_its_turn(raising)) == "failed"
 
 
-def test_a_group_with_a_cancelled_from_elsewhere_fails_the_turn_and_not_the_supervisor() -> None:
+def test_a_group_with_a_foreign_cancelled_fails_only_the_turn() -> None:
     async def raising(_: Turn) -> None:
         raise BaseExceptionGroup("", [await a_cancelled_that_is_over(), ValueError()])
 
     assert outcome_of(only_its_turn(raising)) == "failed"
 
 
-async def test_an_error_that_comes_of_an_interrupt_is_an_interrupted_turn_with_that_error(
-    workshop: Workshop,
+async def test_an_error_during_an_interrupt_ends_the_turn_interrupted_with_it(
+    runtime: DriverRuntime,
 ) -> None:
     async def tidying_badly(_: Turn) -> None:
         try:
@@ -132,11 +129,11 @@ async def test_an_error_that_comes_of_an_interrupt_is_an_interrupted_turn_with_t
         finally:
             raise ValueError("while tidying up")
 
-    desk = desk_of(tidying_badly, workshop)
-    turn = desk.order("go")
+    harness = python_harness(tidying_badly, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.cancel_turn(turn, "ask")
-    ended = await desk.office.heard(ev.TurnEnded)
+    harness.driver.cancel_turn(turn, "ask")
+    ended = await harness.context.heard(agent_events.TurnEnded)
 
     assert (ended.outcome, ended.error) == ("interrupted", "ValueError: while tidying up")
 
@@ -144,7 +141,7 @@ async def test_an_error_that_comes_of_an_interrupt_is_an_interrupted_turn_with_t
 # What an agent returns -------------------------------------------------------------------
 
 
-async def test_what_an_agent_returns_is_the_text_of_its_turn(run: Run) -> None:
+async def test_the_returned_text_is_the_text_of_the_turn(run: Run) -> None:
     async def returning(turn: Turn) -> str:
         await turn.say("thinking aloud")
         return "the answer"
@@ -154,29 +151,29 @@ async def test_what_an_agent_returns_is_the_text_of_its_turn(run: Run) -> None:
     assert (ended.outcome, ended.text) == ("completed", "the answer")
 
 
-async def test_what_an_agent_returns_and_did_not_say_is_said(run: Run) -> None:
+async def test_a_returned_text_that_was_not_said_is_written(run: Run) -> None:
     async def returning(_: Turn) -> str:
         return "the answer"
 
-    office = StandInOffice()
-    await run(returning, office)
+    context = FakeDriverContext()
+    await run(returning, context)
 
-    assert office.output == [("turn_1", "agent_text", "the answer")]
+    assert context.output == [("turn_1", "agent_text", "the answer")]
 
 
-async def test_what_an_agent_said_and_then_returns_is_said_once(run: Run) -> None:
+async def test_a_returned_text_that_was_said_is_written_once(run: Run) -> None:
     async def returning(turn: Turn) -> str:
         await turn.say("the ")
         await turn.say("answer")
         return "the answer"
 
-    office = StandInOffice()
-    await run(returning, office)
+    context = FakeDriverContext()
+    await run(returning, context)
 
-    assert office.said(office.all(ev.TurnEnded)[0].turn) == "the answer"
+    assert context.received_text(context.all(agent_events.TurnEnded)[0].turn) == "the answer"
 
 
-async def test_an_agent_that_returns_nothing_has_said_what_it_said(run: Run) -> None:
+async def test_the_said_text_is_the_result_when_nothing_is_returned(run: Run) -> None:
     async def saying(turn: Turn) -> None:
         await turn.think("hm")
         await turn.say("well")
@@ -184,7 +181,7 @@ async def test_an_agent_that_returns_nothing_has_said_what_it_said(run: Run) -> 
     assert (await run(saying)).text == "well"
 
 
-async def test_an_empty_text_is_an_answer(run: Run) -> None:
+async def test_an_empty_returned_text_is_the_result(run: Run) -> None:
     async def returning(turn: Turn) -> str:
         await turn.say("never mind")
         return ""
@@ -194,7 +191,7 @@ async def test_an_empty_text_is_an_answer(run: Run) -> None:
     assert (ended.outcome, ended.text) == ("completed", "")
 
 
-async def test_half_a_character_in_the_answer_is_marked(run: Run) -> None:
+async def test_a_lone_surrogate_in_the_returned_text_is_replaced(run: Run) -> None:
     async def returning(_: Turn) -> str:
         return "a\ud800b"
 
@@ -205,16 +202,14 @@ async def test_an_answer_that_is_too_large_fails_the_turn(run: Run) -> None:
     async def returning(_: Turn) -> str:
         return "x" * 1000
 
-    ended = await run(returning, StandInOffice(max_turn_bytes=999))
+    ended = await run(returning, FakeDriverContext(max_turn_bytes=999))
 
     assert (ended.outcome, ended.text) == ("failed", "")
     assert "OutputTooLarge" in (ended.error or "")
 
 
 @pytest.mark.parametrize("rubbish", [7, b"bytes", 1.5, True, ["a"], object(), ValueError("?")])
-async def test_an_agent_that_returns_rubbish_fails_its_turn_and_is_told_what_it_returned(
-    run: Run, rubbish: object
-) -> None:
+async def test_an_agent_that_returns_no_text_fails_with_the_type(run: Run, rubbish: object) -> None:
     async def returning(_: Turn) -> object:
         return rubbish
 
@@ -224,7 +219,7 @@ async def test_an_agent_that_returns_rubbish_fails_its_turn_and_is_told_what_it_
     assert type(rubbish).__name__ in (ended.error or "")
 
 
-async def test_an_agent_that_forgot_to_await_is_told_that_it_returned_a_coroutine(run: Run) -> None:
+async def test_an_agent_that_returns_a_coroutine_fails_with_that_type(run: Run) -> None:
     async def forgetful(turn: Turn) -> object:
         return turn.say("hello")
 
@@ -240,25 +235,25 @@ async def test_an_agent_that_forgot_to_await_is_told_that_it_returned_a_coroutin
 # Agents that will not be interrupted ------------------------------------------------------
 
 
-async def test_an_agent_that_finishes_in_spite_of_an_interrupt_has_finished(
-    workshop: Workshop,
+async def test_an_agent_that_finishes_despite_an_interrupt_completes(
+    runtime: DriverRuntime,
 ) -> None:
     async def stubborn(turn: Turn) -> str:
         with suppress(trio.Cancelled):  # the last thing that an agent should do
             await trio.sleep_forever()
         return "done all the same"
 
-    desk = desk_of(stubborn, workshop)
-    turn = desk.order("go")
+    harness = python_harness(stubborn, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.cancel_turn(turn, "ask")
-    ended = await desk.office.heard(ev.TurnEnded)
+    harness.driver.cancel_turn(turn, "ask")
+    ended = await harness.context.heard(agent_events.TurnEnded)
 
     assert (ended.outcome, ended.text) == ("completed", "done all the same")
 
 
-async def test_an_agent_that_swallows_an_interrupt_meets_it_again_when_it_goes_on(
-    workshop: Workshop,
+async def test_an_agent_that_swallows_a_cancellation_gets_it_again(
+    runtime: DriverRuntime,
 ) -> None:
     async def stubborn(turn: Turn) -> None:
         with suppress(trio.Cancelled):
@@ -266,18 +261,18 @@ async def test_an_agent_that_swallows_an_interrupt_meets_it_again_when_it_goes_o
         await turn.say("not heard")
         await turn.say("never said")
 
-    desk = desk_of(stubborn, workshop)
-    turn = desk.order("go")
+    harness = python_harness(stubborn, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.cancel_turn(turn, "ask")
-    ended = await desk.office.heard(ev.TurnEnded)
+    harness.driver.cancel_turn(turn, "ask")
+    ended = await harness.context.heard(agent_events.TurnEnded)
 
     assert ended.outcome == "interrupted"
-    assert "never said" not in desk.office.said(turn)
+    assert "never said" not in harness.context.received_text(turn)
 
 
-async def test_an_agent_that_shields_itself_for_a_while_ends_as_interrupted_then(
-    workshop: Workshop,
+async def test_an_agent_that_shields_itself_briefly_ends_as_interrupted(
+    runtime: DriverRuntime,
 ) -> None:
     async def tidy(turn: Turn) -> None:
         with trio.CancelScope(shield=True):
@@ -285,16 +280,16 @@ async def test_an_agent_that_shields_itself_for_a_while_ends_as_interrupted_then
             await turn.say("tidied up")
         await trio.sleep_forever()
 
-    desk = desk_of(tidy, workshop)
-    turn = desk.order("go")
+    harness = python_harness(tidy, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.cancel_turn(turn, "ask")
-    ended = await desk.office.heard(ev.TurnEnded)
+    harness.driver.cancel_turn(turn, "ask")
+    ended = await harness.context.heard(agent_events.TurnEnded)
 
     assert (ended.outcome, ended.text, trio.current_time()) == ("interrupted", "tidied up", 3.0)
 
 
-async def test_an_agent_that_shields_itself_for_ever_holds_its_own_session_and_no_other() -> None:
+async def test_an_agent_that_shields_itself_for_ever_blocks_only_its_session() -> None:
     release = trio.Event()
 
     async def deaf(_: Turn) -> None:
@@ -318,8 +313,8 @@ async def test_an_agent_that_shields_itself_for_ever_holds_its_own_session_and_n
         assert (await session.info()).turns == 2
 
 
-async def test_an_agent_with_a_nursery_of_its_own_is_interrupted_with_all_of_it(
-    workshop: Workshop,
+async def test_an_interrupt_cancels_all_tasks_of_the_agents_nursery(
+    runtime: DriverRuntime,
 ) -> None:
     ended: list[int] = []
 
@@ -334,16 +329,16 @@ async def test_an_agent_with_a_nursery_of_its_own_is_interrupted_with_all_of_it(
             nursery.start_soon(work, 1)
             nursery.start_soon(work, 2)
 
-    desk = desk_of(many_hands, workshop)
-    turn = desk.order("go")
+    harness = python_harness(many_hands, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.cancel_turn(turn, "ask")
+    harness.driver.cancel_turn(turn, "ask")
 
-    assert (await desk.office.heard(ev.TurnEnded)).outcome == "interrupted"
+    assert (await harness.context.heard(agent_events.TurnEnded)).outcome == "interrupted"
     assert sorted(ended) == [1, 2]
 
 
-async def test_the_error_of_one_of_many_hands_fails_the_turn_and_says_which(run: Run) -> None:
+async def test_an_error_in_one_task_of_the_agent_fails_the_turn(run: Run) -> None:
     async def stumble() -> None:
         raise ValueError("stumbled")
 
@@ -376,13 +371,11 @@ class Obliging:
     [Obliging(), Obliging().method, functools.partial(Obliging.method, Obliging())],
     ids=["an object", "a method", "a partial"],
 )
-async def test_whatever_is_called_and_awaited_is_good_for_an_agent(
-    run: Run, function: Function
-) -> None:
+async def test_any_async_callable_can_be_an_agent(run: Run, function: Function) -> None:
     assert (await run(function)).text == "called"
 
 
-def test_the_decorator_gives_an_agent_with_its_name_and_function() -> None:
+def test_the_decorator_makes_an_agent_with_name_and_function() -> None:
     made = supervisor.agent("mine")(_function)
 
     assert isinstance(made, PythonAgent)
@@ -390,7 +383,7 @@ def test_the_decorator_gives_an_agent_with_its_name_and_function() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", None, 7, b"mine"])
-def test_an_agent_has_a_name(name: Any) -> None:
+def test_an_agent_without_a_name_is_refused(name: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         supervisor.agent(name)(_function)
 
@@ -408,7 +401,7 @@ async def _generator(turn: Turn) -> Any:
 @pytest.mark.parametrize(
     "function", [_sync, lambda turn: None, _generator, Obliging, "text", None, 7]
 )
-def test_what_is_no_async_function_is_no_agent(function: Any) -> None:
+def test_an_agent_that_is_not_an_async_function_is_refused(function: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         supervisor.agent("mine")(function)
 
@@ -428,7 +421,7 @@ def test_what_is_no_async_function_is_no_agent(function: Any) -> None:
     ],
     ids=["bare", "the decorator", "undecorated", "a name", "nothing", "twice", "built in"],
 )
-async def test_opening_refuses_what_is_no_agent_or_bears_a_name_that_is_taken(agents: Any) -> None:
+async def test_open_refuses_invalid_agents_and_duplicate_names(agents: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         async with supervisor.open(":memory:", agents=agents):
             pytest.fail("it was opened")
@@ -436,7 +429,7 @@ async def test_opening_refuses_what_is_no_agent_or_bears_a_name_that_is_taken(ag
     assert refused.value.hint
 
 
-async def test_a_function_that_takes_no_turn_fails_its_turn_and_says_so(run: Run) -> None:
+async def test_a_function_without_a_turn_parameter_fails_its_turn(run: Run) -> None:
     async def forgetful() -> None: ...
 
     ended = await run(forgetful)

@@ -1,5 +1,4 @@
-"""What a python agent may do with its turn, and what no longer when that is over."""
-
+"""The turn of a Python agent: output, calls, permissions, usage, and after its end."""
 # ruff: noqa: ANN401 - rubbish has every type
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from supervisor import (
     TurnOver,
     Usage,
 )
-from supervisor.core import events as ev
-from supervisor.drivers.port import Workshop
-from tests.drivers.functions import Function, Run, desk_of, only_its_turn, outcome_of
-from tests.drivers.office import Desk, StandInOffice
+from supervisor.core import agent_events
+from supervisor.drivers.port import DriverRuntime
+from tests.support.driver_context import DriverHarness, FakeDriverContext
+from tests.support.function_agents import Function, Run, only_its_turn, outcome_of, python_harness
 
 
-async def open_turn(desk: Desk, function_began: list[Turn]) -> Turn:
-    """The turn of an agent that puts it into a list and goes on."""
-    desk.order("go")
+async def open_turn(harness: DriverHarness, function_began: list[Turn]) -> Turn:
+    """Return the turn of an agent that stores it in a list and goes on."""
+    harness.order("go")
     await settle()
     return function_began[-1]
 
@@ -69,25 +68,25 @@ async def is_refused(way: str, turn: Turn, call: Call) -> bool:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_whoever_was_left_with_a_turn_that_has_ended_can_do_nothing_with_it(
-    workshop: Workshop, way: str
+async def test_every_method_of_an_ended_turn_raises_turn_over(
+    runtime: DriverRuntime, way: str
 ) -> None:
     leaked: list[tuple[Turn, Call]] = []
 
     async def leaky(turn: Turn) -> None:
         leaked.append((turn, turn.tool("bash")))
 
-    desk = desk_of(leaky, workshop)
-    desk.order("go")
-    await desk.office.heard(ev.TurnEnded)
+    harness = python_harness(leaky, runtime)
+    harness.order("go")
+    await harness.context.heard(agent_events.TurnEnded)
 
     assert await is_refused(way, *leaked[0])
-    assert (desk.office.kinds(), desk.office.output) == (["TurnEnded"], [])
+    assert (harness.context.kinds(), harness.context.output) == (["TurnEnded"], [])
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_turn_that_was_given_up_can_do_nothing_any_more(
-    workshop: Workshop, way: str
+async def test_every_method_of_an_abandoned_turn_raises_turn_over(
+    runtime: DriverRuntime, way: str
 ) -> None:
     refused: list[bool] = []
 
@@ -97,18 +96,18 @@ async def test_a_turn_that_was_given_up_can_do_nothing_any_more(
             await trio.sleep(5.0)
             refused.append(await is_refused(way, turn, call))
 
-    desk = desk_of(deaf, workshop)
-    turn = desk.order("go")
+    harness = python_harness(deaf, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.abandon_turn(turn)
-    await desk.office.heard(ev.ZombieEnded)
+    harness.driver.abandon_turn(turn)
+    await harness.context.heard(agent_events.ZombieEnded)
 
     assert refused == [True]
-    assert (desk.office.kinds(), desk.office.output) == (["ZombieEnded"], [])
+    assert (harness.context.kinds(), harness.context.output) == (["ZombieEnded"], [])
 
 
-async def test_a_task_that_outlives_its_turn_learns_so_from_its_next_word(
-    workshop: Workshop, nursery: trio.Nursery
+async def test_a_task_that_outlives_its_turn_gets_turn_over(
+    runtime: DriverRuntime, nursery: trio.Nursery
 ) -> None:
     learnt = trio.Event()
 
@@ -124,16 +123,16 @@ async def test_a_task_that_outlives_its_turn_learns_so_from_its_next_word(
         nursery.start_soon(chatter, turn)
         await trio.sleep(2.5)
 
-    desk = desk_of(leaky, workshop)
-    turn = desk.order("go")
+    harness = python_harness(leaky, runtime)
+    turn = harness.order("go")
     await learnt.wait()
 
-    assert desk.office.said(turn) == "blah blah blah "
+    assert harness.context.received_text(turn) == "blah blah blah "
     assert trio.current_time() == 3.0
 
 
-async def test_a_call_that_outlives_its_turn_ends_in_silence(
-    workshop: Workshop, nursery: trio.Nursery
+async def test_a_call_that_outlives_its_turn_reports_nothing(
+    runtime: DriverRuntime, nursery: trio.Nursery
 ) -> None:
     left = trio.Event()
 
@@ -146,24 +145,24 @@ async def test_a_call_that_outlives_its_turn_ends_in_silence(
         nursery.start_soon(linger, turn)
         await trio.sleep(1.0)
 
-    desk = desk_of(leaky, workshop)
-    desk.order("go")
+    harness = python_harness(leaky, runtime)
+    harness.order("go")
     await left.wait()
 
-    assert desk.office.kinds() == ["CallStarted", "TurnEnded"]
+    assert harness.context.kinds() == ["CallStarted", "TurnEnded"]
 
 
-async def test_a_turn_says_in_its_repr_that_it_is_over(workshop: Workshop) -> None:
+async def test_the_repr_of_an_ended_turn_shows_that_it_is_over(runtime: DriverRuntime) -> None:
     turns: list[Turn] = []
 
     async def leaky(turn: Turn) -> None:
         turns.append(turn)
         await trio.sleep(1.0)
 
-    desk = desk_of(leaky, workshop)
-    turn = await open_turn(desk, turns)
+    harness = python_harness(leaky, runtime)
+    turn = await open_turn(harness, turns)
     before = repr(turn)
-    await desk.office.heard(ev.TurnEnded)
+    await harness.context.heard(agent_events.TurnEnded)
 
     assert (before, repr(turn)) == ("<Turn turn_1 of s_1>", "<Turn turn_1 of s_1 (over)>")
 
@@ -171,21 +170,21 @@ async def test_a_turn_says_in_its_repr_that_it_is_over(workshop: Workshop) -> No
 # Tool calls ------------------------------------------------------------------------------
 
 
-async def test_an_interrupted_call_knows_it_and_what_follows_its_block_runs(
-    workshop: Workshop,
+async def test_an_interrupted_call_is_marked_and_the_turn_goes_on(
+    runtime: DriverRuntime,
 ) -> None:
     async def agent(turn: Turn) -> str:
         async with turn.tool("bash") as call:
             await trio.sleep_forever()
         return f"interrupted: {call.interrupted}"
 
-    desk = desk_of(agent, workshop)
-    turn = desk.order("go")
-    began = await desk.office.heard(ev.CallStarted)
+    harness = python_harness(agent, runtime)
+    turn = harness.order("go")
+    began = await harness.context.heard(agent_events.CallStarted)
     await settle()
-    desk.driver.cancel_call(turn, began.call)
+    harness.driver.cancel_call(turn, began.call)
 
-    assert (await desk.office.heard(ev.TurnEnded)).text == "interrupted: True"
+    assert (await harness.context.heard(agent_events.TurnEnded)).text == "interrupted: True"
 
 
 async def test_a_call_whose_block_raises_has_failed(run: Run) -> None:
@@ -195,43 +194,43 @@ async def test_a_call_whose_block_raises_has_failed(run: Run) -> None:
                 _ = 1 / 0
         return "went on"
 
-    office = StandInOffice()
-    ended = await run(agent, office)
+    context = FakeDriverContext()
+    ended = await run(agent, context)
 
-    assert [over.outcome for over in office.all(ev.CallEnded)] == ["failed"]
+    assert [over.outcome for over in context.all(agent_events.CallEnded)] == ["failed"]
     assert (ended.outcome, ended.text) == ("completed", "went on")
 
 
-async def test_a_call_with_many_hands_in_it_ends_as_interrupted_with_its_turn(
-    workshop: Workshop,
+async def test_a_call_with_several_tasks_ends_as_interrupted_with_its_turn(
+    runtime: DriverRuntime,
 ) -> None:
     async def many_hands(turn: Turn) -> None:
         async with turn.tool("bash"), trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
             nursery.start_soon(trio.sleep_forever)
 
-    desk = desk_of(many_hands, workshop)
-    turn = desk.order("go")
+    harness = python_harness(many_hands, runtime)
+    turn = harness.order("go")
     await settle()
-    desk.driver.cancel_turn(turn, "ask")
+    harness.driver.cancel_turn(turn, "ask")
 
-    assert (await desk.office.heard(ev.CallEnded)).outcome == "interrupted"
+    assert (await harness.context.heard(agent_events.CallEnded)).outcome == "interrupted"
 
 
-async def test_a_call_that_is_given_up_as_it_begins_is_over_before_its_turn(run: Run) -> None:
+async def test_a_call_cancelled_at_its_start_ends_before_its_turn(run: Run) -> None:
     async def hasty(turn: Turn) -> str:
         with trio.move_on_after(0.0):
             async with turn.tool("bash"):
                 await trio.sleep_forever()
         return "went on"
 
-    office = StandInOffice()
-    await run(hasty, office)
+    context = FakeDriverContext()
+    await run(hasty, context)
 
-    assert office.kinds() in (["TurnEnded"], ["CallStarted", "CallEnded", "TurnEnded"])
+    assert context.kinds() in (["TurnEnded"], ["CallStarted", "CallEnded", "TurnEnded"])
 
 
-async def test_a_call_cannot_be_made_twice(run: Run) -> None:
+async def test_a_call_cannot_be_entered_twice(run: Run) -> None:
     async def twice(turn: Turn) -> str:
         call = turn.tool("bash")
         async with call:
@@ -240,24 +239,24 @@ async def test_a_call_cannot_be_made_twice(run: Run) -> None:
             await call.__aenter__()
         return "went on"
 
-    office = StandInOffice()
-    await run(twice, office)
+    context = FakeDriverContext()
+    await run(twice, context)
 
-    assert office.kinds() == ["CallStarted", "CallEnded", "TurnEnded"]
+    assert context.kinds() == ["CallStarted", "CallEnded", "TurnEnded"]
 
 
-async def test_a_call_shows_what_it_was_given_how_it_goes_and_what_came_of_it(run: Run) -> None:
+async def test_a_call_records_its_input_progress_and_result(run: Run) -> None:
     async def agent(turn: Turn) -> None:
         async with turn.tool("bash", {"cmd": ("ls", math.inf)}) as call:
             call.update({"lines": 3})
             call.result({"files": {"a"}})
 
-    office = StandInOffice()
-    await run(agent, office)
-    began, over = office.all(ev.CallStarted)[0], office.all(ev.CallEnded)[0]
+    context = FakeDriverContext()
+    await run(agent, context)
+    began, over = context.all(agent_events.CallStarted)[0], context.all(agent_events.CallEnded)[0]
 
     assert began.input == {"cmd": ["ls", "inf"]}
-    assert office.output[0][1:] == (
+    assert context.output[0][1:] == (
         "tool_update",
         {"call_id": began.call, "name": "bash", "update": {"lines": 3}},
     )
@@ -265,20 +264,20 @@ async def test_a_call_shows_what_it_was_given_how_it_goes_and_what_came_of_it(ru
 
 
 @pytest.mark.parametrize("given", ["text", ["cmd"], 7])
-async def test_the_input_of_a_tool_is_a_mapping(run: Run, given: Any) -> None:
+async def test_a_tool_input_must_be_a_mapping(run: Run, given: Any) -> None:
     async def agent(turn: Turn) -> None:
         async with turn.tool("bash", given):
             pass
 
-    office = StandInOffice()
-    ended = await run(agent, office)
+    context = FakeDriverContext()
+    ended = await run(agent, context)
 
-    assert (ended.outcome, office.kinds()) == ("failed", ["TurnEnded"])
+    assert (ended.outcome, context.kinds()) == ("failed", ["TurnEnded"])
     assert "ConfigError" in (ended.error or "")
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 7])
-async def test_a_tool_has_a_name(run: Run, name: Any) -> None:
+async def test_a_tool_without_a_name_is_refused(run: Run, name: Any) -> None:
     async def agent(turn: Turn) -> None:
         with pytest.raises(ConfigError):
             turn.tool(name)
@@ -290,7 +289,7 @@ async def test_a_tool_has_a_name(run: Run, name: Any) -> None:
     assert (await run(agent)).outcome == "completed"
 
 
-def test_half_a_character_in_the_name_of_a_tool_costs_nobody_the_session() -> None:
+def test_a_lone_surrogate_in_a_tool_name_does_not_crash_the_session() -> None:
     async def agent(turn: Turn) -> None:
         async with turn.tool("bash \ud800"):
             pass
@@ -298,7 +297,7 @@ def test_half_a_character_in_the_name_of_a_tool_costs_nobody_the_session() -> No
     assert outcome_of(only_its_turn(agent)) in ("completed", "failed")
 
 
-def test_half_a_character_in_what_is_asked_for_costs_nobody_the_session() -> None:
+def test_a_lone_surrogate_in_a_question_does_not_crash_the_session() -> None:
     async def agent(turn: Turn) -> None:
         await turn.ask("May I \udfff?", tool="bash \ud800", kind="\ud800", path="\ud800")
 
@@ -335,7 +334,7 @@ async def _large_question(turn: Turn) -> None:
 @pytest.mark.parametrize(
     "function", [_large_input, _large_result, _large_name, _large_update, _large_question]
 )
-async def test_all_that_a_turn_leaves_on_record_counts_towards_its_output(
+async def test_everything_that_a_turn_records_counts_towards_its_output(
     function: Function,
 ) -> None:
     async with supervisor.open(":memory:", agents=[PythonAgent("large", function)]) as sup:
@@ -350,7 +349,7 @@ async def test_all_that_a_turn_leaves_on_record_counts_towards_its_output(
 # What a session may do ---------------------------------------------------------------------
 
 
-async def test_a_tool_that_the_session_may_not_use_is_refused_before_it_begins(run: Run) -> None:
+async def test_a_forbidden_tool_is_refused_before_it_starts(run: Run) -> None:
     async def agent(turn: Turn) -> str:
         with pytest.raises(PermissionDenied):
             turn.tool("rm")
@@ -358,24 +357,24 @@ async def test_a_tool_that_the_session_may_not_use_is_refused_before_it_begins(r
             pass
         return "went on"
 
-    office = StandInOffice(permissions=Permissions(tools=["ls"]))
-    ended = await run(agent, office)
+    context = FakeDriverContext(permissions=Permissions(tools=["ls"]))
+    ended = await run(agent, context)
 
     assert ended.text == "went on"
-    assert [began.name for began in office.all(ev.CallStarted)] == ["ls"]
+    assert [began.name for began in context.all(agent_events.CallStarted)] == ["ls"]
 
 
-async def test_no_tools_means_no_tools(run: Run) -> None:
+async def test_an_empty_tool_list_forbids_all_tools(run: Run) -> None:
     async def agent(turn: Turn) -> None:
         turn.tool("ls")
 
-    ended = await run(agent, StandInOffice(permissions=Permissions(tools=frozenset())))
+    ended = await run(agent, FakeDriverContext(permissions=Permissions(tools=frozenset())))
 
     assert "PermissionDenied" in (ended.error or "")
 
 
 async def answers(session_options: dict[str, Any], **question: Any) -> tuple[bool, int]:
-    """Whether it was allowed, and how many people had to be asked, all of whom said no."""
+    """Return whether it was allowed, and the number of requests, all of them rejected."""
     allowed: list[bool] = []
 
     async def agent(turn: Turn) -> None:
@@ -411,37 +410,37 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("path", INSIDE)
 @pytest.mark.parametrize("kind", ["read", "search"])
-async def test_reading_inside_the_workspace_needs_nobody(kind: str, path: str) -> None:
+async def test_reading_inside_the_workspace_needs_no_decision(kind: str, path: str) -> None:
     options = {"workspace": "/home/me/work"}
 
     assert await answers(options, tool="cat", kind=kind, path=path) == (True, 0)
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-async def test_reading_what_is_not_plainly_inside_the_workspace_is_asked(path: str | None) -> None:
+async def test_reading_outside_the_workspace_needs_a_decision(path: str | None) -> None:
     options = {"workspace": "/home/me/work"}
 
     assert await answers(options, tool="cat", kind="read", path=path) == (False, 1)
 
 
 @pytest.mark.parametrize("kind", [None, "edit", "READ", "", 7])
-async def test_what_is_not_reading_is_asked(kind: Any) -> None:
+async def test_other_kinds_than_reading_need_a_decision(kind: Any) -> None:
     options = {"workspace": "/home/me/work"}
 
     assert await answers(options, tool="tee", kind=kind, path="a.txt") == (False, 1)
 
 
-async def test_without_a_workspace_all_reading_is_asked() -> None:
+async def test_reading_without_a_workspace_needs_a_decision() -> None:
     assert await answers({}, tool="cat", kind="read", path="a.txt") == (False, 1)
 
 
-async def test_everything_absolute_is_inside_a_workspace_that_is_the_root() -> None:
+async def test_every_absolute_path_is_inside_the_root_workspace() -> None:
     options = {"workspace": "/"}
 
     assert await answers(options, tool="cat", kind="read", path="/etc/hosts") == (True, 0)
 
 
-async def test_a_tool_that_the_session_may_not_use_is_not_even_asked_for() -> None:
+async def test_a_forbidden_tool_is_rejected_without_a_request() -> None:
     permissions = Permissions(tools=frozenset({"ls"}), mode="approve_all")
 
     assert await answers({"permissions": permissions}, tool="rm") == (False, 0)
@@ -450,31 +449,31 @@ async def test_a_tool_that_the_session_may_not_use_is_not_even_asked_for() -> No
 # What an agent is given --------------------------------------------------------------------
 
 
-async def test_a_turn_knows_what_it_is_about(workshop: Workshop) -> None:
+async def test_a_turn_has_its_input_and_ids(runtime: DriverRuntime) -> None:
     turns: list[Turn] = []
 
     async def agent(turn: Turn) -> None:
         turns.append(turn)
 
-    desk = desk_of(agent, workshop, workspace="/home/me/work")
-    turn = await open_turn(desk, turns)
+    harness = python_harness(agent, runtime, workspace="/home/me/work")
+    turn = await open_turn(harness, turns)
 
     assert (turn.id, turn.session_id, turn.input_id) == ("turn_1", "s_1", "in_1")
     assert (turn.text, turn.workspace, turn.attachments) == ("go", "/home/me/work", ())
 
 
-async def test_the_history_is_there_before_the_agent_runs(run: Run) -> None:
+async def test_the_history_is_loaded_before_the_agent_runs(run: Run) -> None:
     past = [Message("user", "hello", 0.0), Message("agent", "hi", 0.0)]
 
     async def agent(turn: Turn) -> str:
         return ", ".join(f"{said.role}: {said.text}" for said in turn.history)
 
-    ended = await run(agent, StandInOffice(past=past))
+    ended = await run(agent, FakeDriverContext(past=past))
 
     assert ended.text == "user: hello, agent: hi"
 
 
-async def test_the_history_is_what_was_said_before_this_turn_and_not_what_was_thought() -> None:
+async def test_the_history_has_earlier_messages_without_thoughts() -> None:
     histories: list[list[tuple[str, str]]] = []
 
     async def agent(turn: Turn) -> str:
@@ -500,98 +499,100 @@ async def test_the_history_is_what_was_said_before_this_turn_and_not_what_was_th
 
 
 @pytest.mark.parametrize("rubbish", [None, 7, b"bytes", ["text"]])
-async def test_what_is_no_text_cannot_be_said(run: Run, rubbish: Any) -> None:
+async def test_say_refuses_values_that_are_not_text(run: Run, rubbish: Any) -> None:
     async def agent(turn: Turn) -> None:
         with pytest.raises(OutputTooLarge):
             await turn.say(rubbish)
         with pytest.raises(OutputTooLarge):
             await turn.think(rubbish)
 
-    office = StandInOffice()
+    context = FakeDriverContext()
 
-    assert (await run(agent, office)).outcome == "completed"
-    assert office.output == []
+    assert (await run(agent, context)).outcome == "completed"
+    assert context.output == []
 
 
-async def test_a_plan_is_shown_as_plain_data(run: Run) -> None:
+async def test_a_plan_is_recorded_as_plain_data(run: Run) -> None:
     async def agent(turn: Turn) -> None:
         await turn.plan([{"step": "look", "done": True}, ("think", math.nan)])
 
-    office = StandInOffice()
-    await run(agent, office)
+    context = FakeDriverContext()
+    await run(agent, context)
 
     entries = [{"step": "look", "done": True}, ["think", "nan"]]
-    assert office.output == [("turn_1", "plan", {"entries": entries})]
+    assert context.output == [("turn_1", "plan", {"entries": entries})]
 
 
 @pytest.mark.parametrize("field", ["input_tokens", "output_tokens", "cost"])
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, "7", None, True, 2**53, 10**400])
-async def test_spending_that_cannot_be_meant_is_refused(run: Run, field: str, value: Any) -> None:
+async def test_invalid_usage_is_refused(run: Run, field: str, value: Any) -> None:
     async def agent(turn: Turn) -> None:
         with pytest.raises(ConfigError):
             turn.usage(**{field: value})
 
-    office = StandInOffice()
+    context = FakeDriverContext()
 
-    assert (await run(agent, office)).outcome == "completed"
-    assert office.all(ev.UsageReported) == []
+    assert (await run(agent, context)).outcome == "completed"
+    assert context.all(agent_events.UsageReported) == []
 
 
 @pytest.mark.parametrize("field", ["input_tokens", "output_tokens"])
-async def test_there_is_no_half_token(run: Run, field: str) -> None:
+async def test_a_fraction_of_a_token_is_refused(run: Run, field: str) -> None:
     async def agent(turn: Turn) -> None:
         turn.usage(**{field: 1.5})  # type: ignore[arg-type] # that is the point
 
     assert "ConfigError" in ((await run(agent)).error or "")
 
 
-async def test_each_spending_is_reported_as_it_comes(run: Run) -> None:
+async def test_each_usage_is_reported_at_once(run: Run) -> None:
     async def agent(turn: Turn) -> None:
         turn.usage(input_tokens=1, cost=0.5)
         turn.usage(output_tokens=2)
         turn.usage()
 
-    office = StandInOffice()
-    await run(agent, office)
+    context = FakeDriverContext()
+    await run(agent, context)
 
-    assert [report.usage for report in office.all(ev.UsageReported)] == [
+    assert [report.usage for report in context.all(agent_events.UsageReported)] == [
         Usage(1, 0, 0.5),
         Usage(0, 2, 0.0),
     ]
 
 
-async def test_spending_that_could_not_be_reported_goes_with_the_next_report(
-    workshop: Workshop,
+async def test_usage_that_could_not_be_reported_joins_the_next_report(
+    runtime: DriverRuntime,
 ) -> None:
     async def agent(turn: Turn) -> None:
         turn.usage(input_tokens=1)
         await trio.sleep(1.0)
         turn.usage(input_tokens=2)
 
-    desk = desk_of(agent, workshop)
-    desk.office.fill()
-    desk.order("go")
+    harness = python_harness(agent, runtime)
+    harness.context.fill()
+    harness.order("go")
     await settle()
-    desk.office.make_room()
-    await desk.office.heard(ev.TurnEnded)
+    harness.context.make_room()
+    await harness.context.heard(agent_events.TurnEnded)
 
-    assert [report.usage for report in desk.office.all(ev.UsageReported)] == [Usage(3)]
+    assert [report.usage for report in harness.context.all(agent_events.UsageReported)] == [
+        Usage(3)
+    ]
 
 
-async def test_spending_is_not_lost_when_a_turn_ends_while_the_session_has_no_room(
-    workshop: Workshop,
+async def test_usage_is_not_lost_when_a_turn_ends_with_a_full_mailbox(
+    runtime: DriverRuntime,
 ) -> None:
     async def agent(turn: Turn) -> None:
         turn.usage(input_tokens=1)
 
-    desk = desk_of(agent, workshop)
-    desk.office.fill()
-    desk.order("go")
+    harness = python_harness(agent, runtime)
+    harness.context.fill()
+    harness.order("go")
     await settle()
-    desk.office.make_room()
-    await desk.office.heard(ev.TurnEnded)
+    harness.context.make_room()
+    await harness.context.heard(agent_events.TurnEnded)
 
-    assert desk.office.kinds() == ["UsageReported", "TurnEnded"]
+    assert harness.context.kinds() == ["UsageReported", "TurnEnded"]
 
 
 # What it is ---------------------------------------------------------------------------------------
@@ -599,29 +600,29 @@ async def test_spending_is_not_lost_when_a_turn_ends_while_the_session_has_no_ro
 FOR_AGENTS: Final = {
     *("id", "input_id", "session_id", "text", "attachments", "workspace", "history"),
     *("say", "think", "plan", "tool", "steering", "ask", "usage", "news"),
-    *("spawn", "descendant", "requests", "answer_request", "hang", "refuse_if_over"),
+    *("spawn", "descendant", "requests", "answer_request", "hang", "raise_if_over"),
 }
 
 
-async def test_a_turn_has_nothing_that_is_for_its_driver(workshop: Workshop) -> None:
+async def test_a_turn_has_no_public_names_for_its_driver(runtime: DriverRuntime) -> None:
     began: list[Turn] = []
 
     async def agent(turn: Turn) -> None:
         began.append(turn)
 
-    turn = await open_turn(desk_of(agent, workshop), began)
+    turn = await open_turn(python_harness(agent, runtime), began)
     public = {name for name in dir(turn) if not name.startswith("_")}
 
     assert public == FOR_AGENTS
 
 
-async def test_a_call_has_nothing_that_is_for_its_driver(workshop: Workshop) -> None:
+async def test_a_call_has_no_public_names_for_its_driver(runtime: DriverRuntime) -> None:
     calls: list[Call] = []
 
     async def agent(turn: Turn) -> None:
         calls.append(turn.tool("bash"))
 
-    desk_of(agent, workshop).order("go")
+    python_harness(agent, runtime).order("go")
     await settle()
     public = {name for name in dir(calls[0]) if not name.startswith("_")}
 

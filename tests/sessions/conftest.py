@@ -1,7 +1,7 @@
-"""What the tests of sessions share: a supervisor on virtual time, and agents that wait for orders.
+"""Fixtures of the session tests: a supervisor on virtual time, and agents run by the test.
 
 Every async test of this folder runs in virtual time: a time-out costs nothing and is exact, and
-a deadlock fails the test with the names of those who wait.
+a deadlock fails the test with the names of the waiting tasks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import trio
 import supervisor
 from actors.testing import settle
 from supervisor import Session, Settings, Supervisor
-from tests.sessions.cast import Follow, Item, Player, Scene, watch_into
-from tests.virtual_time import use_virtual_time
+from tests.support.fake_agents import AgentRun, FakeAgent, Follow, Item, watch_into
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,64 +24,66 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def player() -> Player:
-    """Hears interrupts, as agents should."""
-    return Player("player")
+def fake_agent() -> FakeAgent:
+    """Return an agent that obeys interrupts."""
+    return FakeAgent("fake")
 
 
 @pytest.fixture
-def deaf_player() -> Player:
-    """Does not hear them."""
-    return Player("deaf", deaf=True)
+def shielded_agent() -> FakeAgent:
+    """Return an agent that ignores interrupts."""
+    return FakeAgent("shielded", shielded=True)
 
 
 @pytest.fixture
 def settings() -> Settings:
-    """Those of `sup`; a module may have its own."""
+    """Return the settings of `sup`; a module may override them."""
     return Settings()
 
 
 @pytest.fixture
-async def sup(player: Player, deaf_player: Player, settings: Settings) -> AsyncIterator[Supervisor]:
-    """Has the agents `player` and `deaf`, besides `echo` and `scripted`."""
-    agents = [player.agent, deaf_player.agent]
+async def sup(
+    fake_agent: FakeAgent, shielded_agent: FakeAgent, settings: Settings
+) -> AsyncIterator[Supervisor]:
+    """Yield a supervisor with the agents `fake`, `shielded`, `echo` and `scripted`."""
+    agents = [fake_agent.agent, shielded_agent.agent]
     async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
         try:
             yield opened
         finally:
-            player.dismiss()
-            deaf_player.dismiss()
+            fake_agent.finish_open_runs()
+            shielded_agent.finish_open_runs()
 
 
 @pytest.fixture
 async def session(sup: Supervisor) -> Session:
-    """An idle session of `player`."""
-    return await sup.create("player")
+    """Return an idle session of `fake`."""
+    return await sup.create("fake")
 
 
 @pytest.fixture
-async def scene(session: Session, player: Player) -> Scene:
-    """The turn on "first" that `session` is in the middle of."""
+async def run(session: Session, fake_agent: FakeAgent) -> AgentRun:
+    """Return the running turn of `session` on "first"."""
     await session.send("first")
-    return await player.next_scene()
+    return await fake_agent.next_run()
 
 
 @pytest.fixture
-async def deaf_session(sup: Supervisor) -> Session:
-    """An idle session whose agent hears no interrupts."""
-    return await sup.create("deaf")
+async def shielded_session(sup: Supervisor) -> Session:
+    """Return an idle session whose agent ignores interrupts."""
+    return await sup.create("shielded")
 
 
 @pytest.fixture
-async def deaf_scene(deaf_session: Session, deaf_player: Player) -> Scene:
-    """Its turn on "first"."""
-    await deaf_session.send("first")
-    return await deaf_player.next_scene()
+async def shielded_run(shielded_session: Session, shielded_agent: FakeAgent) -> AgentRun:
+    """Return the running turn of `shielded_session` on "first"."""
+    await shielded_session.send("first")
+    return await shielded_agent.next_run()
 
 
 @pytest.fixture
 def follow(nursery: trio.Nursery) -> Follow:
-    """Watch a session for the rest of the test; gives the list that what it sees is put into."""
+    """Return a function that watches a session until the test ends and returns the growing list."""
 
     async def begin(session: Session, *, after: int = 0) -> list[Item]:
         seen: list[Item] = []

@@ -7,11 +7,11 @@ import trio
 
 from actors.testing import settle
 from supervisor import Ladder, Phase
-from supervisor.core.session import LadderStep
-from supervisor.drivers.acp.life import driver as acp_driver
-from tests.drivers.in_memory import InMemoryProcesses
-from tests.sessions.acp_house import flags_of, open_session, prompts, ways
-from tests.sessions.cast import outcomes, records
+from supervisor.core.state import LadderStep
+from supervisor.drivers.acp import driver as acp_driver
+from tests.support.acp_supervisor import flags_of, open_session, prompts, ways
+from tests.support.fake_agents import outcomes, records
+from tests.support.in_memory_processes import InMemoryProcesses
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from tests.sessions.cast import outcomes, records
     ],
 )
 @ways
-async def test_a_turn_is_ended_as_gently_as_possible_and_the_conversation_goes_on(
+async def test_an_interrupted_turn_ends_politely_and_the_conversation_continues(
     script: str, step: LadderStep, seconds: float, way: str | None
 ) -> None:
     async with open_session(*flags_of(way)) as (session, processes):
@@ -45,7 +45,7 @@ async def test_a_turn_is_ended_as_gently_as_possible_and_the_conversation_goes_o
         assert len(processes.all) == (1 if step == "ask" else 2)
 
 
-async def test_one_that_ends_its_turn_when_its_input_is_closed_already_is_done_for() -> None:
+async def test_an_agent_whose_input_was_closed_is_replaced() -> None:
     async with open_session("--load") as (session, processes):
         await session.send("ignore-eof\nlinger 6")  # asked for 5 s, then its input is closed
         await settle()
@@ -59,9 +59,7 @@ async def test_one_that_ends_its_turn_when_its_input_is_closed_already_is_done_f
         assert len(processes.all) == 2
 
 
-async def test_one_that_ends_its_turn_and_leaves_when_its_input_is_closed_has_not_completed() -> (
-    None
-):
+async def test_a_turn_ended_by_closed_input_is_not_completed() -> None:
     async with open_session("--load") as (session, _):
         await session.send("linger 5")  # both at the same time
         await session.send("say next")
@@ -74,7 +72,7 @@ async def test_one_that_ends_its_turn_and_leaves_when_its_input_is_closed_has_no
         assert (info.restarts, info.phase, info.stop_reason) == (0, Phase.IDLE, None)
 
 
-async def test_what_was_said_before_the_end_of_the_ladder_is_kept() -> None:
+async def test_output_before_the_end_of_the_ladder_is_kept() -> None:
     async with open_session() as (session, _):
         await session.send("say half\nhang")
         await settle()
@@ -94,7 +92,7 @@ async def test_a_replacement_runs_on_the_next_process() -> None:
         assert prompts(processes.all[1]) == [["say instead"]]
 
 
-async def test_a_turn_whose_agent_is_not_up_is_over_at_once() -> None:
+async def test_an_interrupted_turn_of_a_starting_agent_ends_at_once() -> None:
     async with open_session("--load") as (session, processes):
         await session.send("hang")
         await settle()
@@ -107,7 +105,7 @@ async def test_a_turn_whose_agent_is_not_up_is_over_at_once() -> None:
         assert len(processes.all) <= 3
 
 
-async def test_a_stop_while_it_starts_is_no_crash() -> None:
+async def test_a_stop_during_the_agent_start_is_not_a_crash() -> None:
     async with open_session("--load") as (session, processes):
         await session.send("hang")
         await settle()
@@ -121,7 +119,7 @@ async def test_a_stop_while_it_starts_is_no_crash() -> None:
 
 
 @pytest.mark.parametrize("script", ["sleep 1000", "hang", "stop-self", "ignore-eof\nhang"])
-async def test_a_stop_in_mid_turn_takes_no_longer_than_its_ladder_and_is_no_crash(
+async def test_a_stop_in_a_turn_is_bounded_by_the_ladder(
     script: str,
 ) -> None:
     async with open_session("--close") as (session, processes):
@@ -136,7 +134,7 @@ async def test_a_stop_in_mid_turn_takes_no_longer_than_its_ladder_and_is_no_cras
         assert (info.stop_reason, info.restarts) == ("user_cancelled", 0)
 
 
-async def test_one_that_nothing_ends_is_a_zombie_and_the_session_waits_for_its_end(
+async def test_an_unkillable_agent_is_a_zombie_that_the_session_awaits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     processes = InMemoryProcesses(are_immortal=True)

@@ -1,4 +1,4 @@
-"""Sessions whose agents are ACP processes: their starts, deaths and comebacks."""
+"""Sessions whose agents are ACP processes: starts, crashes, restarts and suspension."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import trio
 from actors.testing import settle
 from supervisor import AgentStartFailed, Phase, Restart, Session, Settings
 from supervisor.drivers.acp.agent import acp, scripted_process
-from tests.sessions.acp_house import flags_of, open_house, open_session, prompts, ways
-from tests.sessions.cast import records
+from tests.support.acp_supervisor import flags_of, open_house, open_session, prompts, ways
+from tests.support.fake_agents import records
 
 # Starting ----------------------------------------------------------------------------------
 
 
-async def test_a_session_knows_its_process_and_what_its_agent_calls_it() -> None:
+async def test_a_session_shows_its_process_and_agent_session_id() -> None:
     async with open_session() as (session, processes):
         info = await session.info()
 
@@ -32,7 +32,7 @@ async def test_a_session_knows_its_process_and_what_its_agent_calls_it() -> None
         (("--auth", "key"), "auth"),
     ],
 )
-async def test_one_that_does_not_come_up_is_said_to_whoever_wanted_it(
+async def test_a_failed_agent_start_is_reported_to_the_caller(
     flags: tuple[str, ...], kind: str
 ) -> None:
     async with open_house(scripted_process("agent", flags)) as (sup, _):
@@ -45,7 +45,7 @@ async def test_one_that_does_not_come_up_is_said_to_whoever_wanted_it(
         assert info.last_failure.kind == kind
 
 
-async def test_one_that_waits_for_a_login_says_so() -> None:
+async def test_a_session_that_waits_for_authentication_shows_it() -> None:
     flags = ("--auth", "key", "--hang-at", "authenticate")
     agent = acp("agent", scripted_process(flags=flags).command, auth="key")
     async with open_house(agent) as (sup, _), trio.open_nursery() as nursery:
@@ -66,7 +66,7 @@ async def give_up_on(sup: object) -> None:
         await sup.create("agent")  # type: ignore[attr-defined]  # a Supervisor
 
 
-async def test_an_idle_one_gives_way_and_comes_back() -> None:
+async def test_the_longest_idle_agent_process_is_suspended_and_resumes() -> None:
     settings = Settings(max_agent_processes=1)
     async with open_house(scripted_process("agent", ["--load"]), settings=settings) as (sup, them):
         first = await sup.create("agent")
@@ -79,7 +79,7 @@ async def test_an_idle_one_gives_way_and_comes_back() -> None:
         assert them.most_alive == 1
 
 
-async def test_no_more_start_at_once_than_may() -> None:
+async def test_concurrent_agent_starts_are_limited() -> None:
     settings = Settings(start_concurrency=2)
     agent = scripted_process("agent", ["--delay", "5"])
     async with open_house(agent, settings=settings) as (sup, them):
@@ -92,7 +92,7 @@ async def test_no_more_start_at_once_than_may() -> None:
         assert len(them.alive) == 5
 
 
-async def test_those_are_on_record_who_are_alive() -> None:
+async def test_the_store_records_the_live_agent_processes() -> None:
     async with open_house(scripted_process("agent")) as (sup, processes):
         first, second = await sup.create("agent"), await sup.create("agent")
         await first.stop()
@@ -102,16 +102,16 @@ async def test_those_are_on_record_who_are_alive() -> None:
         await second.prompt("say on")
         await settle()
 
-        noted = {process.pid for process in await sup._house.store.processes()}
+        noted = {process.pid for process in await sup._services.store.processes()}
         assert noted == {process.identity.pid for process in processes.alive}
         assert len(noted) == 1
 
 
-# Dying -------------------------------------------------------------------------------------
+# Crashes -----------------------------------------------------------------------------------
 
 
 @ways
-async def test_a_death_in_mid_turn_loses_the_turn_and_nothing_else(way: str | None) -> None:
+async def test_an_agent_crash_loses_only_the_running_turn(way: str | None) -> None:
     async with open_session(*flags_of(way)) as (session, processes):
         await session.prompt("say my name is Ada")
         lost = await session.prompt("say half\ncrash")
@@ -126,7 +126,7 @@ async def test_a_death_in_mid_turn_loses_the_turn_and_nothing_else(way: str | No
 
 
 @pytest.mark.parametrize("way", ["--load", "--resume"])
-async def test_an_agent_that_can_goes_on_with_its_own_conversation(way: str) -> None:
+async def test_a_restarted_agent_resumes_its_own_conversation(way: str) -> None:
     async with open_session(way) as (session, processes):
         await session.prompt("say my name is Ada")
         await session.prompt("crash")
@@ -138,7 +138,7 @@ async def test_an_agent_that_can_goes_on_with_its_own_conversation(way: str) -> 
         assert [record.body["text"] for record in replayed] == ["my name is Ada", "on"]
 
 
-async def test_an_agent_that_cannot_is_told_what_was_said_and_once() -> None:
+async def test_a_restarted_agent_without_resume_gets_the_history_once() -> None:
     async with open_session() as (session, processes):
         await session.prompt("say my name is Ada")
         await session.prompt("crash")
@@ -150,7 +150,7 @@ async def test_an_agent_that_cannot_is_told_what_was_said_and_once() -> None:
         assert "my name is Ada" in context
 
 
-async def test_what_waited_runs_in_its_order_when_it_is_back() -> None:
+async def test_queued_inputs_run_in_order_after_a_restart() -> None:
     async with open_session("--load") as (session, _):
         await session.send("sleep 1\ncrash")
         for word in ("one", "two", "three"):
@@ -161,7 +161,7 @@ async def test_what_waited_runs_in_its_order_when_it_is_back() -> None:
         assert [record.body["text"] for record in said] == ["one", "two", "three", "four"]
 
 
-async def test_one_that_dies_again_and_again_is_given_up_and_its_queue_is_held() -> None:
+async def test_a_repeatedly_crashing_agent_is_given_up_and_its_queue_kept() -> None:
     settings = Settings(restart=Restart(max_restarts=2, backoff_seconds=0.0))
     async with open_session("--die-at", "prompt", settings=settings) as (session, processes):
         for number in range(5):
@@ -175,7 +175,7 @@ async def test_one_that_dies_again_and_again_is_given_up_and_its_queue_is_held()
 
 
 @pytest.mark.parametrize(("code", "reason"), [(0, "completed"), (3, "agent_crashed")])
-async def test_an_exit_when_idle_is_a_completion_if_it_is_clean(code: int, reason: str) -> None:
+async def test_a_clean_exit_of_an_idle_agent_completes_the_session(code: int, reason: str) -> None:
     settings = Settings(restart=Restart(policy="never"))
     async with open_session(settings=settings) as (session, _):
         await session.prompt(f"say hello\nanswer\nsleep 5\nexit {code}")
@@ -184,17 +184,17 @@ async def test_an_exit_when_idle_is_a_completion_if_it_is_clean(code: int, reaso
         assert (await session.info()).stop_reason == reason
 
 
-async def test_a_clean_exit_in_mid_turn_is_a_crash() -> None:
+async def test_a_clean_exit_in_a_turn_is_a_crash() -> None:
     async with open_session() as (session, _):
         assert (await session.prompt("say half\nexit 0")).outcome == "lost"
         assert (await session.info()).restarts == 1
 
 
-# Resting -----------------------------------------------------------------------------------
+# Suspension --------------------------------------------------------------------------------
 
 
 @ways
-async def test_a_session_that_rests_has_no_process_and_goes_on_when_it_wakes(
+async def test_a_suspended_session_has_no_process_and_continues_when_resumed(
     way: str | None,
 ) -> None:
     settings = Settings(suspend_after_seconds=60.0)
@@ -209,7 +209,7 @@ async def test_a_session_that_rests_has_no_process_and_goes_on_when_it_wakes(
         assert len(prompt) == (1 if way is not None else 2)
 
 
-async def test_a_new_chapter_is_a_new_conversation() -> None:
+async def test_a_cleared_session_starts_a_new_conversation() -> None:
     async with open_session("--load") as (session, processes):
         await session.prompt("say my name is Ada")
         await session.clear()
@@ -220,7 +220,7 @@ async def test_a_new_chapter_is_a_new_conversation() -> None:
         assert (await session.info()).agent_session_id == "scripted-2"
 
 
-async def test_an_agent_is_told_once_what_was_put_into_the_history_meanwhile() -> None:
+async def test_an_agent_gets_appended_messages_once() -> None:
     async with open_session() as (session, processes):
         await session.prompt("say one")
         await session.append("user", "my name is Ada")
@@ -235,7 +235,7 @@ async def test_an_agent_is_told_once_what_was_put_into_the_history_meanwhile() -
 
 
 @ways
-async def test_one_that_was_not_up_meanwhile_is_told_too(way: str | None) -> None:
+async def test_an_agent_started_later_gets_appended_messages_too(way: str | None) -> None:
     async with open_session(*flags_of(way)) as (session, processes):
         await session.prompt("say one")
         await session.stop()
@@ -245,10 +245,10 @@ async def test_one_that_was_not_up_meanwhile_is_told_too(way: str | None) -> Non
         [[missed, second]] = prompts(processes.all[-1])
         assert second == "say two"
         assert missed.count("my name is Ada") == 1
-        assert ("say one" in missed) == (way is None)  # which then knows nothing of it
+        assert ("say one" in missed) == (way is None)  # a new conversation has no history
 
 
-async def test_leaving_ends_them_all() -> None:
+async def test_closing_the_supervisor_ends_all_agent_processes() -> None:
     settings = Settings(exit_seconds=5.0)
     async with open_house(scripted_process("agent"), settings=settings) as (sup, processes):
         sessions: list[Session] = [await sup.create("agent") for _ in range(4)]

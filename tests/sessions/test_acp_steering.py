@@ -1,4 +1,4 @@
-"""Guidance and questions of sessions whose agents are ACP processes."""
+"""Steering and permission requests of sessions whose agents are ACP processes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import trio
 from actors.testing import settle
 from supervisor import Deny, HookEvent, Settings, Supervisor
 from supervisor.drivers.acp.agent import scripted_process
-from tests.sessions.acp_house import open_house, open_session
-from tests.sessions.cast import outcomes, records, waiting_texts
+from tests.support.acp_supervisor import open_house, open_session
+from tests.support.fake_agents import outcomes, records, waiting_texts
 
-# Guidance ----------------------------------------------------------------------------------
+# Steering ----------------------------------------------------------------------------------
 
 
-async def test_it_is_handed_over_at_once_and_that_is_on_record_first() -> None:
+async def test_steering_is_recorded_before_it_is_sent_at_once() -> None:
     async with open_session("--steering", "injected") as (session, _):
         await session.send("steering")
         await settle()
@@ -32,7 +32,7 @@ async def test_it_is_handed_over_at_once_and_that_is_on_record_first() -> None:
         assert ended.body["text"] == "more; enough; "
 
 
-async def test_what_is_declined_waits_for_a_turn_of_its_own() -> None:
+async def test_declined_steering_is_queued_for_its_own_turn() -> None:
     async with open_session("--steering", "promptRequired") as (session, _):
         await session.send("sleep 5\nsay one")
         await session.send("say three")
@@ -47,7 +47,7 @@ async def test_what_is_declined_waits_for_a_turn_of_its_own() -> None:
         assert [record.body["text"] for record in said] == ["one", "three", "four"]
 
 
-async def test_an_answer_that_never_comes_is_a_failure_nobody_knows_the_outcome_of() -> None:
+async def test_unanswered_steering_fails_with_an_unknown_outcome() -> None:
     async with open_session("--steering", "injected", "--hang-at", "steering") as (session, _):
         await session.send("sleep 5\nsay one")
         await settle()
@@ -59,11 +59,11 @@ async def test_an_answer_that_never_comes_is_a_failure_nobody_knows_the_outcome_
         settled = {one.body["input_id"]: one.body for one in ends}
         assert settled[receipt.input_id]["outcome"] == "failed"
         assert settled[receipt.input_id]["detail"] == "unknown"
-        # This one was never sent, and so it is known that nobody has read it.
+        # The second text was never sent, so the agent certainly has not read it.
         assert settled[waits.input_id]["outcome"] == "delivered"
 
 
-async def test_an_agent_that_begins_a_turn_with_it_has_begun_another_turn() -> None:
+async def test_an_agent_that_starts_a_turn_from_steering_has_a_new_turn() -> None:
     async with open_session("--steering", "startedNewTurn") as (session, _):
         await session.send("say one\nsleep 1000")
         await settle()
@@ -77,7 +77,7 @@ async def test_an_agent_that_begins_a_turn_with_it_has_begun_another_turn() -> N
         assert {one.body["outcome"] for one in ended} == {"completed"}
 
 
-async def test_a_turn_that_it_has_begun_can_be_interrupted() -> None:
+async def test_an_agent_started_turn_can_be_interrupted() -> None:
     async with open_session("--steering", "startedNewTurn") as (session, processes):
         await session.send("sleep 1000")
         await settle()
@@ -90,7 +90,7 @@ async def test_a_turn_that_it_has_begun_can_be_interrupted() -> None:
         assert len(processes.all) == 1
 
 
-async def test_guidance_for_a_turn_whose_agent_is_not_up_yet_is_handed_over_when_it_is() -> None:
+async def test_steering_for_a_starting_agent_is_sent_after_its_start() -> None:
     settings = Settings(suspend_after_seconds=10.0)
     flags = ("--steering", "injected", "--delay", "3")
     async with open_session(*flags, settings=settings) as (session, _):
@@ -106,7 +106,7 @@ async def test_guidance_for_a_turn_whose_agent_is_not_up_yet_is_handed_over_when
 
 
 @pytest.mark.parametrize(("fallback", "texts"), [("queue", ["one", "two"]), ("interrupt", ["two"])])
-async def test_one_that_takes_none_does_as_was_agreed(
+async def test_steering_for_an_agent_without_it_follows_the_fallback(
     fallback: Literal["queue", "interrupt"], texts: list[str]
 ) -> None:
     settings = Settings(steer_fallback=fallback)
@@ -120,7 +120,7 @@ async def test_one_that_takes_none_does_as_was_agreed(
         assert [record.body["text"] for record in said] == texts
 
 
-async def test_one_that_dies_of_it_is_not_given_it_again() -> None:
+async def test_steering_that_crashes_the_agent_is_not_sent_again() -> None:
     async with open_session("--steering", "injected", "--die-at", "steering") as (session, them):
         await session.send("sleep 1000")
         await settle()
@@ -131,7 +131,7 @@ async def test_one_that_dies_of_it_is_not_given_it_again() -> None:
         assert sum(b"_session/steering" in line for one in them.all for _, line in one.wire) == 1
 
 
-# Questions ---------------------------------------------------------------------------------
+# Permission requests -----------------------------------------------------------------------
 
 
 async def the_question(sup: Supervisor) -> str:
@@ -140,7 +140,7 @@ async def the_question(sup: Supervisor) -> str:
     return request.id
 
 
-async def test_a_question_waits_for_a_person() -> None:
+async def test_a_permission_request_waits_for_a_decision() -> None:
     async with open_house(scripted_process("agent")) as (sup, _):
         session = await sup.create("agent")
         await session.send("ask bash")
@@ -153,7 +153,7 @@ async def test_a_question_waits_for_a_person() -> None:
         assert ended.body["text"] == "bash: allowed\n"
 
 
-async def test_a_question_that_nobody_answers_is_a_no() -> None:
+async def test_an_unanswered_permission_request_is_rejected() -> None:
     settings = Settings(permission_timeout_seconds=30.0)
     async with open_session(settings=settings) as (session, _):
         result = await session.prompt("ask bash")
@@ -162,7 +162,7 @@ async def test_a_question_that_nobody_answers_is_a_no() -> None:
         assert trio.current_time() == 30.0
 
 
-async def test_an_answer_for_always_is_not_asked_again() -> None:
+async def test_allow_always_is_not_asked_again() -> None:
     async with open_house(scripted_process("agent", ["--offers", "allow_once,allow_always"])) as (
         sup,
         _,
@@ -176,7 +176,7 @@ async def test_an_answer_for_always_is_not_asked_again() -> None:
         assert ended.body["text"] == "bash: allowed\nbash: allowed\n"
 
 
-async def test_an_interrupt_cancels_the_question_and_asks_the_agent_to_end() -> None:
+async def test_an_interrupt_cancels_the_permission_request_and_the_turn() -> None:
     async with open_house(scripted_process("agent")) as (sup, processes):
         session = await sup.create("agent")
         await session.send("ask bash\nsay so what")
@@ -193,7 +193,7 @@ async def test_an_interrupt_cancels_the_question_and_asks_the_agent_to_end() -> 
         assert len(processes.all) == 1
 
 
-async def test_a_hook_may_say_no() -> None:
+async def test_a_hook_can_reject_a_permission_request() -> None:
     async with open_house(scripted_process("agent")) as (sup, _):
 
         async def deny(_: HookEvent) -> Deny:
@@ -205,7 +205,7 @@ async def test_a_hook_may_say_no() -> None:
         assert (await session.prompt("ask bash")).text == "bash: rejected\n"
 
 
-async def test_a_question_of_one_that_dies_is_cancelled() -> None:
+async def test_the_permission_request_of_a_crashed_agent_is_cancelled() -> None:
     async with open_house(scripted_process("agent")) as (sup, processes):
         session = await sup.create("agent")
         await session.send("ask bash")

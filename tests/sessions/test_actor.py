@@ -1,7 +1,6 @@
-"""A commit that fails, an actor that crashes: the next incarnation goes on, and nobody notices.
+"""After a failed commit or an actor crash, the next incarnation continues the session.
 
-Nobody but the turn that was under way: it is closed as lost, once. What was acknowledged is there,
-and what was asked for is done, once.
+The running turn is closed as lost, once. Acknowledged requests are stored and carried out, once.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ from supervisor import (
     TurnOver,
     TurnResult,
 )
+from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.table import decide
-from supervisor.sessions.shell import actor as shell
+from supervisor.sessions import actor as shell
 from supervisor.store.port import Write
 from supervisor.store.writer import Claim
-from tests.sessions.cast import Player, Scene, outcomes, records, waiting_texts
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records, waiting_texts
 
 Trouble: TypeAlias = Literal["raises", "raises late", "not storable", "fenced"]
 # After these the next incarnation comes by itself; after a fence it comes when it is wanted,
-# for somebody else may have the session by then.
+# because another supervisor may own the session by then.
 CRASHES: tuple[Trouble, ...] = ("raises", "raises late", "not storable")
 TROUBLES: tuple[Trouble, ...] = (*CRASHES, "fenced")
 Answers: TypeAlias = list[SupervisorError | None]
@@ -50,11 +50,11 @@ class Saboteur:
     """Spoils one commit: the next one that has a record of this kind in it."""
 
     def __init__(self, sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._commit = sup._house.store.commit
+        self._commit = sup._services.store.commit
         self._kind: str | None = None
         self._trouble: Trouble = "raises"
         self.done = 0
-        monkeypatch.setattr(sup._house.store, "commit", self.commit)
+        monkeypatch.setattr(sup._services.store, "commit", self.commit)
 
     def spoil(self, kind: str, trouble: Trouble) -> None:
         self._kind, self._trouble = kind, trouble
@@ -93,7 +93,7 @@ def saboteur(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Saboteur:
 
 
 def crash_on(monkeypatch: pytest.MonkeyPatch, kind: type[ev.Event], *, times: int = 1) -> list[int]:
-    """Have whichever actor decides about such an event crash, so many times."""
+    """Crash the actor that decides on such an event, this many times."""
     crashes: list[int] = []
 
     def decide_or_crash(session: object, event: ev.Event) -> object:
@@ -168,10 +168,10 @@ async def test_an_answer_to_a_failed_commit_does_not_wait_for_the_session_to_res
     assert trio.current_time() - began < 5.0
 
 
-Deed: TypeAlias = Callable[[Session], Awaitable[object]]
+AgentAction: TypeAlias = Callable[[Session], Awaitable[object]]
 
 
-DEEDS: dict[str, tuple[str, Deed]] = {
+ACTIONS: dict[str, tuple[str, AgentAction]] = {
     "append": ("user_text", lambda session: session.append("user", "a note")),
     "clear": ("session_cleared", lambda session: session.clear()),
     "set": ("session_changed", lambda session: session.set(title="New")),
@@ -180,14 +180,14 @@ DEEDS: dict[str, tuple[str, Deed]] = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-@pytest.mark.parametrize("name", DEEDS)
-async def test_what_is_asked_of_an_idle_session_is_done_once(
+@pytest.mark.parametrize("name", ACTIONS)
+async def test_a_request_to_an_idle_session_takes_effect_once(
     session: Session, saboteur: Saboteur, name: str, trouble: Trouble
 ) -> None:
-    kind, deed = DEEDS[name]
+    kind, action = ACTIONS[name]
     saboteur.spoil(kind, trouble)
 
-    await deed(session)
+    await action(session)
     await wait_for_the_end(session)
 
     info = await session.info()
@@ -204,13 +204,13 @@ async def test_a_stopped_session_is_archived_and_resumed_once(
     session: Session, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     await session.stop()
-    for kind, deed in (
+    for kind, action in (
         ("session_archived", session.archive),
         ("session_archived", session.unarchive),
         ("session_resumed", session.resume),
     ):
         saboteur.spoil(kind, trouble)
-        await deed()
+        await action()
 
     kinds = await kinds_of(session)
     assert saboteur.done == 3
@@ -219,7 +219,7 @@ async def test_a_stopped_session_is_archived_and_resumed_once(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_new_begins_one_session_though_its_commit_fails(
+async def test_new_creates_one_session_when_its_commit_fails(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     old = await sup.create("echo", key="echo:irc:ann")
@@ -234,11 +234,11 @@ async def test_new_begins_one_session_though_its_commit_fails(
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 async def test_an_input_that_waits_is_cancelled_once_though_the_commit_fails(
-    sup: Supervisor, saboteur: Saboteur, deaf_player: Player, trouble: Trouble
+    sup: Supervisor, saboteur: Saboteur, shielded_agent: FakeAgent, trouble: Trouble
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
     waiting = await session.send("second")
     saboteur.spoil("input_settled", trouble)
 
@@ -249,25 +249,25 @@ async def test_an_input_that_waits_is_cancelled_once_though_the_commit_fails(
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 async def test_an_interrupt_with_a_replacement_runs_that_once(
-    session: Session, scene: Scene, saboteur: Saboteur, player: Player, trouble: Trouble
+    session: Session, run: AgentRun, saboteur: Saboteur, fake_agent: FakeAgent, trouble: Trouble
 ) -> None:
     saboteur.spoil("input_accepted", trouble)
 
     report = await session.interrupt(replace_with="instead")
     await wait_for_the_end(session)
-    played = await player.play_all()
+    played = await fake_agent.finish_all()
 
     # If the turn was lost before it could be interrupted, there was nothing to replace.
     assert saboteur.done == 1
     assert played == ["instead"] * report.matched
-    assert scene.over.is_set()
+    assert run.over.is_set()
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_who_answers_a_request_is_not_told_that_somebody_was_faster(
-    sup: Supervisor, session: Session, scene: Scene, saboteur: Saboteur, trouble: Trouble
+async def test_a_repeated_answer_after_a_crash_is_not_a_permission_conflict(
+    sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
     [request] = await sup.permissions()
     saboteur.spoil("permission_answered", trouble)
@@ -283,7 +283,7 @@ async def test_who_answers_a_request_is_not_told_that_somebody_was_faster(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_create_says_what_went_wrong_and_leaves_the_key_free_or_the_session_whole(
+async def test_a_failed_create_leaves_the_key_free_or_the_session_complete(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     saboteur.spoil("session_created", trouble)
@@ -302,29 +302,29 @@ async def test_create_says_what_went_wrong_and_leaves_the_key_free_or_the_sessio
 
 @pytest.mark.parametrize("trouble", CRASHES)
 async def test_a_turn_whose_commit_fails_is_closed_as_lost_once(
-    session: Session, scene: Scene, saboteur: Saboteur, trouble: Trouble
+    session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     before = await session.info()
     saboteur.spoil("tool_call", trouble)
 
-    deed = scene.begin(scene.open_call("bash"))
+    action = run.begin(run.open_call("bash"))
     await wait_for_the_end(session)
 
     [ended] = await records(session, "turn_ended")
     info = await session.info()
-    assert (ended.turn_id, ended.body["outcome"]) == (scene.turn.id, "lost")
+    assert (ended.turn_id, ended.body["outcome"]) == (run.turn.id, "lost")
     assert (info.phase, info.turn_id) == (Phase.IDLE, None)
     assert info.epoch > before.epoch
-    assert scene.over.is_set()
-    assert deed.done.is_set()
+    assert run.over.is_set()
+    assert action.done.is_set()
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 async def test_all_that_was_open_in_a_lost_turn_is_closed(
-    sup: Supervisor, session: Session, scene: Scene, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
-    await scene.open_call("first")
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    await run.open_call("first")
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
     saboteur.spoil("session_changed", trouble)
 
@@ -340,8 +340,8 @@ async def test_all_that_was_open_in_a_lost_turn_is_closed(
 
 
 @pytest.mark.parametrize("trouble", CRASHES)
-async def test_who_prompted_hears_that_the_turn_is_lost(
-    session: Session, player: Player, saboteur: Saboteur, trouble: Trouble
+async def test_prompt_returns_lost_when_the_turn_is_lost(
+    session: Session, fake_agent: FakeAgent, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     results: list[TurnResult] = []
 
@@ -350,22 +350,22 @@ async def test_who_prompted_hears_that_the_turn_is_lost(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prompt)
-        scene = await player.next_scene()
+        run = await fake_agent.next_run()
         saboteur.spoil("tool_call", trouble)
-        scene.begin(scene.open_call("bash"))
+        run.begin(run.open_call("bash"))
 
     assert [result.outcome for result in results] == ["lost"]
 
 
 @pytest.mark.parametrize("trouble", CRASHES)
 async def test_the_queue_goes_on_after_a_lost_turn(
-    session: Session, scene: Scene, player: Player, saboteur: Saboteur, trouble: Trouble
+    session: Session, run: AgentRun, fake_agent: FakeAgent, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     second = await session.send("second")
     saboteur.spoil("tool_call", trouble)
-    scene.begin(scene.open_call("bash"))
+    run.begin(run.open_call("bash"))
 
-    following = await player.next_scene()
+    following = await fake_agent.next_run()
     following.finish()
     await trio.testing.wait_all_tasks_blocked()
 
@@ -375,36 +375,36 @@ async def test_the_queue_goes_on_after_a_lost_turn(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_an_agent_of_a_lost_turn_is_told_that_it_is_over(
-    sup: Supervisor, deaf_player: Player, saboteur: Saboteur, trouble: Trouble
+async def test_the_agent_of_a_lost_turn_gets_turn_over(
+    sup: Supervisor, shielded_agent: FakeAgent, saboteur: Saboteur, trouble: Trouble
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     saboteur.spoil("tool_call", trouble)
-    scene.begin(scene.open_call("bash"))
+    run.begin(run.open_call("bash"))
     await wait_for_the_end(session)
 
     with pytest.raises(TurnOver):
-        await scene.do(scene.turn.say("still here"))
+        await run.do(run.turn.say("still here"))
 
     assert "still here" not in str(await records(session))
 
 
-async def test_a_lost_turn_whose_task_lives_on_keeps_the_next_one_waiting(
-    sup: Supervisor, deaf_player: Player, saboteur: Saboteur
+async def test_a_zombie_of_a_lost_turn_delays_the_next_turn(
+    sup: Supervisor, shielded_agent: FakeAgent, saboteur: Saboteur
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     await session.send("second")
     saboteur.spoil("tool_call", "raises")
-    scene.begin(scene.open_call("bash"))
+    run.begin(run.open_call("bash"))
     await wait_for_the_end(session)
-    meanwhile = len(deaf_player.scenes)
+    meanwhile = len(shielded_agent.runs)
 
-    scene.finish()
-    second = await deaf_player.next_scene()
+    run.finish()
+    second = await shielded_agent.next_run()
 
     assert meanwhile == 1
     assert second.turn.text == "second"
@@ -412,11 +412,11 @@ async def test_a_lost_turn_whose_task_lives_on_keeps_the_next_one_waiting(
 
 @pytest.mark.parametrize("trouble", CRASHES)
 async def test_a_turn_whose_end_cannot_be_written_has_one_end(
-    session: Session, scene: Scene, saboteur: Saboteur, trouble: Trouble
+    session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     saboteur.spoil("turn_ended", trouble)
 
-    scene.finish("done")
+    run.finish("done")
     await wait_for_the_end(session)
 
     [ended] = await records(session, "turn_ended")
@@ -442,7 +442,7 @@ async def test_output_that_cannot_be_written_does_not_end_the_session(
 
 
 async def test_a_stop_whose_end_cannot_be_written_ends_all_the_same(
-    session: Session, scene: Scene, saboteur: Saboteur
+    session: Session, run: AgentRun, saboteur: Saboteur
 ) -> None:
     saboteur.spoil("session_stopped", "raises")
 
@@ -483,8 +483,8 @@ async def test_a_watcher_sees_every_record_once_over_a_crash(
     assert [(r.seq, r.kind) for r in seen] == [(r.seq, r.kind) for r in await records(session)]
 
 
-async def test_who_prompted_hears_of_an_end_that_was_written_before_the_crash(
-    session: Session, player: Player, saboteur: Saboteur
+async def test_prompt_returns_a_result_committed_before_the_crash(
+    session: Session, fake_agent: FakeAgent, saboteur: Saboteur
 ) -> None:
     results: list[TurnResult] = []
 
@@ -493,21 +493,21 @@ async def test_who_prompted_hears_of_an_end_that_was_written_before_the_crash(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prompt)
-        scene = await player.next_scene()
+        run = await fake_agent.next_run()
         saboteur.spoil("turn_ended", "raises late")
-        scene.finish("done")
+        run.finish("done")
 
     assert [(result.outcome, result.text) for result in results] == [("completed", "done")]
 
 
 async def test_a_request_that_was_written_before_a_crash_does_not_stay_in_the_inbox(
-    sup: Supervisor, session: Session, scene: Scene, saboteur: Saboteur
+    sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur
 ) -> None:
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
     saboteur.spoil("turn_ended", "raises late")
 
-    scene.finish()
+    run.finish()
     await wait_for_the_end(session)
 
     assert len(await records(session, "permission_answered")) == 1
@@ -541,7 +541,7 @@ async def test_a_record_that_was_never_committed_is_never_seen(
 
 
 @pytest.mark.parametrize("trouble", CRASHES)
-async def test_who_waits_for_the_end_waits_on(
+async def test_wait_stopped_survives_a_restart_of_the_actor(
     session: Session, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     phases: list[Phase] = []
@@ -560,8 +560,8 @@ async def test_who_waits_for_the_end_waits_on(
     assert (before, phases) == ([], [Phase.STOPPED])
 
 
-async def test_who_waits_for_a_fenced_session_is_told(
-    session: Session, player: Player, saboteur: Saboteur
+async def test_waiters_of_a_fenced_session_get_an_error(
+    session: Session, fake_agent: FakeAgent, saboteur: Saboteur
 ) -> None:
     async def prompt() -> None:
         with pytest.raises(Fenced):
@@ -569,26 +569,26 @@ async def test_who_waits_for_a_fenced_session_is_told(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prompt)
-        scene = await player.next_scene()
+        run = await fake_agent.next_run()
         saboteur.spoil("tool_call", "fenced")
-        scene.begin(scene.open_call("bash"))
+        run.begin(run.open_call("bash"))
 
-    assert scene.over.is_set()
+    assert run.over.is_set()
 
 
-async def test_a_fenced_session_is_claimed_again_when_it_is_wanted(
-    session: Session, scene: Scene, player: Player, saboteur: Saboteur
+async def test_a_fenced_session_is_claimed_again_by_the_next_request(
+    session: Session, run: AgentRun, fake_agent: FakeAgent, saboteur: Saboteur
 ) -> None:
     saboteur.spoil("tool_call", "fenced")
-    scene.begin(scene.open_call("bash"))
+    run.begin(run.open_call("bash"))
     await wait_for_the_end(session)
     before = await session.info()
 
     await session.send("second")
 
-    following = await player.next_scene()
+    following = await fake_agent.next_run()
     [ended] = await records(session, "turn_ended")
-    assert (ended.turn_id, ended.body["outcome"]) == (scene.turn.id, "lost")
+    assert (ended.turn_id, ended.body["outcome"]) == (run.turn.id, "lost")
     assert (await session.info()).epoch == before.epoch + 1
     assert following.turn.text == "second"
 
@@ -639,15 +639,15 @@ async def test_a_store_that_broke_under_many_sessions_loses_nothing_that_was_ack
 
 async def test_a_crash_of_the_actor_is_survived_and_logged(
     session: Session,
-    scene: Scene,
+    run: AgentRun,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     before = await session.info()
-    crash_on(monkeypatch, ev.CallStarted)
+    crash_on(monkeypatch, agent_events.CallStarted)
 
     with caplog.at_level(logging.ERROR):
-        scene.begin(scene.open_call("bash"))
+        run.begin(run.open_call("bash"))
         await wait_for_the_end(session)
 
     [ended] = await records(session, "turn_ended")
@@ -657,15 +657,15 @@ async def test_a_crash_of_the_actor_is_survived_and_logged(
 
 
 async def test_a_request_that_crashed_an_actor_is_asked_again(
-    session: Session, player: Player, monkeypatch: pytest.MonkeyPatch
+    session: Session, fake_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashes = crash_on(monkeypatch, ev.InputSubmitted)
 
     await session.send("first")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
 
     assert crashes == [1]
-    assert scene.turn.text == "first"
+    assert run.turn.text == "first"
 
 
 async def test_a_request_that_crashes_every_actor_is_refused_in_the_end(
@@ -681,7 +681,7 @@ async def test_a_request_that_crashes_every_actor_is_refused_in_the_end(
 
 
 async def test_a_session_whose_actor_was_given_up_can_be_used_again(
-    sup: Supervisor, session: Session, player: Player, monkeypatch: pytest.MonkeyPatch
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as defect:
         crash_on(defect, ev.InputSubmitted, times=1000)
@@ -690,14 +690,14 @@ async def test_a_session_whose_actor_was_given_up_can_be_used_again(
                 await session.send("first")
 
     await session.send("second")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
 
-    assert scene.turn.text == "second"
+    assert run.turn.text == "second"
     assert (await (await sup.create("echo")).prompt("hello")).text == "hello"
 
 
-async def test_who_waits_for_a_session_whose_actor_crashes_again_and_again_hears_of_it(
-    session: Session, scene: Scene, monkeypatch: pytest.MonkeyPatch
+async def test_waiters_get_an_error_when_the_actor_exhausts_its_restarts(
+    session: Session, run: AgentRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[object] = []
 
@@ -720,16 +720,16 @@ async def test_who_waits_for_a_session_whose_actor_crashes_again_and_again_hears
     assert heard in (["lost"], [SessionNotActive])
 
 
-async def test_a_crash_while_nobody_asks_leaves_the_queue_in_order(
-    session: Session, scene: Scene, player: Player, monkeypatch: pytest.MonkeyPatch
+async def test_a_crash_without_a_pending_request_keeps_the_queue_order(
+    session: Session, run: AgentRun, fake_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in ("second", "third", "fourth"):
         await session.send(text)
-    crash_on(monkeypatch, ev.CallStarted)
-    scene.begin(scene.open_call("bash"))
+    crash_on(monkeypatch, agent_events.CallStarted)
+    run.begin(run.open_call("bash"))
 
     await wait_for_the_end(session)
-    played = await player.play_all()
+    played = await fake_agent.finish_all()
 
     assert played == ["second", "third", "fourth"]
 
@@ -746,7 +746,7 @@ async def test_a_crashed_actor_of_a_stopped_session_leaves_memory(
     await wait_for_the_end(session)
 
     assert saboteur.done == 1
-    assert sup._house.tree.find_seat(session.id) is None
+    assert sup._parts.registry.find_slot(session.id) is None
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
@@ -763,10 +763,10 @@ async def test_a_session_that_cannot_be_claimed_at_first_is_woken_all_the_same(
     assert result.text == "hello"
 
 
-async def test_a_session_that_somebody_else_has_claimed_is_claimed_again_by_who_asks(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+async def test_a_session_claimed_elsewhere_is_claimed_again_by_the_next_request(
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    stolen = await sup._house.writer.ask(Claim(session.id), timeout_seconds=1.0)
+    stolen = await sup._services.writer.ask(Claim(session.id), timeout_seconds=1.0)
     assert stolen is not None
 
     await session.set(title="New")
@@ -779,8 +779,8 @@ async def test_a_session_that_somebody_else_has_claimed_is_claimed_again_by_who_
     assert ended.body["outcome"] == "lost"
 
 
-async def test_nobody_is_left_waiting_by_a_session_that_somebody_else_has_claimed(
-    sup: Supervisor, session: Session, player: Player
+async def test_waiters_of_a_session_claimed_elsewhere_are_released(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     heard: list[object] = []
 
@@ -792,9 +792,9 @@ async def test_nobody_is_left_waiting_by_a_session_that_somebody_else_has_claime
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prompt)
-        scene = await player.next_scene()
-        await sup._house.writer.ask(Claim(session.id), timeout_seconds=1.0)
-        scene.finish("done")
+        run = await fake_agent.next_run()
+        await sup._services.writer.ask(Claim(session.id), timeout_seconds=1.0)
+        run.finish("done")
         await trio.sleep(60.0)
         nursery.cancel_scope.cancel()
 

@@ -1,6 +1,6 @@
-"""How many agents may be processes at once, and who gives way to whom.
+"""The cap on agent processes, and which idle process is suspended for a new one.
 
-The agents here are no processes; they only say that they are.
+The agents here only claim to be processes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 import supervisor
 from actors.testing import settle
 from supervisor import Phase, Settings, SpawnRefused, Supervisor
-from supervisor.drivers.port import Hindrance, Office, Workshop
-from tests.sessions.lives import Understudies, phase_of
+from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
+from tests.support.session_states import SlowStartAgent, phase_of
 
 
 class Processes:
@@ -23,21 +23,21 @@ class Processes:
     runs_process = True
 
     def __init__(self) -> None:
-        self.hindrance: Hindrance | None = None
+        self.blocked_on: BlockedOn | None = None
 
-    def make_driver(self, office: Office, workshop: Workshop) -> Understudies:
+    def make_driver(self, context: DriverContext, runtime: DriverRuntime) -> SlowStartAgent:
         driver = _Process(self)
         driver.waits = False
-        return driver.make_driver(office, workshop)
+        return driver.make_driver(context, runtime)
 
 
-class _Process(Understudies):
+class _Process(SlowStartAgent):
     def __init__(self, kind: Processes) -> None:
         super().__init__()
         self._kind = kind
 
-    def hindrance(self) -> Hindrance | None:  # type: ignore[override]  # the other never has one
-        return self._kind.hindrance
+    def blocked_on(self) -> BlockedOn | None:  # type: ignore[override]  # the other never has one
+        return self._kind.blocked_on
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def sup(kind: Processes) -> AsyncIterator[Supervisor]:
         yield opened
 
 
-async def test_an_idle_one_gives_way_to_one_more(sup: Supervisor) -> None:
+async def test_the_longest_idle_agent_process_is_suspended_for_a_new_one(sup: Supervisor) -> None:
     oldest = await sup.create("process")
     await sup.create("process")
 
@@ -67,7 +67,7 @@ async def test_agents_that_are_none_are_not_counted(sup: Supervisor) -> None:
     await sup.create("process")
 
 
-async def test_a_stopped_one_makes_room(sup: Supervisor) -> None:
+async def test_a_stopped_session_frees_its_process_slot(sup: Supervisor) -> None:
     first = await sup.create("process")
     busy = await sup.create("process")
     await busy.send("something")
@@ -77,7 +77,7 @@ async def test_a_stopped_one_makes_room(sup: Supervisor) -> None:
     await sup.create("process")
 
 
-async def test_busy_ones_give_way_to_nobody(sup: Supervisor) -> None:
+async def test_a_busy_agent_process_is_never_suspended_for_another(sup: Supervisor) -> None:
     for _ in range(2):
         await (await sup.create("process")).send("something")
 
@@ -88,7 +88,7 @@ async def test_busy_ones_give_way_to_nobody(sup: Supervisor) -> None:
         await settle()
 
 
-async def test_children_are_counted_like_everyone(sup: Supervisor) -> None:
+async def test_agent_processes_of_children_count_towards_the_cap(sup: Supervisor) -> None:
     root = await sup.create("echo")
     for _ in range(2):
         await root.spawn("process", "x")
@@ -97,12 +97,12 @@ async def test_children_are_counted_like_everyone(sup: Supervisor) -> None:
         await root.spawn("process", "x")
 
 
-async def test_what_keeps_an_agent_from_working_is_why_it_is_silent(
+async def test_a_blocked_agent_process_is_the_reason_of_its_silence(
     sup: Supervisor, kind: Processes
 ) -> None:
     session = await sup.create("process")
     await session.send("something")
-    kind.hindrance = Hindrance("process", "it was stopped by a signal")
+    kind.blocked_on = BlockedOn("process", "it was stopped by a signal")
 
     why = await session.why()
 
@@ -117,7 +117,7 @@ async def test_a_process_that_is_stopped_is_seen_at_once(
     session = await sup.create("process")
     if at == "work":
         await session.send("something")
-    kind.hindrance = Hindrance("process", "process 7 was stopped by a signal")
+    kind.blocked_on = BlockedOn("process", "process 7 was stopped by a signal")
 
     why, info = await session.why(), await session.info()
 
@@ -129,6 +129,6 @@ async def test_that_an_agent_is_starting_is_no_trouble_with_its_process(
     sup: Supervisor, kind: Processes
 ) -> None:
     session = await sup.create("process")
-    kind.hindrance = Hindrance("start", "its agent is starting")
+    kind.blocked_on = BlockedOn("start", "its agent is starting")
 
     assert (await session.info()).waiting_for is None

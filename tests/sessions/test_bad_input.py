@@ -33,7 +33,7 @@ from supervisor import (
     SupervisorError,
     Turn,
 )
-from tests.sessions.cast import Player, Scene, records
+from tests.support.fake_agents import AgentRun, FakeAgent, records
 
 HALF = "\ud800"  # half of a character
 NO_IDS: list[Any] = [
@@ -137,9 +137,9 @@ class Ground:
 
 
 @pytest.fixture
-async def ground(sup: Supervisor, session: Session, scene: Scene, tmp_path: Path) -> Ground:
+async def ground(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Ground:
     queued = await session.send("second")
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    run.begin(run.turn.ask("may I?", tool="bash"))
     idle, stopped = await sup.create("echo"), await sup.create("echo")
     await stopped.stop()
     file = tmp_path / "session.jsonl"
@@ -362,7 +362,7 @@ async def complaint(ground: Ground, call: Call, bad: object) -> str | None:
 
 
 @pytest.mark.parametrize(("call", "values"), list(cases()))
-async def test_what_cannot_be_meant_is_refused_and_changes_nothing(
+async def test_an_invalid_argument_is_refused_and_changes_nothing(
     ground: Ground, call: Call, values: list[object]
 ) -> None:
     complaints = {shown(bad): await complaint(ground, call, bad) for bad in values}
@@ -376,8 +376,8 @@ def test_every_parameter_of_every_method_is_tried() -> None:
     parameters = {
         f"{name} {parameter}"
         for owner in (Session, Supervisor)
-        for name, method in vars(owner).items()
-        if inspect.isfunction(method) and not name.startswith("_")
+        for name, method in inspect.getmembers(owner, inspect.isfunction)
+        if not name.startswith("_")
         for parameter in list(inspect.signature(method).parameters)[1:]
         if parameter != "options"
     }
@@ -390,7 +390,7 @@ def test_every_parameter_of_every_method_is_tried() -> None:
 
 
 @pytest.mark.parametrize("bad", NO_IDS, ids=shown)
-async def test_what_is_no_id_is_no_session(sup: Supervisor, bad: Any) -> None:  # noqa: ANN401
+async def test_an_invalid_id_is_session_not_found(sup: Supervisor, bad: Any) -> None:  # noqa: ANN401
     with pytest.raises(SessionNotFound) as refused:
         sup.session(bad)
 
@@ -445,12 +445,12 @@ async def test_a_handle_on_nothing_finds_nothing_and_leaves_nothing(
     await trio.testing.wait_all_tasks_blocked()
 
     assert missing.value.hint
-    assert sup._house.tree._seats == {}
+    assert sup._parts.registry._slots == {}
     assert (await sup.list()).items == ()
 
 
 def test_every_method_of_a_handle_is_tried_on_nothing() -> None:
-    methods = {name for name in vars(Session) if not name.startswith("_")} - {"id"}
+    methods = {name for name in dir(Session) if not name.startswith("_")} - {"id"}
 
     assert methods == UNKNOWN.keys()
 
@@ -487,7 +487,7 @@ async def test_attachments_are_bounded(sup: Supervisor) -> None:
     assert (await session.info()).turns == 0
 
 
-async def test_odd_but_whole_text_is_kept_as_it_is(sup: Supervisor) -> None:
+async def test_unusual_but_valid_text_is_stored_unchanged(sup: Supervisor) -> None:
     text = (
         "nul \0, quote ' \" ; -- , right-to-left \u202e, emoji \U0001f600, zwj \u200d, bom \ufeff!"
     )
@@ -511,7 +511,9 @@ async def test_an_unknown_option_is_refused_by_name(sup: Supervisor) -> None:
 
 
 @pytest.mark.parametrize("field", ["agent", "tag", "workspace", "channel", "peer", "text"])
-async def test_a_list_by_what_nobody_can_have_is_empty(on_file: Supervisor, field: str) -> None:
+async def test_a_list_filter_that_matches_no_session_returns_an_empty_page(
+    on_file: Supervisor, field: str
+) -> None:
     await on_file.create("echo", title="a")
 
     try:
@@ -560,7 +562,7 @@ async def test_answering_twice_is_a_conflict(ground: Ground) -> None:
     assert answered.body["decision"] == "allow_once"
 
 
-async def test_of_many_who_answer_at_once_one_decides(ground: Ground) -> None:
+async def test_the_first_of_many_concurrent_answers_decides(ground: Ground) -> None:
     heard: list[str] = []
 
     async def answer() -> None:
@@ -614,7 +616,7 @@ async def nobody(turn: Turn) -> None:
 
 OPENING: dict[str, list[Any]] = {
     "path": [5, None, [], b":memory:", "", "a\0b"],
-    "agents": [5, None, [5], [None], [object()], "echo", [nobody], [Player("echo").agent]],
+    "agents": [5, None, [5], [None], [object()], "echo", [nobody], [FakeAgent("echo").agent]],
     "settings": [5, {}, "x", []],
 }
 

@@ -20,8 +20,18 @@ from supervisor import (
     Supervisor,
     SupervisorError,
 )
-from tests.sessions.cast import Player, Scene, outcomes, records
-from tests.sessions.lives import REST_SECONDS, come_to, is_in_memory, phase_of, texts_of
+from supervisor.core import events as ev
+from supervisor.core.ids import InputId
+from supervisor.core.step import Refused
+from supervisor.handles.results import ResultWaiter
+from supervisor.sessions.idempotency import SessionRequest
+from tests.support.fake_agents import (
+    AgentRun,
+    FakeAgent,
+    outcomes,
+    records,
+)
+from tests.support.session_states import REST_SECONDS, bring_to, is_in_memory, phase_of, texts_of
 
 
 @pytest.fixture
@@ -45,17 +55,17 @@ async def test_clearing_empties_the_conversation_and_keeps_the_records(sup: Supe
 
 
 async def test_after_clearing_the_agent_knows_nothing_of_before(
-    session: Session, player: Player
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     await session.send("first")
-    (await player.next_scene()).finish("answer")
+    (await fake_agent.next_run()).finish("answer")
     await trio.testing.wait_all_tasks_blocked()
     await session.clear()
 
     await session.send("second")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
 
-    assert list(scene.turn.history) == []
+    assert list(run.turn.history) == []
     assert (await session.info()).phase is Phase.RUNNING
 
 
@@ -63,7 +73,7 @@ async def test_after_clearing_the_agent_knows_nothing_of_before(
 async def test_a_session_that_is_not_awake_can_be_cleared(sup: Supervisor, state: str) -> None:
     session = await sup.create("echo")
     await session.prompt("hello")
-    await come_to(session, state)
+    await bring_to(session, state)
     before = await phase_of(session)
 
     await session.clear()
@@ -73,7 +83,7 @@ async def test_a_session_that_is_not_awake_can_be_cleared(sup: Supervisor, state
 
 
 async def test_clearing_a_running_session_interrupts_it_and_cancels_what_waits(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     steered, waiting = await session.steer("softer"), await session.send("and then?")
 
@@ -89,39 +99,39 @@ async def test_clearing_a_running_session_interrupts_it_and_cancels_what_waits(
 
 
 async def test_what_is_sent_while_a_session_is_being_cleared_is_for_the_new_chapter(
-    sup: Supervisor, deaf_player: Player
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("old")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.clear)
         nursery.start_soon(session.clear)
         await trio.testing.wait_all_tasks_blocked()
         after = await session.send("new")
     cleared_after = trio.current_time()
-    scene.finish()
+    run.finish()
 
     assert cleared_after == 5.0  # it did not hear, and is a zombie now
     assert len(await records(session, "session_cleared")) == 1
-    second = await deaf_player.next_scene()
+    second = await shielded_agent.next_run()
     assert second.turn.input_id == after.input_id
     assert [said.text for said in await session.transcript()] == ["new"]
     second.finish()
 
 
 async def test_a_session_that_is_stopped_while_it_is_cleared_is_both(
-    sup: Supervisor, deaf_player: Player
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("old")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.clear)
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(session.stop)
         await trio.sleep(5.0)
-        deaf_player.dismiss()
+        shielded_agent.finish_open_runs()
 
     assert (await session.info()).stop_reason == "user_cancelled"
     assert len(await records(session, "session_cleared")) == 1
@@ -140,11 +150,11 @@ async def test_an_agent_does_not_clear_its_own_session() -> None:
         assert (await session.prompt("forget it all")).text == "still here"
 
 
-async def test_clearing_drops_rules(session: Session, scene: Scene, sup: Supervisor) -> None:
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+async def test_clearing_drops_rules(session: Session, run: AgentRun, sup: Supervisor) -> None:
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
     await sup.answer((await sup.permissions())[0].id, "allow_always")
-    scene.finish()
+    run.finish()
     await trio.testing.wait_all_tasks_blocked()
     before = await session.rules()
 
@@ -178,9 +188,9 @@ async def test_a_fork_can_begin_at_an_earlier_turn(sup: Supervisor) -> None:
 
 
 async def test_a_fork_leaves_out_the_turn_that_is_running(
-    session: Session, scene: Scene, player: Player
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    await scene.do(scene.turn.say("half an ans"))
+    await run.do(run.turn.say("half an ans"))
 
     fork = await session.fork()
 
@@ -209,11 +219,11 @@ async def test_a_fork_of_a_stopped_and_archived_session_is_alive(sup: Supervisor
     assert (await session.info()).archived
 
 
-async def test_rules_are_not_forked(session: Session, scene: Scene, sup: Supervisor) -> None:
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+async def test_rules_are_not_forked(session: Session, run: AgentRun, sup: Supervisor) -> None:
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
     await sup.answer((await sup.permissions())[0].id, "allow_always")
-    scene.finish()
+    run.finish()
     await trio.testing.wait_all_tasks_blocked()
 
     fork = await session.fork()
@@ -222,17 +232,17 @@ async def test_rules_are_not_forked(session: Session, scene: Scene, sup: Supervi
 
 
 async def test_appending_puts_a_message_into_the_history_without_a_turn(
-    session: Session, player: Player
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     await session.append("user", "said elsewhere")
     await session.append("agent", "answered elsewhere")
     between = await session.info()
 
     await session.send("here")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
 
     assert (between.turns, between.messages) == (0, 2)
-    assert [(m.role, m.text) for m in scene.turn.history] == [
+    assert [(m.role, m.text) for m in run.turn.history] == [
         ("user", "said elsewhere"),
         ("agent", "answered elsewhere"),
     ]
@@ -250,7 +260,7 @@ async def test_appending_to_a_resting_session_lets_it_rest(sup: Supervisor) -> N
     assert await texts_of(session) == ["a note"]
 
 
-async def test_appending_to_a_running_session_is_refused(session: Session, scene: Scene) -> None:
+async def test_appending_to_a_running_session_is_refused(session: Session, run: AgentRun) -> None:
     before = await session.info()
 
     with pytest.raises(InputRefused):
@@ -292,7 +302,7 @@ async def test_set_works_in_every_phase(sup: Supervisor, state: str) -> None:
     if state == "running":
         await session.send("sleep 1000")
     else:
-        await come_to(session, state)
+        await bring_to(session, state)
     before = await phase_of(session)
 
     await session.set(title="New")
@@ -353,7 +363,7 @@ async def test_archiving_and_unarchiving_twice_is_fine(session: Session) -> None
 async def test_deleting_leaves_nothing_in_any_table(sup: Supervisor) -> None:
     session = await sup.create("echo", key="echo:irc:ann", idempotency_key="made")
     await session.prompt("hello", idempotency_key="said")
-    store = sup._house.store
+    store = sup._services.store
 
     await sup.delete(session.id)
 
@@ -361,21 +371,21 @@ async def test_deleting_leaves_nothing_in_any_table(sup: Supervisor) -> None:
     assert (await sup.list()).items == ()
     assert await store.records(session.id) == []
     assert await store.all_records() == []
-    assert await store.kept(session.id, "said") is None
-    assert await store.kept("-", "made") is None
-    assert sup._house.tree.find_seat(session.id) is None
+    assert await store.stored_reply(session.id, "said") is None
+    assert await store.stored_reply("create", "made") is None
+    assert sup._parts.registry.find_slot(session.id) is None
 
 
-async def test_deleting_stops_first(session: Session, scene: Scene, sup: Supervisor) -> None:
+async def test_deleting_stops_first(session: Session, run: AgentRun, sup: Supervisor) -> None:
     await sup.delete(session.id)
 
-    assert scene.over.is_set()
+    assert run.over.is_set()
     with pytest.raises(SessionNotFound):
         await session.info()
 
 
 async def test_deleting_ends_watchers_and_tells_who_waits(
-    session: Session, scene: Scene, sup: Supervisor
+    session: Session, run: AgentRun, sup: Supervisor
 ) -> None:
     told: list[str] = []
 
@@ -422,7 +432,7 @@ async def test_deleting_twice_says_that_there_is_no_such_session(
 
 
 async def test_deleting_at_once_from_many_sides_ends_well(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     heard: list[str] = []
 
@@ -448,3 +458,46 @@ async def test_an_idempotency_key_of_a_deleted_session_is_free_again(sup: Superv
     again = await sup.create("echo", name="another", idempotency_key="k")
 
     assert again.id != session.id
+
+
+async def test_a_session_with_a_task_that_will_not_end_is_deleted_at_once(
+    sup: Supervisor, shielded_session: Session, shielded_run: AgentRun
+) -> None:
+    await shielded_session.interrupt()
+    assert (await shielded_session.info()).badge == "unhealthy"
+    began = trio.current_time()
+
+    await sup.delete(shielded_session.id)
+
+    assert trio.current_time() == began
+    assert not await sup.exists(shielded_session.id)
+
+
+async def test_a_watcher_of_a_deleted_session_can_close_after_its_id_is_reused(
+    sup: Supervisor, session: Session
+) -> None:
+    """The session slot still exists, because a caller has not yet received its result."""
+    with ResultWaiter(sup._parts.registry, session.id, InputId("in_1")):
+        async with session.watch():
+            await sup.delete(session.id)
+            with pytest.raises(SessionNotFound):
+                async with session.watch():
+                    pass
+
+    assert not await sup.exists(session.id)
+
+
+async def test_a_request_in_flight_does_not_restart_a_session_being_deleted(
+    sup: Supervisor,
+) -> None:
+    session = await sup.create("echo")
+    await session.stop()
+    tree = sup._parts.registry
+    ref = await tree.get_or_start(session.id)
+    sup._services.removals.add(session.id)  # as a deletion does before it stops it
+
+    resume = SessionRequest(ev.ResumeRequested(**sup._services.stamp()))
+    answer = await ref.ask(resume)
+
+    assert isinstance(answer, Refused)
+    assert "deleted" in str(answer.error)

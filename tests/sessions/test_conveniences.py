@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from supervisor import BudgetSpent, Limits, Page, SessionKey, SpawnRefused, Supervisor
-from tests.sessions.lives import phase_of
+from tests.support.session_states import phase_of
 
 
-async def test_the_key_that_info_shows_equals_the_key_that_was_given(sup: Supervisor) -> None:
+async def test_the_key_in_info_equals_the_requested_key(sup: Supervisor) -> None:
     key = SessionKey("echo", "irc", "ann")
     session = await sup.create("echo", key=key)
 
@@ -17,7 +17,7 @@ async def test_the_key_that_info_shows_equals_the_key_that_was_given(sup: Superv
     assert (await session.info()).key == "echo:irc:ann"
 
 
-async def test_resume_gives_the_session_back_whether_it_lived_or_not(sup: Supervisor) -> None:
+async def test_resume_returns_the_session_live_or_stopped(sup: Supervisor) -> None:
     session = await sup.create("echo")
 
     assert await session.resume() == session
@@ -58,7 +58,7 @@ async def test_an_agent_may_be_called_an_assistant(sup: Supervisor) -> None:
     ]
 
 
-async def test_coming_back_without_a_budget_is_refused_as_a_spawn_and_says_which(
+async def test_resuming_without_budget_is_refused_with_the_limit(
     sup: Supervisor,
 ) -> None:
     session = await sup.create("echo", limits=Limits(turns=1))

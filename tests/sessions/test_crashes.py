@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
 
-from supervisor import Phase, Restart, Session, SessionNotActive, Settings, Supervisor
-from supervisor.core.session import Failure
-from tests.sessions.cast import Player, Scene, records, waiting_texts
-from tests.sessions.lives import NEVER, REST_SECONDS, phase_of, texts_of
+import supervisor
+from actors.testing import settle
+from supervisor import (
+    AgentStartFailed,
+    AgentUnknown,
+    Phase,
+    Restart,
+    Session,
+    SessionNotActive,
+    Settings,
+    Supervisor,
+)
+from supervisor.core.state import Failure
+from tests.support.fake_agents import AgentRun, FakeAgent, records, waiting_texts
+from tests.support.session_states import NEVER, REST_SECONDS, SlowStartAgent, phase_of, texts_of
 
 
 @pytest.fixture
@@ -47,7 +60,7 @@ async def test_a_crash_stays_visible(sup: Supervisor) -> None:
     assert info.restarts == 1
 
 
-async def test_an_agent_that_crashes_too_often_is_given_up(sup: Supervisor) -> None:
+async def test_an_agent_that_exhausts_its_restarts_fails_its_session(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=Restart(max_restarts=2, within_seconds=60.0))
 
     for _ in range(3):
@@ -130,7 +143,7 @@ async def test_an_agent_that_raises_fails_its_turn_and_nothing_else(sup: Supervi
     assert (info.phase, info.restarts, info.last_failure) == (Phase.IDLE, 0, None)
 
 
-async def test_what_a_crashed_session_holds_is_kept_and_said(sup: Supervisor) -> None:
+async def test_inputs_held_by_a_crashed_session_are_kept_and_listed(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=NEVER)
     await session.send("sleep 1\ncrash")
 
@@ -168,7 +181,7 @@ async def test_resuming_a_live_session_changes_nothing(session: Session) -> None
 
 
 async def test_resuming_in_the_middle_of_a_turn_changes_nothing(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     before = await session.info()
 
@@ -177,18 +190,18 @@ async def test_resuming_in_the_middle_of_a_turn_changes_nothing(
     assert await session.info() == before
 
 
-async def test_an_agent_of_a_resumed_session_gets_what_was_said(
-    session: Session, player: Player
+async def test_the_agent_of_a_resumed_session_gets_the_history(
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     await session.send("first")
-    (await player.next_scene()).finish("answer")
+    (await fake_agent.next_run()).finish("answer")
     await trio.testing.wait_all_tasks_blocked()
     await session.stop()
 
     await session.send("second")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
 
-    assert [message.text for message in scene.turn.history] == ["first", "answer"]
+    assert [message.text for message in run.turn.history] == ["first", "answer"]
 
 
 async def test_a_held_queue_runs_first_and_in_order(sup: Supervisor) -> None:
@@ -211,7 +224,7 @@ async def test_a_held_queue_runs_first_and_in_order(sup: Supervisor) -> None:
     ]
 
 
-async def test_resuming_runs_what_was_held(sup: Supervisor) -> None:
+async def test_resuming_runs_held_inputs(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=NEVER)
     await session.send("sleep 1\ncrash")
     await session.send("say held")
@@ -267,3 +280,53 @@ async def test_a_session_may_be_stopped_and_resumed_many_times(sup: Supervisor) 
     assert [r.seq for r in await records(session)] == list(
         range(1, (await session.info()).last_seq + 1)
     )
+
+
+# Agents that fail to start  -------------------------------------------------------------------
+
+
+async def test_a_session_whose_agent_is_no_longer_known_stays_stopped(
+    sup: Supervisor, session: Session
+) -> None:
+    await session.stop()
+    agents: Any = sup._services.agents()
+    del agents["fake"]
+
+    with pytest.raises(AgentUnknown):
+        await session.resume()
+
+    assert await phase_of(session) is Phase.STOPPED
+
+
+async def test_sending_to_a_session_with_an_unknown_agent_raises(
+    sup: Supervisor, session: Session
+) -> None:
+    await session.stop()
+    agents: Any = sup._services.agents()
+    del agents["fake"]
+
+    with pytest.raises(AgentUnknown):
+        await session.prompt("anybody?")
+
+    assert await session.inputs() == []
+    assert await phase_of(session) is Phase.STOPPED
+
+
+@pytest.mark.parametrize("failure", [None, Failure("process_exit", "code 1")])
+async def test_an_agent_that_exits_while_starting_is_a_failed_start(
+    nursery: trio.Nursery, failure: Failure | None
+) -> None:
+    slow = SlowStartAgent()
+    async with supervisor.open(agents=[slow]) as sup:
+        nursery.start_soon(leave_when_settled, slow, failure)
+
+        with pytest.raises(AgentStartFailed):
+            await sup.create("slow")
+
+        (info,) = (await sup.list()).items
+        assert info.phase is Phase.STOPPED
+
+
+async def leave_when_settled(slow: SlowStartAgent, failure: Failure | None) -> None:
+    await settle()
+    slow.leave(failure)

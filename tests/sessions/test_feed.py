@@ -10,17 +10,18 @@ from actors.testing import explore, settle
 from supervisor import (
     ConfigError,
     Gap,
+    GlobalFeed,
     Record,
     Session,
     SessionNotFound,
     Supervisor,
     Watcher,
 )
-from tests.sessions.cast import (
+from tests.support.fake_agents import (
+    AgentRun,
+    FakeAgent,
     Follow,
     Item,
-    Player,
-    Scene,
     deltas,
     last_seq,
     numbers,
@@ -36,12 +37,12 @@ async def read(feed: Watcher, count: int) -> list[Item]:
 
 
 async def test_a_watcher_sees_each_record_once_and_in_order(
-    session: Session, player: Player, follow: Follow
+    session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = await follow(session)
     for text in "abc":
         await session.send(text)
-    await player.play_all()
+    await fake_agent.finish_all()
 
     found = [item for item in seen if isinstance(item, Record)]
     assert found == await records(session)
@@ -72,21 +73,21 @@ async def watch_and_look_up() -> None:
         nursery.cancel_scope.cancel()
 
 
-def test_a_record_is_seen_only_when_it_can_be_read_back() -> None:
+def test_a_record_is_published_only_after_its_commit() -> None:
     assert explore(watch_and_look_up, seeds=range(12), early_timeouts=False) == []
 
 
 async def test_a_record_is_the_same_seen_live_and_read_back(
-    session: Session, player: Player, follow: Follow
+    session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = await follow(session)
     await session.stop()
     await session.send("again", attachments=[{"path": "a"}])
-    scene = await player.next_scene()
-    call = await scene.open_call("bash", {"args": ("a", 1)})
+    run = await fake_agent.next_run()
+    call = await run.open_call("bash", {"args": ("a", 1)})
     call.call.update(("half", {"done": True}))
     await call.close()
-    scene.finish()
+    run.finish()
     await settle()
 
     assert [item for item in seen if isinstance(item, Record)] == await records(session)
@@ -94,37 +95,39 @@ async def test_a_record_is_the_same_seen_live_and_read_back(
 
 @pytest.mark.parametrize("after", [0, 1, 5, 8])
 async def test_a_watcher_goes_on_from_any_number(
-    session: Session, scene: Scene, follow: Follow, after: int
+    session: Session, run: AgentRun, follow: Follow, after: int
 ) -> None:
     seen = await follow(session, after=after)
     await session.send("second")
     await settle()
 
     assert numbers(seen) == list(range(after + 1, await last_seq(session) + 1))
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
 async def test_a_watcher_that_was_away_misses_nothing(
-    session: Session, player: Player, follow: Follow
+    session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     async with session.watch() as feed:
         before = await read(feed, 3)
     await session.send("while it was away")
-    await player.play_all()
+    await fake_agent.finish_all()
 
     after = await follow(session, after=numbers(before)[-1])
 
     assert [*before, *after] == await records(session)
 
 
-async def test_who_gives_up_waiting_loses_nothing(session: Session, player: Player) -> None:
+async def test_a_cancelled_read_of_a_feed_loses_nothing(
+    session: Session, fake_agent: FakeAgent
+) -> None:
     async with session.watch(after=await last_seq(session)) as feed:
         with trio.move_on_after(1) as patience:
             await feed.__anext__()
         assert patience.cancelled_caught
 
         await session.send("hello")
-        await player.next_scene()
+        await fake_agent.next_run()
         first = await feed.__anext__()
 
     assert isinstance(first, Record)
@@ -132,13 +135,13 @@ async def test_who_gives_up_waiting_loses_nothing(session: Session, player: Play
 
 
 async def test_several_watchers_each_see_everything(
-    session: Session, player: Player, follow: Follow
+    session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = [await follow(session) for _ in range(3)]
     await session.send("hello")
-    scene = await player.next_scene()
-    await scene.do(scene.turn.say("one"))
-    scene.finish()
+    run = await fake_agent.next_run()
+    await run.do(run.turn.say("one"))
+    run.finish()
     await settle()
 
     assert seen[0] == seen[1] == seen[2]
@@ -146,13 +149,13 @@ async def test_several_watchers_each_see_everything(
 
 
 async def test_a_watcher_sees_its_own_session_only(
-    sup: Supervisor, session: Session, player: Player, follow: Follow
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = await follow(session)
-    other = await sup.create("player")
+    other = await sup.create("fake")
     await other.send("other")
-    scene = await player.next_scene()
-    await scene.do(scene.turn.say("other"))
+    run = await fake_agent.next_run()
+    await run.do(run.turn.say("other"))
     await settle()
 
     assert {item.session_id for item in seen if not isinstance(item, Gap)} == {session.id}
@@ -161,33 +164,33 @@ async def test_a_watcher_sees_its_own_session_only(
 # Slow watchers ---------------------------------------------------------------------------------
 
 
-async def put_out(scene: Scene, count: int) -> None:
-    """So many records, one after the other."""
+async def put_out(run: AgentRun, count: int) -> None:
+    """Make the agent produce this many records."""
 
     async def plan() -> None:
         for number in range(count):
-            await scene.turn.plan([number])
+            await run.turn.plan([number])
 
-    await scene.do(plan())
+    await run.do(plan())
     await trio.sleep(1)
 
 
-async def test_a_watcher_may_leave_a_thousand_unread(session: Session, scene: Scene) -> None:
+async def test_a_watcher_may_leave_a_thousand_unread(session: Session, run: AgentRun) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
-        await put_out(scene, 1000)
+        await put_out(run, 1000)
 
         seen = await read(feed, 1000)
 
     assert numbers(seen) == list(range(before + 1, before + 1001))
 
 
-async def test_a_watcher_that_leaves_more_unread_is_told_what_it_missed(
-    session: Session, scene: Scene
+async def test_a_watcher_with_too_many_unread_items_gets_a_gap(
+    session: Session, run: AgentRun
 ) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
-        await put_out(scene, 1005)
+        await put_out(run, 1005)
 
         gap, *seen = await read(feed, 1001)
 
@@ -196,22 +199,22 @@ async def test_a_watcher_that_leaves_more_unread_is_told_what_it_missed(
 
 
 async def test_a_watcher_that_caught_up_sees_everything_again(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
-        await put_out(scene, 1005)
+        await put_out(run, 1005)
         await read(feed, 1001)
 
-        await put_out(scene, 3)
+        await put_out(run, 3)
         seen = await read(feed, 3)
 
     assert numbers(seen) == [before + 1006, before + 1007, before + 1008]
 
 
-async def test_what_was_missed_can_be_read_again(session: Session, scene: Scene) -> None:
+async def test_records_of_a_gap_can_be_read_again(session: Session, run: AgentRun) -> None:
     async with session.watch(after=await last_seq(session)) as feed:
-        await put_out(scene, 1005)
+        await put_out(run, 1005)
         gap = await feed.__anext__()
     assert isinstance(gap, Gap)
 
@@ -221,8 +224,10 @@ async def test_what_was_missed_can_be_read_again(session: Session, scene: Scene)
     assert numbers(seen) == list(range(gap.first, gap.last + 1))
 
 
-async def test_old_records_are_no_gap_however_many_they_are(session: Session, scene: Scene) -> None:
-    await put_out(scene, 2500)
+async def test_old_records_are_no_gap_however_many_they_are(
+    session: Session, run: AgentRun
+) -> None:
+    await put_out(run, 2500)
     last = await last_seq(session)
 
     async with session.watch() as feed:
@@ -231,11 +236,13 @@ async def test_old_records_are_no_gap_however_many_they_are(session: Session, sc
     assert numbers(seen) == list(range(1, last + 1))
 
 
-async def test_a_gap_in_the_deltas_is_no_gap_in_the_records(session: Session, scene: Scene) -> None:
+async def test_a_gap_in_the_deltas_is_no_gap_in_the_records(
+    session: Session, run: AgentRun
+) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
         for _ in range(1500):
-            await scene.turn.say("x")
+            await run.turn.say("x")
         await trio.sleep(1)
 
         seen = await read(feed, 1000)
@@ -246,13 +253,13 @@ async def test_a_gap_in_the_deltas_is_no_gap_in_the_records(session: Session, sc
     assert not any(isinstance(item, Gap) for item in seen)
 
 
-async def test_a_watcher_that_never_reads_holds_up_nobody(
-    session: Session, scene: Scene, follow: Follow
+async def test_a_watcher_that_never_reads_delays_no_session(
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
     async with session.watch():
-        await put_out(scene, 1500)
-        scene.finish("done")
+        await put_out(run, 1500)
+        run.finish("done")
         await settle()
 
     assert [r.body["outcome"] for r in await records(session, "turn_ended")] == ["completed"]
@@ -263,15 +270,15 @@ async def test_a_watcher_that_never_reads_holds_up_nobody(
 
 
 async def test_a_watcher_stays_over_sleep_and_waking(
-    sup: Supervisor, player: Player, follow: Follow
+    sup: Supervisor, fake_agent: FakeAgent, follow: Follow
 ) -> None:
-    session = await sup.create("player", suspend_after_seconds=60)
+    session = await sup.create("fake", suspend_after_seconds=60)
     seen = await follow(session)
     await trio.sleep(61)
     assert (await session.info()).phase == "suspended"
 
     await session.send("wake up")
-    await player.play_all()
+    await fake_agent.finish_all()
 
     kinds = [item.kind for item in seen if isinstance(item, Record)]
     assert kinds == [record.kind for record in await records(session)]
@@ -279,14 +286,14 @@ async def test_a_watcher_stays_over_sleep_and_waking(
 
 
 async def test_a_watcher_stays_over_a_stop_and_a_resume(
-    session: Session, player: Player, follow: Follow
+    session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = await follow(session)
     await session.stop()
     await settle()
     await session.resume()
     await session.send("again")
-    await player.play_all()
+    await fake_agent.finish_all()
 
     kinds = [item.kind for item in seen if isinstance(item, Record)]
     assert kinds == [record.kind for record in await records(session)]
@@ -295,14 +302,14 @@ async def test_a_watcher_stays_over_a_stop_and_a_resume(
 
 
 async def test_a_watcher_stays_over_a_new_chapter(
-    session: Session, player: Player, follow: Follow
+    session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = await follow(session)
     await session.send("old")
-    await player.play_all()
+    await fake_agent.finish_all()
     await session.clear()
     await session.send("new")
-    await player.play_all()
+    await fake_agent.finish_all()
 
     assert numbers(seen) == list(range(1, await last_seq(session) + 1))
     assert "session_cleared" in [item.kind for item in seen if isinstance(item, Record)]
@@ -312,7 +319,7 @@ async def test_a_watcher_stays_over_a_new_chapter(
 async def test_a_session_that_is_not_awake_can_be_watched_and_is_not_woken(
     sup: Supervisor, follow: Follow, phase: str
 ) -> None:
-    session = await sup.create("player", suspend_after_seconds=60)
+    session = await sup.create("fake", suspend_after_seconds=60)
     await trio.sleep(61)
     if phase != "suspended":
         await session.stop()
@@ -382,9 +389,7 @@ async def test_a_session_that_is_not_there_cannot_be_watched(sup: Supervisor) ->
 
 
 @pytest.mark.parametrize("after", [-1, True, "3", 1.5, None])
-async def test_what_is_no_number_is_nothing_to_begin_after(
-    sup: Supervisor, session: Session, after: int
-) -> None:
+async def test_an_invalid_after_is_refused(sup: Supervisor, session: Session, after: int) -> None:
     with pytest.raises(ConfigError):
         async with session.watch(after=after):
             pytest.fail("it was no number")
@@ -406,7 +411,7 @@ async def read_all(sup: Supervisor, *, after: int = 0) -> list[tuple[int, Record
     return found
 
 
-async def test_one_feed_has_the_records_of_all_sessions(sup: Supervisor) -> None:
+async def test_a_global_feed_has_the_records_of_all_sessions(sup: Supervisor) -> None:
     sessions = [await sup.create("echo") for _ in range(3)]
     for session in sessions:
         await session.prompt("hello")
@@ -439,8 +444,8 @@ async def test_the_feed_of_all_goes_on_from_any_position(sup: Supervisor) -> Non
     assert await read_all(sup, after=position) == everything[5:]
 
 
-async def test_the_feed_of_all_shows_what_comes(
-    sup: Supervisor, session: Session, player: Player, nursery: trio.Nursery
+async def test_a_global_feed_shows_new_records(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     seen: list[Record] = []
 
@@ -453,19 +458,19 @@ async def test_the_feed_of_all_shows_what_comes(
     await settle()
     assert seen == await records(session)
 
-    other = await sup.create("player")
+    other = await sup.create("fake")
     await other.send("hello")
-    await player.next_scene()
+    await fake_agent.next_run()
 
     assert seen == [*await records(session), *await records(other)]
 
 
-async def test_a_reader_of_all_that_never_reads_holds_up_nobody(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_global_feed_that_is_never_read_delays_no_session(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     async with sup.watch() as feed:
-        await put_out(scene, 1500)
-        scene.finish("done")
+        await put_out(run, 1500)
+        run.finish("done")
         await settle()
 
         seen = [(await feed.__anext__()).seq for _ in range(await last_seq(session))]
@@ -495,3 +500,76 @@ async def test_nothing_of_a_deleted_session_is_in_the_feed_of_all(sup: Superviso
     await sup.delete(gone.id)
 
     assert {record.session_id for _, record in await read_all(sup)} == {left.id}
+
+
+# Two readers of one feed -----------------------------------------------------------------------
+
+
+async def read_into(feed: Watcher, seen: list[object]) -> None:
+    async for item in feed:
+        seen.append(item)  # noqa: PERF401 - others look at it meanwhile
+
+
+async def test_two_readers_of_a_feed_lose_no_stored_record(session: Session) -> None:
+    for number in range(5):
+        await session.append("user", f"message {number}")
+    seen: list[object] = []
+
+    async with session.watch() as feed, trio.open_nursery() as readers:
+        readers.start_soon(read_into, feed, seen)
+        readers.start_soon(read_into, feed, seen)
+        await settle()
+        readers.cancel_scope.cancel()
+
+    assert seen == await records(session)
+
+
+async def test_two_readers_of_a_feed_lose_no_new_record(session: Session) -> None:
+    seen: list[object] = []
+    before = await last_seq(session)
+
+    async with session.watch(after=before) as feed, trio.open_nursery() as readers:
+        readers.start_soon(read_into, feed, seen)
+        readers.start_soon(read_into, feed, seen)
+        await settle()
+        for number in range(5):
+            await session.append("user", f"message {number}")
+        await settle()
+        readers.cancel_scope.cancel()
+
+    assert seen == (await records(session))[before:]
+
+
+async def test_two_readers_of_a_feed_both_see_its_end(sup: Supervisor, session: Session) -> None:
+    seen: list[object] = []
+
+    async with session.watch() as feed, trio.open_nursery() as readers:
+        readers.start_soon(read_into, feed, seen)
+        readers.start_soon(read_into, feed, seen)
+        await settle()
+        await sup.delete(session.id)
+        await settle()
+        left = len(readers.child_tasks)
+        readers.cancel_scope.cancel()
+
+    assert left == 0
+
+
+async def read_all_into(feed: GlobalFeed, seen: list[object]) -> None:
+    async for item in feed:
+        seen.append(item)  # noqa: PERF401 - others look at it meanwhile
+
+
+async def test_two_readers_of_a_global_feed_lose_nothing(sup: Supervisor, session: Session) -> None:
+    seen: list[object] = []
+
+    async with sup.watch() as feed, trio.open_nursery() as readers:
+        readers.start_soon(read_all_into, feed, seen)
+        readers.start_soon(read_all_into, feed, seen)
+        await settle()
+        for number in range(5):
+            await session.append("user", f"message {number}")
+            await settle()
+        readers.cancel_scope.cancel()
+
+    assert seen == await records(session)

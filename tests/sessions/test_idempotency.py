@@ -15,10 +15,10 @@ from supervisor import (
     SessionNotActive,
     Supervisor,
 )
-from tests.sessions.cast import Player, Scene, records, waiting_texts
+from tests.support.fake_agents import AgentRun, FakeAgent, records, waiting_texts
 
 
-async def test_the_same_key_returns_the_recorded_receipt(session: Session, scene: Scene) -> None:
+async def test_the_same_key_returns_the_recorded_receipt(session: Session, run: AgentRun) -> None:
     first = await session.send("second", idempotency_key="k")
     await session.send("third")
     await session.move_input(first.input_id, 1)
@@ -27,27 +27,27 @@ async def test_the_same_key_returns_the_recorded_receipt(session: Session, scene
 
     assert again == first
     assert await waiting_texts(session) == ["third", "second"]
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
 async def test_the_same_key_returns_its_receipt_when_the_turn_is_long_over(
-    session: Session, player: Player
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     first = await session.send("hello", idempotency_key="k")
-    await player.play_all()
+    await fake_agent.finish_all()
 
     again = await session.send("hello", idempotency_key="k")
 
     assert again == first
     assert again.status == "started"
-    assert await player.play_all() == []
+    assert await fake_agent.finish_all() == []
 
 
 @pytest.mark.parametrize(
     "other", [{"text": "goodbye"}, {"when_busy": "steer"}, {"attachments": [{"path": "a"}]}]
 )
 async def test_the_same_key_with_another_body_is_a_conflict(
-    session: Session, scene: Scene, other: dict[str, object]
+    session: Session, run: AgentRun, other: dict[str, object]
 ) -> None:
     body: dict[str, object] = {"text": "hello", "idempotency_key": "k"}
     await session.send(**body)  # type: ignore[arg-type]
@@ -57,20 +57,20 @@ async def test_the_same_key_with_another_body_is_a_conflict(
         await session.send(**(body | other))  # type: ignore[arg-type]
 
     assert await records(session) == before
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
-async def test_a_key_of_a_send_is_not_that_of_a_steer(session: Session, scene: Scene) -> None:
+async def test_a_key_of_a_send_is_not_that_of_a_steer(session: Session, run: AgentRun) -> None:
     await session.send("hello", when_busy="steer", idempotency_key="k")
 
     with pytest.raises(IdempotencyConflict):
         await session.steer("hello", idempotency_key="k")
 
-    assert scene.turn.steering() == ["hello"]
+    assert run.turn.steering() == ["hello"]
 
 
-async def test_many_senders_with_one_key_have_one_effect(
-    session: Session, player: Player, nursery: trio.Nursery
+async def test_many_sends_with_one_key_have_a_single_effect(
+    session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     receipts: list[Receipt] = []
 
@@ -80,13 +80,13 @@ async def test_many_senders_with_one_key_have_one_effect(
     for _ in range(50):
         nursery.start_soon(send)
 
-    assert await player.play_all() == ["hello"]
+    assert await fake_agent.finish_all() == ["hello"]
     assert len(receipts) == 50
     assert len(set(receipts)) == 1
 
 
-async def test_prompts_with_one_key_get_one_result(
-    session: Session, player: Player, nursery: trio.Nursery
+async def test_prompts_with_the_same_key_get_the_same_result(
+    session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     texts: list[str] = []
 
@@ -95,17 +95,17 @@ async def test_prompts_with_one_key_get_one_result(
 
     for _ in range(3):
         nursery.start_soon(prompt)
-    scene = await player.next_scene()
-    scene.finish("once")
+    run = await fake_agent.next_run()
+    run.finish("once")
     await settle()
     await prompt()
 
     assert texts == ["once"] * 4
-    assert player.scenes == [scene]
+    assert fake_agent.runs == [run]
 
 
-async def test_a_prompt_repeated_after_its_input_was_cancelled_says_so(
-    session: Session, scene: Scene
+async def test_a_prompt_repeated_after_its_input_was_cancelled_reports_that(
+    session: Session, run: AgentRun
 ) -> None:
     await session.send("second", idempotency_key="k")
     await session.stop()
@@ -113,10 +113,10 @@ async def test_a_prompt_repeated_after_its_input_was_cancelled_says_so(
     with pytest.raises(InputRefused, match="cancelled"):
         await session.prompt("second", idempotency_key="k")
 
-    assert scene.over.is_set()
+    assert run.over.is_set()
 
 
-async def test_a_prompt_repeated_while_its_input_is_held_says_so(sup: Supervisor) -> None:
+async def test_a_prompt_repeated_while_its_input_is_held_reports_that(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=Restart(policy="never"))
     await session.send("sleep 1\ncrash")
     await session.send("say late", idempotency_key="k")
@@ -126,44 +126,48 @@ async def test_a_prompt_repeated_while_its_input_is_held_says_so(sup: Supervisor
         await session.prompt("say late", idempotency_key="k")
 
 
-async def test_a_key_belongs_to_one_session(
-    sup: Supervisor, session: Session, player: Player
+async def test_an_idempotency_key_belongs_to_its_session(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
-    other = await sup.create("player")
+    other = await sup.create("fake")
     mine = await session.send("hello", idempotency_key="k")
 
     theirs = await other.send("goodbye", idempotency_key="k")
 
     assert theirs.input_id != mine.input_id
-    assert sorted(await player.play_all()) == ["goodbye", "hello"]
+    assert sorted(await fake_agent.finish_all()) == ["goodbye", "hello"]
 
 
-async def test_a_refusal_is_not_recorded_under_its_key(session: Session, scene: Scene) -> None:
+async def test_a_refusal_is_not_recorded_under_its_key(session: Session, run: AgentRun) -> None:
     with pytest.raises(InputRefused):
         await session.send("hello", when_busy="reject", idempotency_key="k")
 
     receipt = await session.send("hello again", idempotency_key="k")
 
     assert receipt.status == "queued"
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
-async def test_a_key_outlives_the_sleep_of_its_session(sup: Supervisor, player: Player) -> None:
-    session = await sup.create("player", suspend_after_seconds=60)
+async def test_a_key_outlives_the_sleep_of_its_session(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", suspend_after_seconds=60)
     first = await session.send("hello", idempotency_key="k")
-    await player.play_all()
+    await fake_agent.finish_all()
     await trio.sleep(61)
     assert (await session.info()).phase == "suspended"
 
     again = await session.send("hello", idempotency_key="k")
 
     assert again == first
-    assert await player.play_all() == []
+    assert await fake_agent.finish_all() == []
 
 
-async def test_a_key_outlives_a_stop_and_wakes_nobody(session: Session, player: Player) -> None:
+async def test_an_idempotency_key_outlives_a_stop_and_resumes_nothing(
+    session: Session, fake_agent: FakeAgent
+) -> None:
     first = await session.send("hello", idempotency_key="k")
-    await player.play_all()
+    await fake_agent.finish_all()
     await session.stop()
 
     again = await session.send("hello", idempotency_key="k")
@@ -172,10 +176,10 @@ async def test_a_key_outlives_a_stop_and_wakes_nobody(session: Session, player: 
     assert (await session.info()).phase == "stopped"
 
 
-async def test_a_key_outlives_the_chapter(session: Session, player: Player) -> None:
+async def test_a_key_outlives_the_chapter(session: Session, fake_agent: FakeAgent) -> None:
     first = await session.send("hello", idempotency_key="k")
-    await player.play_all()
+    await fake_agent.finish_all()
     await session.clear()
 
     assert await session.send("hello", idempotency_key="k") == first
-    assert await player.play_all() == []
+    assert await fake_agent.finish_all() == []

@@ -14,8 +14,8 @@ from supervisor import (
     TurnResult,
     Usage,
 )
-from supervisor.core.session import WhenBusy
-from tests.sessions.cast import Player, Scene, outcomes, records
+from supervisor.core.state import WhenBusy
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 
 ALL_MODES: tuple[WhenBusy, ...] = ("queue", "steer", "interrupt", "reject")
 
@@ -25,22 +25,22 @@ ALL_MODES: tuple[WhenBusy, ...] = ("queue", "steer", "interrupt", "reject")
 
 @pytest.mark.parametrize("mode", ALL_MODES)
 async def test_the_mode_does_not_matter_to_an_idle_session(
-    session: Session, player: Player, mode: WhenBusy
+    session: Session, fake_agent: FakeAgent, mode: WhenBusy
 ) -> None:
     receipt = await session.send("hello", when_busy=mode)
 
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
     assert receipt.status == "started"
-    assert receipt.turn_id == scene.turn.id
-    assert scene.turn.text == "hello"
+    assert receipt.turn_id == run.turn.id
+    assert run.turn.text == "hello"
 
 
-async def test_a_receipt_for_what_began_a_turn_has_no_position(
-    session: Session, player: Player
+async def test_the_receipt_of_a_started_input_has_no_position(
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     receipt = await session.send("hello")
 
-    turn = (await player.next_scene()).turn
+    turn = (await fake_agent.next_run()).turn
     assert receipt == Receipt(
         input_id=turn.input_id,
         session_id=session.id,
@@ -53,27 +53,29 @@ async def test_a_receipt_for_what_began_a_turn_has_no_position(
     )
 
 
-async def test_a_receipt_for_what_is_queued_says_where(session: Session, scene: Scene) -> None:
+async def test_the_receipt_of_a_queued_input_has_its_position(
+    session: Session, run: AgentRun
+) -> None:
     second = await session.send("second")
     third = await session.send("third")
 
     assert (second.status, second.position, second.turn_id) == ("queued", 0, None)
     assert (third.status, third.position, third.turn_id) == ("queued", 1, None)
     assert second.input_id != third.input_id
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
 async def test_a_receipt_for_an_interrupt_names_the_turn_that_has_to_go(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     receipt = await session.send("instead", when_busy="interrupt")
 
     assert receipt.status == "interrupting"
-    assert receipt.previous_turn_id == scene.turn.id
+    assert receipt.previous_turn_id == run.turn.id
     assert receipt.turn_id is None
 
 
-async def test_what_is_rejected_was_never_there(session: Session, scene: Scene) -> None:
+async def test_a_rejected_input_was_never_queued(session: Session, run: AgentRun) -> None:
     before = await records(session)
 
     with pytest.raises(InputRefused, match="turn is running") as refusal:
@@ -83,56 +85,56 @@ async def test_what_is_rejected_was_never_there(session: Session, scene: Scene) 
     assert "when_busy" in refusal.value.hint
     assert await records(session) == before
     assert await session.inputs() == []
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
-async def test_an_input_is_durable_before_its_receipt(session: Session, scene: Scene) -> None:
+async def test_an_input_is_durable_before_its_receipt(session: Session, run: AgentRun) -> None:
     receipt = await session.send("second")
 
     last = (await records(session, "input_accepted"))[-1]
     assert last.body["input_id"] == receipt.input_id
     assert last.body["text"] == "second"
     assert last.body["when_busy"] == "queue"
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
 async def test_the_users_text_is_durable_before_the_agent_is_called(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     (said,) = await records(session, "user_text")
 
     assert said.body["text"] == "first"
-    assert said.turn_id == scene.turn.id
+    assert said.turn_id == run.turn.id
 
 
-async def test_text_is_stored_as_it_was_written(session: Session, player: Player) -> None:
+async def test_text_is_stored_as_it_was_written(session: Session, fake_agent: FakeAgent) -> None:
     text = "  two lines,\r\n\tand a snowman: \N{SNOWMAN}\0  "
 
     await session.send(text)
 
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
     (said,) = await records(session, "user_text")
-    assert scene.turn.text == text
+    assert run.turn.text == text
     assert said.body["text"] == text
 
 
-async def test_attachments_come_with_their_text_however_long_it_waits(
-    session: Session, scene: Scene, player: Player
+async def test_attachments_stay_with_a_queued_input(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("look", attachments=[{"path": "a.png"}, {"path": "b.png"}])
-    scene.finish()
+    run.finish()
 
-    assert (await player.next_scene()).turn.attachments == ({"path": "a.png"}, {"path": "b.png"})
+    assert (await fake_agent.next_run()).turn.attachments == ({"path": "a.png"}, {"path": "b.png"})
 
 
-async def test_whoever_began_a_turn_may_leave_and_it_goes_on(
-    session: Session, player: Player
+async def test_a_turn_continues_when_its_caller_is_cancelled(
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     with trio.move_on_after(1):
         await session.prompt("hello")
 
-    scene = await player.next_scene()
-    scene.finish("done all the same")
+    run = await fake_agent.next_run()
+    run.finish("done all the same")
     await settle()
     (ended,) = await records(session, "turn_ended")
     assert ended.body["outcome"] == "completed"
@@ -140,12 +142,12 @@ async def test_whoever_began_a_turn_may_leave_and_it_goes_on(
 
 
 async def test_a_turn_that_failed_leaves_its_session_usable(
-    session: Session, scene: Scene, player: Player
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("again")
-    scene.fail(RuntimeError("no luck"))
+    run.fail(RuntimeError("no luck"))
 
-    second = await player.next_scene()
+    second = await fake_agent.next_run()
     second.finish("luck")
     await settle()
     first, last = await records(session, "turn_ended")
@@ -155,12 +157,12 @@ async def test_a_turn_that_failed_leaves_its_session_usable(
 
 @pytest.mark.parametrize(
     ("said", "returned", "text"),
-    [("so much", "done", "done"), ("so much", None, "so much"), ("", "done", "done")],
+    [("said", "done", "done"), ("said", None, "said"), ("", "done", "done")],
 )
-async def test_the_text_of_a_turn_is_what_the_agent_returned_or_else_what_it_said(  # noqa: PLR0917 - three fixtures and a row
+async def test_the_text_of_a_turn_is_the_returned_text_or_all_agent_text(  # noqa: PLR0917 - three fixtures and a row
     session: Session,
     nursery: trio.Nursery,
-    player: Player,
+    fake_agent: FakeAgent,
     said: str,
     returned: str | None,
     text: str,
@@ -171,14 +173,14 @@ async def test_the_text_of_a_turn_is_what_the_agent_returned_or_else_what_it_sai
         results.append(await session.prompt("hello"))
 
     nursery.start_soon(prompt)
-    scene = await player.next_scene()
-    await scene.do(scene.turn.say(said))
-    scene.turn.usage(input_tokens=3, output_tokens=4, cost=0.5)
-    scene.finish(returned)
+    run = await fake_agent.next_run()
+    await run.do(run.turn.say(said))
+    run.turn.usage(input_tokens=3, output_tokens=4, cost=0.5)
+    run.finish(returned)
     await settle()
 
     assert results == [
-        TurnResult(scene.turn.id, text, "completed", "end_turn", Usage(3, 4, 0.5), None)
+        TurnResult(run.turn.id, text, "completed", "end_turn", Usage(3, 4, 0.5), None)
     ]
 
 
@@ -186,21 +188,21 @@ async def test_the_text_of_a_turn_is_what_the_agent_returned_or_else_what_it_sai
 
 
 async def test_every_input_has_exactly_one_outcome(
-    session: Session, scene: Scene, player: Player
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     steered = await session.steer("shorter")
-    scene.turn.steering()
+    run.turn.steering()
     cancelled = await session.send("never mind")
     await session.cancel_input(cancelled.input_id)
     expired = await session.send("quick", ttl_seconds=1)
     await trio.sleep(2)
     delivered = await session.send("next")
-    scene.finish()
-    (await player.next_scene()).finish()
+    run.finish()
+    (await fake_agent.next_run()).finish()
     await settle()
 
     assert await outcomes(session) == {
-        scene.turn.input_id: ["delivered"],
+        run.turn.input_id: ["delivered"],
         steered.input_id: ["steered"],
         cancelled.input_id: ["cancelled"],
         expired.input_id: ["expired"],
@@ -208,14 +210,16 @@ async def test_every_input_has_exactly_one_outcome(
     }
 
 
-async def test_an_input_stays_delivered_when_its_turn_fails(session: Session, scene: Scene) -> None:
-    scene.fail(RuntimeError("no luck"))
+async def test_an_input_stays_delivered_when_its_turn_fails(
+    session: Session, run: AgentRun
+) -> None:
+    run.fail(RuntimeError("no luck"))
     await settle()
 
-    assert await outcomes(session) == {scene.turn.input_id: ["delivered"]}
+    assert await outcomes(session) == {run.turn.input_id: ["delivered"]}
 
 
-async def test_an_input_stays_delivered_when_its_agent_dies(sup: Supervisor) -> None:
+async def test_an_input_stays_delivered_when_its_agent_crashes(sup: Supervisor) -> None:
     session = await sup.create("scripted")
 
     result = await session.prompt("crash")
@@ -225,22 +229,22 @@ async def test_an_input_stays_delivered_when_its_agent_dies(sup: Supervisor) -> 
     assert found == ["delivered"]
 
 
-async def test_a_stop_by_a_user_cancels_what_waits(session: Session, scene: Scene) -> None:
+async def test_a_stop_by_a_user_cancels_queued_inputs(session: Session, run: AgentRun) -> None:
     waiting = await session.send("second")
     staged = await session.steer("shorter")
 
     await session.stop()
 
     assert await outcomes(session) == {
-        scene.turn.input_id: ["delivered"],
+        run.turn.input_id: ["delivered"],
         waiting.input_id: ["cancelled"],
         staged.input_id: ["cancelled"],
     }
     assert await session.inputs() == []
 
 
-async def test_a_prompt_whose_input_is_cancelled_says_so(
-    session: Session, scene: Scene, nursery: trio.Nursery
+async def test_a_prompt_whose_input_is_cancelled_raises(
+    session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     async def prompt() -> None:
         with pytest.raises(InputRefused, match="cancelled"):
@@ -254,11 +258,11 @@ async def test_a_prompt_whose_input_is_cancelled_says_so(
     await session.cancel_input(waiting.id)
 
     await told.wait()
-    assert not scene.over.is_set()
+    assert not run.over.is_set()
 
 
 async def test_a_prompt_that_is_steered_in_gets_the_result_of_that_turn(
-    session: Session, scene: Scene, nursery: trio.Nursery
+    session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     results = []
 
@@ -267,43 +271,43 @@ async def test_a_prompt_that_is_steered_in_gets_the_result_of_that_turn(
 
     nursery.start_soon(prompt)
     await settle()
-    assert scene.turn.steering() == ["shorter"]
-    scene.finish("short")
+    assert run.turn.steering() == ["shorter"]
+    run.finish("short")
     await settle()
 
-    assert [(result.turn_id, result.text) for result in results] == [(scene.turn.id, "short")]
+    assert [(result.turn_id, result.text) for result in results] == [(run.turn.id, "short")]
 
 
 # Order -----------------------------------------------------------------------------------------
 
 
 async def test_the_queue_runs_in_the_order_of_acceptance(
-    session: Session, scene: Scene, player: Player
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     for text in "abc":
         await session.send(text)
-    scene.finish()
+    run.finish()
 
-    assert await player.play_all() == ["a", "b", "c"]
+    assert await fake_agent.finish_all() == ["a", "b", "c"]
 
 
 async def test_at_most_one_turn_runs_at_any_instant(
-    session: Session, scene: Scene, player: Player
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("second")
     await settle()
-    assert player.scenes == [scene]
+    assert fake_agent.runs == [run]
 
-    scene.finish()
-    await player.next_scene()
+    run.finish()
+    await fake_agent.next_run()
 
-    assert scene.over.is_set()
-    assert len(player.scenes) == 2
+    assert run.over.is_set()
+    assert len(fake_agent.runs) == 2
 
 
 @pytest.mark.parametrize("mode", ["queue", "steer", "reject"])
 async def test_a_fresh_input_never_overtakes_the_queue_at_the_end_of_a_turn(
-    session: Session, scene: Scene, player: Player, nursery: trio.Nursery, mode: WhenBusy
+    session: Session, run: AgentRun, fake_agent: FakeAgent, nursery: trio.Nursery, mode: WhenBusy
 ) -> None:
     async def send_fresh() -> None:
         try:
@@ -312,39 +316,39 @@ async def test_a_fresh_input_never_overtakes_the_queue_at_the_end_of_a_turn(
             assert mode == "reject"
 
     await session.send("waiting")
-    scene.finish()
+    run.finish()
     for _ in range(5):
         nursery.start_soon(send_fresh)
         await trio.lowlevel.checkpoint()
 
-    played = await player.play_all()
+    played = await fake_agent.finish_all()
     assert played[0] == "waiting"
     assert "fresh" in played or mode == "reject"
 
 
 async def test_replacements_run_first_and_then_all_by_their_number(
-    sup: Supervisor, deaf_player: Player
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     await session.send("a")
     await session.send("b", when_busy="steer")
     await session.send("one", when_busy="interrupt")
     await session.send("c", when_busy="steer")
     await session.send("two", when_busy="interrupt")
     await session.send("d")
-    scene.finish()
+    run.finish()
 
-    assert await deaf_player.play_all() == ["one", "two", "a", "b", "c", "d"]
+    assert await shielded_agent.finish_all() == ["one", "two", "a", "b", "c", "d"]
 
 
 async def test_inputs_are_listed_in_the_order_in_which_they_will_run(
-    sup: Supervisor, deaf_player: Player
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
     await session.send("a")
     await session.send("b")
     receipt = await session.send("instead", when_busy="interrupt")

@@ -21,7 +21,7 @@ from supervisor import (
     SupervisorError,
 )
 from supervisor.store.port import Write
-from tests.sessions.cast import Player, Scene, records
+from tests.support.fake_agents import AgentRun, FakeAgent, records
 
 KEY = "echo:irc:ann"
 
@@ -38,7 +38,7 @@ async def bearers(sup: Supervisor, key: str = KEY) -> list[str]:
 # get_or_create -----------------------------------------------------------------------------------
 
 
-async def test_a_key_makes_a_session_once_and_finds_it_then(sup: Supervisor) -> None:
+async def test_get_or_create_creates_once_and_then_finds_the_session(sup: Supervisor) -> None:
     made = await sup.get_or_create(KEY)
 
     found = await sup.get_or_create(SessionKey("echo", "irc", "ann"))
@@ -79,7 +79,7 @@ async def test_a_thousand_callers_at_once_make_one_session(sup: Supervisor) -> N
     assert len(await bearers(sup)) == 1
 
 
-async def test_callers_who_give_up_do_not_keep_the_others_from_their_session(
+async def test_cancelled_callers_do_not_block_other_callers_of_a_key(
     sup: Supervisor,
 ) -> None:
     found: list[Session] = []
@@ -102,7 +102,7 @@ async def test_callers_who_give_up_do_not_keep_the_others_from_their_session(
 
 
 @pytest.mark.parametrize("state", ["running", "suspended", "stopped"])
-async def test_get_or_create_gives_the_bearer_in_any_phase(sup: Supervisor, state: str) -> None:
+async def test_get_or_create_returns_the_holder_in_any_phase(sup: Supervisor, state: str) -> None:
     session = await sup.get_or_create("scripted:irc:ann", suspend_after_seconds=60.0)
     match state:
         case "running":
@@ -141,7 +141,7 @@ async def test_create_and_get_or_create_at_once_agree(sup: Supervisor) -> None:
 async def test_get_or_create_answers_when_the_session_is_there(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk_is_free, commit = trio.Event(), sup._house.store.commit
+    disk_is_free, commit = trio.Event(), sup._services.store.commit
     phases: list[Phase] = []
 
     async def commit_later(writes: Sequence[Write]) -> list[SupervisorError | None]:
@@ -152,7 +152,7 @@ async def test_get_or_create_answers_when_the_session_is_there(
         session = await sup.get_or_create(KEY)
         phases.append((await session.info()).phase)
 
-    monkeypatch.setattr(sup._house.store, "commit", commit_later)
+    monkeypatch.setattr(sup._services.store, "commit", commit_later)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: sup.create("echo", key=KEY))
         await trio.testing.wait_all_tasks_blocked()
@@ -166,7 +166,7 @@ async def test_get_or_create_answers_when_the_session_is_there(
 # KeyTaken ----------------------------------------------------------------------------------------
 
 
-async def test_a_key_that_is_taken_is_refused_and_says_by_whom(sup: Supervisor) -> None:
+async def test_a_taken_key_is_refused_with_its_holder(sup: Supervisor) -> None:
     first = await sup.create("echo", key=KEY)
 
     with pytest.raises(KeyTaken, match=first.id) as taken:
@@ -176,7 +176,7 @@ async def test_a_key_that_is_taken_is_refused_and_says_by_whom(sup: Supervisor) 
     assert await bearers(sup) == [first.id]
 
 
-async def test_of_many_who_want_a_key_at_once_one_gets_it(sup: Supervisor) -> None:
+async def test_one_of_many_concurrent_creates_gets_the_key(sup: Supervisor) -> None:
     heard: list[str] = []
 
     async def create() -> None:
@@ -194,7 +194,7 @@ async def test_of_many_who_want_a_key_at_once_one_gets_it(sup: Supervisor) -> No
     assert len(await bearers(sup)) == 1
 
 
-async def test_a_stopped_session_keeps_its_key_and_an_archived_one_does_not(
+async def test_a_stopped_session_keeps_its_key_and_an_archived_session_does_not(
     sup: Supervisor,
 ) -> None:
     first = await sup.create("echo", key=KEY)
@@ -285,12 +285,12 @@ async def test_new_archives_the_bearer_and_begins_another(sup: Supervisor) -> No
     assert await sup.get_or_create(KEY) == fresh
 
 
-async def test_new_archives_and_begins_in_one_commit(
+async def test_new_archives_and_creates_in_one_commit(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = await sup.create("echo", key=KEY)
     seen: set[tuple[int, int]] = set()
-    store, commit = sup._house.store, sup._house.store.commit
+    store, commit = sup._services.store, sup._services.store.commit
 
     async def look(writes: object) -> object:
         answers = await commit(writes)  # type: ignore[arg-type]
@@ -305,7 +305,7 @@ async def test_new_archives_and_begins_in_one_commit(
     assert (await old.info()).archived
 
 
-async def test_new_without_a_bearer_begins_one(sup: Supervisor) -> None:
+async def test_new_without_a_holder_creates_a_session(sup: Supervisor) -> None:
     session = await sup.new(KEY, tags=["t"])
 
     assert (await session.info()).tags == ("t",)
@@ -321,7 +321,7 @@ async def test_new_keeps_the_agent_of_the_bearer_unless_another_is_named(sup: Su
     assert ((await same.info()).agent, (await other.info()).agent) == ("scripted", "echo")
 
 
-async def test_new_with_an_unknown_agent_leaves_the_bearer_as_it_is(sup: Supervisor) -> None:
+async def test_new_with_an_unknown_agent_leaves_the_holder_unchanged(sup: Supervisor) -> None:
     old = await sup.create("echo", key=KEY)
     before = await old.info()
 
@@ -331,21 +331,21 @@ async def test_new_with_an_unknown_agent_leaves_the_bearer_as_it_is(sup: Supervi
     assert await old.info() == before
 
 
-async def test_new_interrupts_what_the_bearer_does_and_cancels_what_waits(
-    sup: Supervisor, player: Player
+async def test_new_interrupts_the_holder_and_cancels_its_queue(
+    sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
-    old = await sup.create("player", key=KEY)
+    old = await sup.create("fake", key=KEY)
     await old.send("first")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
     await old.send("second")
 
     await sup.new(KEY)
 
-    assert scene.over.is_set()
+    assert run.over.is_set()
     assert (await old.info()).queued == 0
 
 
-async def test_many_who_begin_anew_at_once_leave_one_bearer(sup: Supervisor) -> None:
+async def test_many_concurrent_calls_of_new_leave_one_holder(sup: Supervisor) -> None:
     await sup.create("echo", key=KEY)
     made: list[Session] = []
 
@@ -361,30 +361,30 @@ async def test_many_who_begin_anew_at_once_leave_one_bearer(sup: Supervisor) -> 
     assert [(await sup.get_or_create(KEY)).id] == await bearers(sup)
 
 
-def when_the_bearer_has_stopped(
-    sup: Supervisor, monkeypatch: pytest.MonkeyPatch, deed: Callable[[], Awaitable[object]]
+def when_the_holder_has_stopped(
+    sup: Supervisor, monkeypatch: pytest.MonkeyPatch, action: Callable[[], Awaitable[object]]
 ) -> None:
-    """Have somebody else be quicker than `new` with its next step, as far as they are let."""
-    stop = sup._house.lines.stop
+    """Run a competing call before the next step of `new`, as far as locks allow."""
+    stop = sup._parts.router.stop
 
     async def do() -> None:
         with contextlib.suppress(SupervisorError):
-            await deed()
+            await action()
 
     async def stop_and_be_overtaken(*args: Any, **words: Any) -> None:  # noqa: ANN401
-        monkeypatch.setattr(sup._house.lines, "stop", stop)  # once is enough
+        monkeypatch.setattr(sup._parts.router, "stop", stop)  # once is enough
         await stop(*args, **words)
-        sup._house.workshop.start_soon(do)
+        sup._services.tasks.start_soon(do)
         await trio.testing.wait_all_tasks_blocked()
 
-    monkeypatch.setattr(sup._house.lines, "stop", stop_and_be_overtaken)
+    monkeypatch.setattr(sup._parts.router, "stop", stop_and_be_overtaken)
 
 
 async def test_a_send_to_the_bearer_does_not_keep_new_from_its_end(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = await sup.create("echo", key=KEY)
-    when_the_bearer_has_stopped(sup, monkeypatch, lambda: old.send("and another thing"))
+    when_the_holder_has_stopped(sup, monkeypatch, lambda: old.send("and another thing"))
 
     fresh = await sup.new(KEY)
 
@@ -392,7 +392,7 @@ async def test_a_send_to_the_bearer_does_not_keep_new_from_its_end(
     assert await bearers(sup) == [fresh.id]
 
 
-async def test_who_archives_and_takes_the_key_while_new_is_at_it_makes_no_second_bearer(
+async def test_archiving_and_taking_the_key_during_new_makes_no_second_holder(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = await sup.create("echo", key=KEY)
@@ -401,7 +401,7 @@ async def test_who_archives_and_takes_the_key_while_new_is_at_it_makes_no_second
         await old.archive()
         await sup.create("echo", key=KEY)
 
-    when_the_bearer_has_stopped(sup, monkeypatch, snatch)
+    when_the_holder_has_stopped(sup, monkeypatch, snatch)
     with contextlib.suppress(SupervisorError):
         await sup.new(KEY)
 
@@ -409,11 +409,11 @@ async def test_who_archives_and_takes_the_key_while_new_is_at_it_makes_no_second
     assert [(await sup.get_or_create(KEY)).id] == await bearers(sup)
 
 
-async def test_who_deletes_the_bearer_while_new_is_at_it_leaves_one_bearer(
+async def test_deleting_the_holder_during_new_leaves_one_holder(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = await sup.create("echo", key=KEY)
-    when_the_bearer_has_stopped(sup, monkeypatch, lambda: sup.delete(old.id))
+    when_the_holder_has_stopped(sup, monkeypatch, lambda: sup.delete(old.id))
 
     with contextlib.suppress(SupervisorError):
         await sup.new(KEY)
@@ -422,15 +422,15 @@ async def test_who_deletes_the_bearer_while_new_is_at_it_leaves_one_bearer(
     assert await bearers(sup) == [found.id]
 
 
-async def test_who_gives_up_new_does_not_undo_it(sup: Supervisor, deaf_player: Player) -> None:
-    old = await sup.create("deaf", key=KEY)
+async def test_cancelling_new_does_not_undo_it(sup: Supervisor, shielded_agent: FakeAgent) -> None:
+    old = await sup.create("shielded", key=KEY)
     await old.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
 
     with trio.move_on_after(1.0) as patience:
         await sup.new(KEY)
     await trio.sleep(10.0)
-    scene.finish()
+    run.finish()
     [bearer] = await bearers(sup)
 
     assert patience.cancelled_caught
@@ -439,17 +439,17 @@ async def test_who_gives_up_new_does_not_undo_it(sup: Supervisor, deaf_player: P
     assert (await sup.get_or_create(KEY)).id == bearer
 
 
-async def test_get_or_create_while_new_is_at_it_gives_the_new_one(
-    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+async def test_get_or_create_during_new_returns_the_new_session(
+    sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    old = await sup.create("deaf", key=KEY)
+    old = await sup.create("shielded", key=KEY)
     await old.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     nursery.start_soon(sup.new, KEY)
     await trio.testing.wait_all_tasks_blocked()
 
     found = await sup.get_or_create(KEY)
-    scene.finish()
+    run.finish()
 
     assert found != old
     assert await bearers(sup) == [found.id]
@@ -484,7 +484,7 @@ async def test_a_session_is_found_by_its_id(sup: Supervisor, session: Session) -
     assert {session, sup.session(session.id)} == {session}
 
 
-async def test_what_is_not_there_is_not_found(sup: Supervisor) -> None:
+async def test_a_missing_session_is_not_found(sup: Supervisor) -> None:
     assert not await sup.exists("s_unknown_1")
     with pytest.raises(SessionNotFound):
         await sup.get("s_unknown_1")
@@ -559,7 +559,7 @@ async def test_pages_of_a_filtered_list_are_full(sup: Supervisor) -> None:
     assert pages == [wanted[:2], wanted[2:4], wanted[4:]]
 
 
-async def test_what_comes_and_goes_between_pages_shifts_nothing(sup: Supervisor) -> None:
+async def test_sessions_created_or_deleted_between_pages_shift_nothing(sup: Supervisor) -> None:
     made = [(await sup.create("echo")).id for _ in range(6)]
     first = await sup.list(limit=3)
 
@@ -572,7 +572,7 @@ async def test_what_comes_and_goes_between_pages_shifts_nothing(sup: Supervisor)
     assert [info.id for info in rest.items] == [made[3], made[5], late]
 
 
-async def test_a_cursor_to_the_end_gives_an_empty_page(sup: Supervisor) -> None:
+async def test_a_cursor_at_the_end_returns_an_empty_page(sup: Supervisor) -> None:
     made = [(await sup.create("echo")).id for _ in range(3)]
     first = await sup.list(limit=2)
     await sup.delete(made[2])
@@ -582,7 +582,7 @@ async def test_a_cursor_to_the_end_gives_an_empty_page(sup: Supervisor) -> None:
     assert (rest.items, rest.next) == ((), None)
 
 
-async def test_listing_many_sessions_while_they_come_and_go_gives_each_at_most_once(
+async def test_listing_during_changes_returns_each_session_at_most_once(
     sup: Supervisor,
 ) -> None:
     stay = [(await sup.create("echo")).id for _ in range(150)]
@@ -605,9 +605,9 @@ async def test_listing_many_sessions_while_they_come_and_go_gives_each_at_most_o
     assert set(stay) <= set(seen)
 
 
-async def test_a_running_session_is_listed_as_it_is(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_running_session_is_listed_with_its_current_state(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     [info] = (await sup.list()).items
 
-    assert (info.phase, info.turn_id) == (Phase.RUNNING, scene.turn.id)
+    assert (info.phase, info.turn_id) == (Phase.RUNNING, run.turn.id)

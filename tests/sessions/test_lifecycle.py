@@ -21,9 +21,9 @@ from supervisor import (
     SupervisorError,
 )
 from supervisor.core.info import Info
-from supervisor.core.session import Failure, Usage
-from tests.sessions.cast import Player, Scene, outcomes, records
-from tests.sessions.lives import NEVER, REST_SECONDS, Understudies, is_in_memory, phase_of
+from supervisor.core.state import Failure, Usage
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
+from tests.support.session_states import NEVER, REST_SECONDS, SlowStartAgent, is_in_memory, phase_of
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_create_answers_when_the_session_is_idle(sup: Supervisor) -> None:
     assert (info.phase, info.badge) == (Phase.IDLE, "idle")
 
 
-async def test_info_shows_all_that_is_known_of_a_new_session(sup: Supervisor) -> None:
+async def test_info_of_a_new_session_has_every_field(sup: Supervisor) -> None:
     limits, rights = Limits(turns=7), Permissions(tools=["bash"], mode="deny_all")
     session = await sup.create(
         "echo",
@@ -55,7 +55,7 @@ async def test_info_shows_all_that_is_known_of_a_new_session(sup: Supervisor) ->
         limits=limits,
         permissions=rights,
     )
-    now = sup._house.clock.now()
+    now = sup._services.clock.now()
 
     assert await session.info() == Info(
         id=session.id,
@@ -101,7 +101,7 @@ async def test_info_shows_all_that_is_known_of_a_new_session(sup: Supervisor) ->
     )
 
 
-async def test_info_counts_what_happened(sup: Supervisor) -> None:
+async def test_info_counts_turns_messages_and_tool_calls(sup: Supervisor) -> None:
     session = await sup.create("scripted")
     began = (await session.info()).created_at
 
@@ -123,23 +123,21 @@ async def test_info_is_frozen(session: Session) -> None:
         info.phase = Phase.STOPPED  # type: ignore[misc]
 
 
-async def test_info_of_a_running_turn_names_it(session: Session, scene: Scene) -> None:
+async def test_info_of_a_running_turn_names_it(session: Session, run: AgentRun) -> None:
     await session.send("second")
 
     info = await session.info()
 
     assert (info.phase, info.badge, info.waiting_for) == (Phase.RUNNING, "running", "model")
-    assert (info.turn_id, info.queued) == (scene.turn.id, 1)
+    assert (info.turn_id, info.queued) == (run.turn.id, 1)
 
 
-async def test_info_says_when_a_tool_or_a_person_is_waited_for(
-    session: Session, scene: Scene
-) -> None:
-    call = await scene.open_call("bash")
+async def test_info_waiting_for_names_a_tool_or_a_person(session: Session, run: AgentRun) -> None:
+    call = await run.open_call("bash")
     await trio.testing.wait_all_tasks_blocked()
     on_tool = await session.info()
     await call.close()
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
 
     on_person = await session.info()
@@ -167,7 +165,7 @@ async def test_a_title_made_from_a_long_text_is_short(sup: Supervisor) -> None:
     assert 20 <= len(title) <= 80
 
 
-async def test_a_title_that_was_given_stays(sup: Supervisor) -> None:
+async def test_a_title_set_by_the_caller_stays(sup: Supervisor) -> None:
     session = await sup.create("echo", title="Mine")
 
     await session.prompt("hello")
@@ -175,7 +173,9 @@ async def test_a_title_that_was_given_stays(sup: Supervisor) -> None:
     assert (await session.info()).title == "Mine"
 
 
-async def test_create_with_the_same_idempotency_key_gives_the_same_session(sup: Supervisor) -> None:
+async def test_create_with_the_same_idempotency_key_returns_the_same_session(
+    sup: Supervisor,
+) -> None:
     made = await sup.create("echo", name="a", idempotency_key="k")
 
     again = await sup.create("echo", name="a", idempotency_key="k")
@@ -219,20 +219,20 @@ async def only_session(sup: Supervisor) -> Session:
 
 
 async def test_create_waits_until_the_agent_is_up(nursery: trio.Nursery) -> None:
-    slow = Understudies()
+    slow = SlowStartAgent()
     async with supervisor.open(agents=[slow]) as sup:
         nursery.start_soon(sup.create, "slow")
         session = await only_session(sup)
         before = await phase_of(session)
 
-        slow.come_up()
+        slow.report_start()
         await trio.testing.wait_all_tasks_blocked()
 
         assert (before, await phase_of(session)) == (Phase.STARTING, Phase.IDLE)
 
 
 async def test_create_raises_when_the_agent_does_not_come_up() -> None:
-    slow = Understudies()
+    slow = SlowStartAgent()
     slow.waits, slow.failure = False, Failure("startup", "no such program")
     async with supervisor.open(agents=[slow]) as sup:
         with pytest.raises(AgentStartFailed, match="no such program"):
@@ -244,8 +244,8 @@ async def test_create_raises_when_the_agent_does_not_come_up() -> None:
     assert info.last_failure == Failure("startup", "no such program")
 
 
-async def test_a_session_whose_agent_did_not_come_up_can_be_resumed_when_it_is_mended() -> None:
-    slow = Understudies()
+async def test_a_session_with_a_failed_start_can_be_resumed_later() -> None:
+    slow = SlowStartAgent()
     slow.waits, slow.failure = False, Failure("startup", "no such program")
     async with supervisor.open(agents=[slow]) as sup:
         with pytest.raises(AgentStartFailed):
@@ -259,7 +259,7 @@ async def test_a_session_whose_agent_did_not_come_up_can_be_resumed_when_it_is_m
 
 
 async def test_a_session_can_be_stopped_while_it_starts(nursery: trio.Nursery) -> None:
-    slow = Understudies()
+    slow = SlowStartAgent()
     async with supervisor.open(agents=[slow]) as sup:
         nursery.start_soon(sup.create, "slow")
         session = await only_session(sup)
@@ -271,21 +271,21 @@ async def test_a_session_can_be_stopped_while_it_starts(nursery: trio.Nursery) -
 
 
 async def test_input_sent_while_the_agent_starts_waits_for_it(nursery: trio.Nursery) -> None:
-    slow = Understudies()
+    slow = SlowStartAgent()
     async with supervisor.open(agents=[slow], settings=Settings(exit_seconds=0.0)) as sup:
         nursery.start_soon(sup.create, "slow")
         session = await only_session(sup)
 
         receipt = await session.send("hello")
-        slow.come_up()
+        slow.report_start()
         await trio.testing.wait_all_tasks_blocked()
 
         assert receipt.status == "queued"
         assert await phase_of(session) is Phase.RUNNING
 
 
-async def test_an_agent_that_leaves_an_idle_session_cleanly_completes_it() -> None:
-    slow = Understudies()
+async def test_a_clean_exit_of_an_idle_agent_completes_the_session() -> None:
+    slow = SlowStartAgent()
     slow.waits = False
     async with supervisor.open(agents=[slow]) as sup:
         session = await sup.create("slow")
@@ -297,7 +297,7 @@ async def test_an_agent_that_leaves_an_idle_session_cleanly_completes_it() -> No
 
 
 async def test_an_agent_that_leaves_in_the_middle_of_a_turn_has_crashed() -> None:
-    slow = Understudies()
+    slow = SlowStartAgent()
     slow.waits = False
     async with supervisor.open(agents=[slow]) as sup:
         session = await sup.create("slow", restart=NEVER)
@@ -310,7 +310,7 @@ async def test_an_agent_that_leaves_in_the_middle_of_a_turn_has_crashed() -> Non
 
 
 async def test_an_agent_that_crashes_while_idle_is_restarted() -> None:
-    slow = Understudies()
+    slow = SlowStartAgent()
     slow.waits = False
     async with supervisor.open(agents=[slow]) as sup:
         session = await sup.create("slow")
@@ -341,23 +341,23 @@ async def test_stopping_an_idle_session_is_the_users_doing(
     assert not is_in_memory(sup, session)
 
 
-async def test_stopping_now_interrupts_the_turn(session: Session, scene: Scene) -> None:
+async def test_stopping_now_interrupts_the_turn(session: Session, run: AgentRun) -> None:
     await session.stop()
 
     [ended] = await records(session, "turn_ended")
 
-    assert scene.over.is_set()
-    assert (ended.turn_id, ended.body["outcome"]) == (scene.turn.id, "interrupted")
+    assert run.over.is_set()
+    assert (ended.turn_id, ended.body["outcome"]) == (run.turn.id, "interrupted")
 
 
 async def test_stopping_after_the_turn_lets_it_end(
-    session: Session, scene: Scene, nursery: trio.Nursery
+    session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     nursery.start_soon(lambda: session.stop(when="after_turn"))
     await trio.testing.wait_all_tasks_blocked()
     meanwhile = await phase_of(session)
 
-    scene.finish("done")
+    run.finish("done")
     await session.wait_stopped()
 
     [ended] = await records(session, "turn_ended")
@@ -372,14 +372,14 @@ async def test_stopping_after_the_turn_stops_an_idle_session_at_once(session: Se
 
 
 async def test_stopping_now_overtakes_a_stop_after_the_turn(
-    session: Session, scene: Scene, nursery: trio.Nursery
+    session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     nursery.start_soon(lambda: session.stop(when="after_turn"))
     await trio.testing.wait_all_tasks_blocked()
 
     await session.stop()
 
-    assert scene.over.is_set()
+    assert run.over.is_set()
     assert len(await records(session, "session_stopped")) == 1
 
 
@@ -391,12 +391,12 @@ async def test_stopping_twice_is_fine_and_ends_once(session: Session) -> None:
     assert len(await records(session, "session_stopped")) == 1
 
 
-async def test_everyone_who_asked_to_stop_waits_for_the_same_end(
-    sup: Supervisor, deaf_player: Player
+async def test_all_callers_of_stop_wait_for_the_same_end(
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
     phases: list[Phase] = []
 
     async def stop() -> None:
@@ -414,12 +414,12 @@ async def test_everyone_who_asked_to_stop_waits_for_the_same_end(
     assert len(await records(session, "session_stopped")) == 1
 
 
-async def test_who_gives_up_waiting_does_not_undo_the_stop(
-    sup: Supervisor, deaf_player: Player
+async def test_a_cancelled_caller_of_stop_does_not_undo_it(
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
 
     with trio.move_on_after(1.0) as patience:
         await session.stop()
@@ -429,8 +429,8 @@ async def test_who_gives_up_waiting_does_not_undo_the_stop(
     assert info.stop_reason == "user_cancelled"
 
 
-async def test_stopping_cancels_what_waits_and_tells_who_waited(
-    session: Session, scene: Scene
+async def test_stopping_cancels_queued_inputs_and_releases_their_waiters(
+    session: Session, run: AgentRun
 ) -> None:
     waited: list[SupervisorError] = []
 
@@ -448,25 +448,25 @@ async def test_stopping_cancels_what_waits_and_tells_who_waited(
     assert waited[0].hint
 
 
-async def test_stopping_after_the_turn_cancels_what_waits(
-    session: Session, scene: Scene, nursery: trio.Nursery
+async def test_stopping_after_the_turn_cancels_queued_inputs(
+    session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     await session.send("second")
     nursery.start_soon(lambda: session.stop(when="after_turn"))
     await trio.testing.wait_all_tasks_blocked()
 
-    scene.finish()
+    run.finish()
     info = await session.wait_stopped()
 
     assert (info.queued, info.turns) == (0, 1)
 
 
 async def test_a_stopping_session_takes_no_input(
-    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+    sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
     nursery.start_soon(session.stop)
     await trio.testing.wait_all_tasks_blocked()
 
@@ -500,7 +500,7 @@ async def test_a_crash_that_came_first_stays_the_cause(sup: Supervisor) -> None:
     assert (info.stop_reason, info.badge) == ("agent_crashed", "failed")
 
 
-async def test_wait_stopped_waits_for_the_end_and_shows_it(
+async def test_wait_stopped_returns_the_info_of_the_stopped_session(
     session: Session, nursery: trio.Nursery
 ) -> None:
     seen: list[Info] = []

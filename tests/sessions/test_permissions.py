@@ -23,17 +23,17 @@ from supervisor import (
     ToolCall,
 )
 from supervisor.core.permissions import Mode
-from supervisor.core.session import Decision
-from tests.sessions.cast import Deed, Player, Scene, records
+from supervisor.core.state import Decision
+from tests.support.fake_agents import AgentAction, AgentRun, FakeAgent, records
 
 ALWAYS: tuple[Decision, ...] = ("allow_always", "reject_always")
 
 
-async def ask(scene: Scene, tool: str = "bash", **more: Any) -> Deed[bool]:  # noqa: ANN401
-    """Have the agent ask, and wait until everybody knows."""
-    deed = scene.begin(scene.turn.ask(f"may I use {tool}?", tool=tool, **more))
+async def ask(run: AgentRun, tool: str = "bash", **more: Any) -> AgentAction[bool]:  # noqa: ANN401
+    """Begin a permission request; return when the session has recorded it."""
+    action = run.begin(run.turn.ask(f"may I use {tool}?", tool=tool, **more))
     await settle()
-    return deed
+    return action
 
 
 async def only_request(sup: Supervisor) -> PermissionRequest:
@@ -41,18 +41,18 @@ async def only_request(sup: Supervisor) -> PermissionRequest:
     return request
 
 
-async def begin(session: Session, player: Player, text: str = "more") -> Scene:
+async def begin(session: Session, fake_agent: FakeAgent, text: str = "more") -> AgentRun:
     await session.send(text)
-    return await player.next_scene()
+    return await fake_agent.next_run()
 
 
-async def make_rule(sup: Supervisor, scene: Scene, decision: Decision = "allow_always") -> str:
+async def make_rule(sup: Supervisor, run: AgentRun, decision: Decision = "allow_always") -> str:
     """Have a question about bash answered for always, and let the turn end."""
-    deed = await ask(scene)
+    action = await ask(run)
     request = await only_request(sup)
     await sup.answer(request.id, decision)
-    await deed.wait()
-    scene.finish()
+    await action.wait()
+    run.finish()
     await settle()
     return request.id
 
@@ -60,33 +60,33 @@ async def make_rule(sup: Supervisor, scene: Scene, decision: Decision = "allow_a
 # The inbox -------------------------------------------------------------------------------------
 
 
-async def test_a_request_waits_in_the_inbox_with_all_that_is_known_of_it(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_request_is_listed_in_the_inbox_with_all_fields(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     await trio.sleep(7)
-    deed = await ask(scene, "bash", input={"cmd": "rm -r ."})
+    action = await ask(run, "bash", input={"cmd": "rm -r ."})
 
     (asked,) = await records(session, "permission_asked")
     assert await only_request(sup) == PermissionRequest(
         id=asked.body["request_id"],
         session_id=session.id,
-        turn_id=scene.turn.id,
+        turn_id=run.turn.id,
         tool="bash",
         question="may I use bash?",
         input={"cmd": "rm -r ."},
         options=("allow_once", "allow_always", "reject_once", "reject_always"),
         asked_at=asked.at,
     )
-    assert not deed.done.is_set()
+    assert not action.done.is_set()
 
 
-async def test_one_inbox_serves_all_sessions_the_oldest_first(
-    sup: Supervisor, player: Player
+async def test_the_inbox_lists_requests_of_all_sessions_oldest_first(
+    sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
-    sessions = [await sup.create("player") for _ in range(3)]
-    scenes = [await begin(session, player) for session in sessions]
+    sessions = [await sup.create("fake") for _ in range(3)]
+    runs = [await begin(session, fake_agent) for session in sessions]
     for place in (2, 0, 1):
-        await ask(scenes[place])
+        await ask(runs[place])
         await trio.sleep(1)
 
     waiting = await sup.permissions()
@@ -97,14 +97,14 @@ async def test_one_inbox_serves_all_sessions_the_oldest_first(
 
 
 async def test_a_session_that_waits_for_an_answer_says_so(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     assert (await session.info()).badge == "running"
-    deed = await ask(scene)
+    action = await ask(run)
     assert (await session.info()).badge == "waiting-for-you"
 
     await sup.answer((await only_request(sup)).id, "allow_once")
-    await deed.wait()
+    await action.wait()
 
     assert (await session.info()).badge == "running"
 
@@ -119,25 +119,23 @@ async def test_a_session_that_waits_for_an_answer_says_so(
     ],
 )
 async def test_the_agent_gets_the_answer(
-    sup: Supervisor, session: Session, scene: Scene, decision: Decision, *, allowed: bool
+    sup: Supervisor, session: Session, run: AgentRun, decision: Decision, *, allowed: bool
 ) -> None:
-    deed = await ask(scene)
+    action = await ask(run)
     request = await only_request(sup)
 
     await sup.answer(request.id, decision)
 
     (answered,) = await records(session, "permission_answered")
-    assert await deed.wait() is allowed
+    assert await action.wait() is allowed
     assert await sup.permissions() == ()
     assert answered.body["request_id"] == request.id
     assert answered.body["decision"] == decision
     assert answered.body["by"] == "person"
 
 
-async def test_two_requests_of_one_turn_get_their_own_answers(
-    sup: Supervisor, scene: Scene
-) -> None:
-    bash, grep = await ask(scene, "bash"), await ask(scene, "grep")
+async def test_two_requests_of_a_turn_get_separate_answers(sup: Supervisor, run: AgentRun) -> None:
+    bash, grep = await ask(run, "bash"), await ask(run, "grep")
     ids = {request.tool: request.id for request in await sup.permissions()}
 
     await sup.answer(ids["grep"], "allow_once")
@@ -150,13 +148,13 @@ async def test_two_requests_of_one_turn_get_their_own_answers(
 
 
 async def test_an_answer_for_once_is_for_once(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    first = await ask(scene)
+    first = await ask(run)
     await sup.answer((await only_request(sup)).id, "allow_once")
     assert await first.wait()
 
-    second = await ask(scene)
+    second = await ask(run)
 
     assert not second.done.is_set()
     assert await session.rules() == []
@@ -166,21 +164,21 @@ async def test_an_answer_for_once_is_for_once(
 
 
 async def test_answering_twice_is_a_conflict_and_the_first_counts(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    deed = await ask(scene)
+    action = await ask(run)
     request = await only_request(sup)
     await sup.answer(request.id, "reject_once")
 
     with pytest.raises(PermissionConflict, match="reject_once"):
         await sup.answer(request.id, "allow_once")
 
-    assert await deed.wait() is False
+    assert await action.wait() is False
     assert len(await records(session, "permission_answered")) == 1
 
 
-async def test_of_many_who_answer_at_once_exactly_one_is_heard(
-    sup: Supervisor, session: Session, scene: Scene, nursery: trio.Nursery
+async def test_exactly_one_of_many_concurrent_answers_counts(
+    sup: Supervisor, session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     errors: list[SupervisorError] = []
 
@@ -190,19 +188,19 @@ async def test_of_many_who_answer_at_once_exactly_one_is_heard(
         except SupervisorError as error:
             errors.append(error)
 
-    deed = await ask(scene)
+    action = await ask(run)
     request = await only_request(sup)
     for number in range(10):
         nursery.start_soon(answer, "allow_once" if number % 2 else "reject_once")
     await settle()
 
     (answered,) = await records(session, "permission_answered")
-    assert await deed.wait() is (answered.body["decision"] == "allow_once")
+    assert await action.wait() is (answered.body["decision"] == "allow_once")
     assert [type(error) for error in errors] == [PermissionConflict] * 9
 
 
-async def test_an_unknown_request_is_not_found(sup: Supervisor, scene: Scene) -> None:
-    await ask(scene)
+async def test_an_unknown_request_is_not_found(sup: Supervisor, run: AgentRun) -> None:
+    await ask(run)
 
     with pytest.raises(PermissionNotFound) as refusal:
         await sup.answer("req_nobody", "allow_once")
@@ -213,9 +211,9 @@ async def test_an_unknown_request_is_not_found(sup: Supervisor, scene: Scene) ->
 
 @pytest.mark.parametrize("decision", ["maybe", "allow", "cancelled", ""])
 async def test_a_decision_that_is_not_offered_is_refused(
-    sup: Supervisor, session: Session, scene: Scene, decision: Decision
+    sup: Supervisor, session: Session, run: AgentRun, decision: Decision
 ) -> None:
-    deed = await ask(scene)
+    action = await ask(run)
     request = await only_request(sup)
     before = await records(session)
 
@@ -223,19 +221,19 @@ async def test_a_decision_that_is_not_offered_is_refused(
         await sup.answer(request.id, decision)
 
     assert "allow_once" in refusal.value.hint
-    assert not deed.done.is_set()
+    assert not action.done.is_set()
     assert await records(session) == before
 
 
-# Nobody answers --------------------------------------------------------------------------------
+# No answer -------------------------------------------------------------------------------------
 
 
 async def test_after_five_minutes_a_request_is_rejected_once(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    deed = await ask(scene)
+    action = await ask(run)
 
-    assert await deed.wait() is False
+    assert await action.wait() is False
 
     (answered,) = await records(session, "permission_answered")
     assert trio.current_time() == pytest.approx(300)
@@ -244,12 +242,12 @@ async def test_after_five_minutes_a_request_is_rejected_once(
     assert await session.rules() == []
 
 
-async def test_each_request_has_its_own_time(sup: Supervisor, player: Player) -> None:
-    session = await sup.create("player", permission_timeout_seconds=10)
-    scene = await begin(session, player)
-    first = await ask(scene, "bash")
+async def test_each_request_has_its_own_time(sup: Supervisor, fake_agent: FakeAgent) -> None:
+    session = await sup.create("fake", permission_timeout_seconds=10)
+    run = await begin(session, fake_agent)
+    first = await ask(run, "bash")
     await trio.sleep(6)
-    second = await ask(scene, "grep")
+    second = await ask(run, "grep")
 
     await first.wait()
     assert trio.current_time() == pytest.approx(10)
@@ -258,33 +256,33 @@ async def test_each_request_has_its_own_time(sup: Supervisor, player: Player) ->
     assert trio.current_time() == pytest.approx(16)
 
 
-async def test_what_was_answered_does_not_time_out(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_an_answered_request_does_not_time_out(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    deed = await ask(scene)
+    action = await ask(run)
     await sup.answer((await only_request(sup)).id, "allow_once")
 
     await trio.sleep(600)
 
-    assert await deed.wait() is True
+    assert await action.wait() is True
     assert len(await records(session, "permission_answered")) == 1
 
 
 async def test_a_request_that_timed_out_can_not_be_answered_any_more(
-    sup: Supervisor, scene: Scene
+    sup: Supervisor, run: AgentRun
 ) -> None:
-    deed = await ask(scene)
+    action = await ask(run)
     request = await only_request(sup)
-    await deed.wait()
+    await action.wait()
 
     with pytest.raises(PermissionConflict):
         await sup.answer(request.id, "allow_once")
 
 
 async def test_an_interrupted_turn_cancels_its_requests(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    await ask(scene)
+    await ask(run)
     request = await only_request(sup)
 
     await session.interrupt()
@@ -296,16 +294,16 @@ async def test_an_interrupted_turn_cancels_its_requests(
         await sup.answer(request.id, "allow_once")
 
 
-async def test_the_requests_of_a_deaf_agent_are_cancelled_at_once(
-    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+async def test_an_interrupt_cancels_requests_before_the_agent_reacts(
+    sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    session = await sup.create("deaf")
-    scene = await begin(session, deaf_player)
-    before = await ask(scene)
+    session = await sup.create("shielded")
+    run = await begin(session, shielded_agent)
+    before = await ask(run)
     nursery.start_soon(session.interrupt)
     await settle()
 
-    during = await ask(scene)
+    during = await ask(run)
 
     assert await sup.permissions() == ()
     assert await before.wait() is False
@@ -313,12 +311,12 @@ async def test_the_requests_of_a_deaf_agent_are_cancelled_at_once(
     assert trio.current_time() == 0
 
 
-async def test_a_turn_that_ends_cancels_what_it_still_asks(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_turn_that_ends_cancels_its_open_requests(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    await ask(scene)
+    await ask(run)
 
-    scene.finish()
+    run.finish()
     await settle()
 
     assert await sup.permissions() == ()
@@ -339,15 +337,15 @@ async def test_a_session_that_stops_leaves_no_requests(sup: Supervisor, session:
 
 
 async def test_a_cancelled_tool_call_does_not_cancel_the_requests_of_others(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    call = await scene.open_call("grep")
-    deed = await ask(scene)
+    call = await run.open_call("grep")
+    action = await ask(run)
 
     await session.interrupt(ToolCall(call.id))
 
     await sup.answer((await only_request(sup)).id, "allow_once")
-    assert await deed.wait() is True
+    assert await action.wait() is True
 
 
 # Rules -----------------------------------------------------------------------------------------
@@ -355,13 +353,13 @@ async def test_a_cancelled_tool_call_does_not_cancel_the_requests_of_others(
 
 @pytest.mark.parametrize("decision", ALWAYS)
 async def test_an_answer_for_always_becomes_a_rule(
-    sup: Supervisor, session: Session, scene: Scene, decision: Decision
+    sup: Supervisor, session: Session, run: AgentRun, decision: Decision
 ) -> None:
-    first = await ask(scene)
+    first = await ask(run)
     await sup.answer((await only_request(sup)).id, decision)
     await first.wait()
 
-    second = await ask(scene)
+    second = await ask(run)
 
     (rule,) = await session.rules()
     answers = await records(session, "permission_answered")
@@ -370,43 +368,45 @@ async def test_an_answer_for_always_becomes_a_rule(
     assert [record.body["by"] for record in answers] == ["person", "rule"]
 
 
-async def test_a_rule_is_for_its_own_tool(sup: Supervisor, scene: Scene) -> None:
-    deed = await ask(scene, "bash")
+async def test_a_rule_is_for_its_own_tool(sup: Supervisor, run: AgentRun) -> None:
+    action = await ask(run, "bash")
     await sup.answer((await only_request(sup)).id, "allow_always")
-    await deed.wait()
+    await action.wait()
 
-    other = await ask(scene, "bash2")
+    other = await ask(run, "bash2")
 
     assert not other.done.is_set()
 
 
-async def test_a_rule_is_for_its_own_session(sup: Supervisor, scene: Scene, player: Player) -> None:
-    await make_rule(sup, scene)
-    other = await sup.create("player")
+async def test_a_rule_is_for_its_own_session(
+    sup: Supervisor, run: AgentRun, fake_agent: FakeAgent
+) -> None:
+    await make_rule(sup, run)
+    other = await sup.create("fake")
 
-    deed = await ask(await begin(other, player))
+    action = await ask(await begin(other, fake_agent))
 
-    assert not deed.done.is_set()
+    assert not action.done.is_set()
     assert await other.rules() == []
 
 
 async def test_a_rule_can_be_removed(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    await make_rule(sup, scene)
+    await make_rule(sup, run)
     (rule,) = await session.rules()
 
     await session.remove_rule(rule.id)
 
     assert await session.rules() == []
-    deed = await ask(await begin(session, player))
-    assert not deed.done.is_set()
+    action = await ask(await begin(session, fake_agent))
+    assert not action.done.is_set()
 
 
 async def test_removing_a_rule_that_is_not_there_is_refused(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    await make_rule(sup, scene)
+    await make_rule(sup, run)
 
     with pytest.raises(InputRefused, match="no rule"):
         await session.remove_rule("req_nobody")
@@ -414,17 +414,17 @@ async def test_removing_a_rule_that_is_not_there_is_refused(
     assert len(await session.rules()) == 1
 
 
-async def test_a_new_answer_for_always_takes_the_place_of_the_old_rule(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_new_always_answer_replaces_the_permission_rule(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    first, second = await ask(scene), await ask(scene)
+    first, second = await ask(run), await ask(run)
     older, newer = await sup.permissions()
     await sup.answer(older.id, "allow_always")
     await sup.answer(newer.id, "reject_always")
     await first.wait()
     await second.wait()
 
-    third = await ask(scene)
+    third = await ask(run)
 
     assert await third.wait() is False
     assert [rule.decision for rule in await session.rules()] == ["reject_always"]
@@ -432,10 +432,10 @@ async def test_a_new_answer_for_always_takes_the_place_of_the_old_rule(
 
 @pytest.mark.parametrize("way", ["resume", "send", "sleep"])
 async def test_rules_survive_a_resume_and_a_sleep(
-    sup: Supervisor, player: Player, way: str
+    sup: Supervisor, fake_agent: FakeAgent, way: str
 ) -> None:
-    session = await sup.create("player", suspend_after_seconds=60)
-    await make_rule(sup, await begin(session, player))
+    session = await sup.create("fake", suspend_after_seconds=60)
+    await make_rule(sup, await begin(session, fake_agent))
     if way == "sleep":
         await trio.sleep(61)
     else:
@@ -443,35 +443,35 @@ async def test_rules_survive_a_resume_and_a_sleep(
     if way == "resume":
         await session.resume()
 
-    deed = await ask(await begin(session, player))
+    action = await ask(await begin(session, fake_agent))
 
-    assert await deed.wait() is True
+    assert await action.wait() is True
     assert len(await session.rules()) == 1
 
 
 async def test_rules_do_not_survive_a_clear(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    await make_rule(sup, scene)
+    await make_rule(sup, run)
 
     await session.clear()
 
     assert await session.rules() == []
-    deed = await ask(await begin(session, player))
-    assert not deed.done.is_set()
+    action = await ask(await begin(session, fake_agent))
+    assert not action.done.is_set()
 
 
 async def test_rules_are_not_forked(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    await make_rule(sup, scene)
+    await make_rule(sup, run)
 
     fork = await session.fork()
 
     assert await fork.rules() == []
     assert len(await session.rules()) == 1
-    deed = await ask(await begin(fork, player))
-    assert not deed.done.is_set()
+    action = await ask(await begin(fork, fake_agent))
+    assert not action.done.is_set()
 
 
 # Modes -----------------------------------------------------------------------------------------
@@ -480,17 +480,17 @@ INSIDE = {"kind": "read", "path": "/home/work/src/main.py"}
 
 
 async def answer_of(
-    sup: Supervisor, player: Player, mode: Mode | None, question: dict[str, str | None]
+    sup: Supervisor, fake_agent: FakeAgent, mode: Mode | None, question: dict[str, str | None]
 ) -> str:
     """How a question is answered in that mode: allow, reject, or ask (a person)."""
-    session = await sup.create("player", workspace="/home/work", permissions=Permissions(mode=mode))
-    deed = await ask(await begin(session, player), "cat", **question)
-    if not deed.done.is_set():
+    session = await sup.create("fake", workspace="/home/work", permissions=Permissions(mode=mode))
+    action = await ask(await begin(session, fake_agent), "cat", **question)
+    if not action.done.is_set():
         assert len(await sup.permissions()) == 1
         return "ask"
     (answered,) = await records(session, "permission_answered")
     assert answered.body["by"] == "mode"
-    return "allow" if await deed.wait() else "reject"
+    return "allow" if await action.wait() else "reject"
 
 
 @pytest.mark.parametrize("mode", ["approve_reads", None])
@@ -504,10 +504,10 @@ async def answer_of(
     ],
     ids=str,
 )
-async def test_reading_inside_the_workspace_needs_nobody(
-    sup: Supervisor, player: Player, mode: Mode | None, question: dict[str, str | None]
+async def test_reading_inside_the_workspace_is_allowed_without_asking(
+    sup: Supervisor, fake_agent: FakeAgent, mode: Mode | None, question: dict[str, str | None]
 ) -> None:
-    assert await answer_of(sup, player, mode, question) == "allow"
+    assert await answer_of(sup, fake_agent, mode, question) == "allow"
 
 
 @pytest.mark.parametrize(
@@ -529,26 +529,26 @@ async def test_reading_inside_the_workspace_needs_nobody(
     ids=str,
 )
 async def test_anything_else_asks_a_person(
-    sup: Supervisor, player: Player, question: dict[str, str | None]
+    sup: Supervisor, fake_agent: FakeAgent, question: dict[str, str | None]
 ) -> None:
-    assert await answer_of(sup, player, "approve_reads", question) == "ask"
+    assert await answer_of(sup, fake_agent, "approve_reads", question) == "ask"
 
 
 async def test_without_a_workspace_reading_asks_too(
-    sup: Supervisor, session: Session, scene: Scene
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    deed = await ask(scene, "cat", **INSIDE)
+    action = await ask(run, "cat", **INSIDE)
 
-    assert not deed.done.is_set()
+    assert not action.done.is_set()
     assert (await only_request(sup)).session_id == session.id
 
 
 @pytest.mark.parametrize("question", [INSIDE, {"kind": "execute"}, {}], ids=str)
 @pytest.mark.parametrize(("mode", "answer"), [("deny_all", "reject"), ("approve_all", "allow")])
 async def test_the_other_modes_answer_everything_by_themselves(
-    sup: Supervisor, player: Player, mode: Mode, answer: str, question: dict[str, str | None]
+    sup: Supervisor, fake_agent: FakeAgent, mode: Mode, answer: str, question: dict[str, str | None]
 ) -> None:
-    assert await answer_of(sup, player, mode, question) == answer
+    assert await answer_of(sup, fake_agent, mode, question) == answer
 
 
 async def test_a_mode_that_is_none_is_refused() -> None:
@@ -558,49 +558,49 @@ async def test_a_mode_that_is_none_is_refused() -> None:
     assert "approve_reads" in refusal.value.hint
 
 
-async def test_a_rule_counts_more_than_the_mode(sup: Supervisor, player: Player) -> None:
-    session = await sup.create("player", workspace="/home/work")
-    scene = await begin(session, player)
-    await make_rule(sup, scene, "reject_always")
+async def test_a_rule_counts_more_than_the_mode(sup: Supervisor, fake_agent: FakeAgent) -> None:
+    session = await sup.create("fake", workspace="/home/work")
+    run = await begin(session, fake_agent)
+    await make_rule(sup, run, "reject_always")
 
-    deed = await ask(await begin(session, player), "bash", **INSIDE)
+    action = await ask(await begin(session, fake_agent), "bash", **INSIDE)
 
-    assert await deed.wait() is False
+    assert await action.wait() is False
 
 
 # Rights ----------------------------------------------------------------------------------------
 
 
 async def test_a_tool_that_the_session_may_not_use_is_rejected_without_asking(
-    sup: Supervisor, player: Player
+    sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     permissions = Permissions(tools=frozenset({"cat"}), mode="approve_all")
-    session = await sup.create("player", permissions=permissions)
-    scene = await begin(session, player)
+    session = await sup.create("fake", permissions=permissions)
+    run = await begin(session, fake_agent)
 
-    assert await (await ask(scene, "cat")).wait() is True
-    assert await (await ask(scene, "bash")).wait() is False
+    assert await (await ask(run, "cat")).wait() is True
+    assert await (await ask(run, "bash")).wait() is False
 
     assert await sup.permissions() == ()
 
 
 async def test_a_tool_that_the_session_may_not_use_can_not_be_called(
-    sup: Supervisor, player: Player
+    sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
-    session = await sup.create("player", permissions=Permissions(tools=frozenset({"cat"})))
-    scene = await begin(session, player)
+    session = await sup.create("fake", permissions=Permissions(tools=frozenset({"cat"})))
+    run = await begin(session, fake_agent)
 
     with pytest.raises(PermissionDenied, match="bash") as refusal:
-        scene.turn.tool("bash")
+        run.turn.tool("bash")
 
     assert "permissions.tools" in refusal.value.hint
-    await (await scene.open_call("cat")).close()
+    await (await run.open_call("cat")).close()
     assert [r.body["name"] for r in await records(session, "tool_call")] == ["cat"]
 
 
-async def test_no_tools_at_all_is_not_all_tools(sup: Supervisor, player: Player) -> None:
-    session = await sup.create("player", permissions=Permissions(tools=frozenset()))
-    scene = await begin(session, player)
+async def test_no_tools_at_all_is_not_all_tools(sup: Supervisor, fake_agent: FakeAgent) -> None:
+    session = await sup.create("fake", permissions=Permissions(tools=frozenset()))
+    run = await begin(session, fake_agent)
 
     with pytest.raises(PermissionDenied):
-        scene.turn.tool("cat")
+        run.turn.tool("cat")

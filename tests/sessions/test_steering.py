@@ -15,7 +15,7 @@ from supervisor import (
     Supervisor,
     TurnOver,
 )
-from tests.sessions.cast import Player, Scene, outcomes, records, waiting_texts
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records, waiting_texts
 
 
 def shape(record: Record) -> tuple[str, object]:
@@ -24,36 +24,40 @@ def shape(record: Record) -> tuple[str, object]:
     return record.kind, record.body[word]
 
 
-async def test_steering_is_staged_until_the_agent_takes_it(session: Session, scene: Scene) -> None:
+async def test_steering_stays_staged_until_the_agent_takes_it(
+    session: Session, run: AgentRun
+) -> None:
     receipt = await session.steer("shorter")
 
     (waiting,) = await session.inputs()
-    assert (receipt.status, receipt.turn_id) == ("staged", scene.turn.id)
+    assert (receipt.status, receipt.turn_id) == ("staged", run.turn.id)
     assert (waiting.id, waiting.text, waiting.status) == (receipt.input_id, "shorter", "staged")
-    assert await outcomes(session) == {scene.turn.input_id: ["delivered"], receipt.input_id: []}
+    assert await outcomes(session) == {run.turn.input_id: ["delivered"], receipt.input_id: []}
 
 
-async def test_send_may_steer_too(session: Session, scene: Scene) -> None:
+async def test_send_may_steer_too(session: Session, run: AgentRun) -> None:
     receipt = await session.send("shorter", when_busy="steer")
 
-    assert (receipt.status, receipt.turn_id) == ("staged", scene.turn.id)
-    assert scene.turn.steering() == ["shorter"]
+    assert (receipt.status, receipt.turn_id) == ("staged", run.turn.id)
+    assert run.turn.steering() == ["shorter"]
 
 
-async def test_steering_is_steered_when_it_is_handed_out(session: Session, scene: Scene) -> None:
+async def test_steering_is_settled_as_steered_when_handed_out(
+    session: Session, run: AgentRun
+) -> None:
     receipt = await session.steer("shorter")
 
-    assert scene.turn.steering() == ["shorter"]
+    assert run.turn.steering() == ["shorter"]
 
     await settle()
     assert await session.inputs() == []
     assert (await outcomes(session))[receipt.input_id] == ["steered"]
 
 
-async def test_feed_and_transcript_say_that_it_was_steered(session: Session, scene: Scene) -> None:
+async def test_feed_and_transcript_mark_steered_text(session: Session, run: AgentRun) -> None:
     seen = (await session.info()).last_seq
     await session.steer("shorter")
-    scene.turn.steering()
+    run.turn.steering()
     await settle()
 
     news = [r for r in await records(session) if r.seq > seen + 2]
@@ -62,7 +66,7 @@ async def test_feed_and_transcript_say_that_it_was_steered(session: Session, sce
         ("steered", "boundary"),
         ("user_text", "shorter"),
     ]
-    assert {record.turn_id for record in news} == {scene.turn.id}
+    assert {record.turn_id for record in news} == {run.turn.id}
     assert [(m.role, m.text, m.steered) for m in await session.transcript()] == [
         ("user", "first", False),
         ("user", "shorter", True),
@@ -70,12 +74,12 @@ async def test_feed_and_transcript_say_that_it_was_steered(session: Session, sce
 
 
 async def test_several_are_handed_over_together_and_in_order(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     for text in "abc":
         await session.steer(text)
 
-    assert scene.turn.steering() == ["a", "b", "c"]
+    assert run.turn.steering() == ["a", "b", "c"]
 
     await settle()
     assert list((await outcomes(session)).values())[1:] == [["steered"]] * 3
@@ -83,86 +87,90 @@ async def test_several_are_handed_over_together_and_in_order(
     assert said == ["first", "a", "b", "c"]
 
 
-async def test_each_is_handed_out_once(session: Session, scene: Scene) -> None:
+async def test_each_is_handed_out_once(session: Session, run: AgentRun) -> None:
     await session.steer("a")
-    assert scene.turn.steering() == ["a"]
+    assert run.turn.steering() == ["a"]
     await session.steer("b")
 
-    assert scene.turn.steering() == ["b"]
-    assert scene.turn.steering() == []
+    assert run.turn.steering() == ["b"]
+    assert run.turn.steering() == []
 
 
-async def test_a_turn_that_was_not_steered_has_nothing_to_take(scene: Scene) -> None:
-    assert scene.turn.steering() == []
+async def test_a_turn_that_was_not_steered_has_nothing_to_take(run: AgentRun) -> None:
+    assert run.turn.steering() == []
 
 
-async def test_it_can_be_taken_at_the_end_of_a_tool_call(session: Session, scene: Scene) -> None:
-    call = await scene.open_call("bash")
+async def test_steering_can_be_taken_at_the_end_of_a_tool_call(
+    session: Session, run: AgentRun
+) -> None:
+    call = await run.open_call("bash")
     await session.steer("shorter")
 
     await call.close()
 
-    assert scene.turn.steering() == ["shorter"]
+    assert run.turn.steering() == ["shorter"]
     (ended,) = await records(session, "tool_ended")
     assert ended.body["outcome"] == "completed"
 
 
-async def test_it_reaches_no_other_session(sup: Supervisor, player: Player, scene: Scene) -> None:
-    other = await sup.create("player")
+async def test_steering_reaches_only_its_session(
+    sup: Supervisor, fake_agent: FakeAgent, run: AgentRun
+) -> None:
+    other = await sup.create("fake")
     await other.send("other")
-    others = await player.next_scene()
+    others = await fake_agent.next_run()
 
     await other.steer("shorter")
 
-    assert scene.turn.steering() == []
+    assert run.turn.steering() == []
     assert others.turn.steering() == ["shorter"]
 
 
 # What is never taken ---------------------------------------------------------------------------
 
 
-async def test_what_the_turn_never_took_becomes_a_turn_of_its_own(
-    session: Session, scene: Scene, player: Player
+async def test_steering_not_taken_by_the_turn_becomes_a_turn(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     receipt = await session.steer("shorter")
-    scene.finish()
+    run.finish()
 
-    second = await player.next_scene()
+    second = await fake_agent.next_run()
     assert second.turn.text == "shorter"
     assert second.turn.input_id == receipt.input_id
     assert (await outcomes(session))[receipt.input_id] == ["delivered"]
 
 
-async def test_what_was_never_taken_is_queued_at_its_own_place(
-    session: Session, scene: Scene, player: Player
+async def test_steering_not_taken_is_queued_by_its_accepted_number(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("a")
     await session.steer("b")
     await session.send("c")
     await session.steer("d")
-    scene.finish()
+    run.finish()
 
-    assert await player.play_all() == ["a", "b", "c", "d"]
+    assert await fake_agent.finish_all() == ["a", "b", "c", "d"]
 
 
-async def test_what_was_never_taken_keeps_its_place_after_an_interrupt_too(
-    session: Session, scene: Scene, player: Player
+async def test_steering_not_taken_keeps_its_position_after_an_interrupt(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.steer("a")
     await session.send("b")
 
     await session.interrupt()
 
-    assert scene.over.is_set()
-    assert await player.play_all() == ["a", "b"]
+    assert run.over.is_set()
+    assert await fake_agent.finish_all() == ["a", "b"]
 
 
-async def test_the_feed_says_that_it_went_back_into_the_queue(
-    sup: Supervisor, deaf_player: Player
+async def test_the_feed_reports_steering_that_returned_to_the_queue(
+    sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    await deaf_player.next_scene()
+    await shielded_agent.next_run()
     receipt = await session.steer("shorter")
 
     await session.interrupt()
@@ -173,40 +181,40 @@ async def test_the_feed_says_that_it_went_back_into_the_queue(
     assert last.body["inputs"] == {receipt.input_id: {"status": "queued"}}
 
 
-async def test_what_was_taken_is_not_sent_again_when_the_turn_fails(
-    session: Session, scene: Scene, player: Player
+async def test_taken_steering_is_not_sent_again_when_the_turn_fails(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     receipt = await session.steer("shorter")
-    scene.turn.steering()
-    scene.fail(RuntimeError("no luck"))
+    run.turn.steering()
+    run.fail(RuntimeError("no luck"))
 
-    assert await player.play_all() == []
+    assert await fake_agent.finish_all() == []
     assert (await outcomes(session))[receipt.input_id] == ["steered"]
 
 
-async def test_what_expires_while_it_is_staged_never_becomes_a_turn(
-    session: Session, scene: Scene, player: Player
+async def test_steering_that_expires_while_staged_never_becomes_a_turn(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     receipt = await session.steer("shorter", ttl_seconds=10)
     await trio.sleep(20)
-    scene.finish()
+    run.finish()
 
-    assert await player.play_all() == []
+    assert await fake_agent.finish_all() == []
     assert (await outcomes(session))[receipt.input_id] == ["expired"]
 
 
-async def test_what_was_cancelled_with_the_queue_is_not_handed_out(
-    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+async def test_steering_cancelled_with_the_queue_is_not_handed_out(
+    sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     receipt = await session.steer("shorter")
     nursery.start_soon(lambda: session.interrupt(queued="cancel"))
     await settle()
     assert (await outcomes(session))[receipt.input_id] == ["cancelled"]
 
-    assert scene.turn.steering() == []
+    assert run.turn.steering() == []
 
 
 # When there is nothing to steer ----------------------------------------------------------------
@@ -223,8 +231,8 @@ async def test_steering_an_idle_session_is_an_error(session: Session) -> None:
 
 
 @pytest.mark.parametrize("phase", ["suspended", "stopped"])
-async def test_steering_wakes_nobody(sup: Supervisor, phase: str) -> None:
-    session = await sup.create("player", suspend_after_seconds=60)
+async def test_steering_does_not_wake_a_suspended_session(sup: Supervisor, phase: str) -> None:
+    session = await sup.create("fake", suspend_after_seconds=60)
     if phase == "stopped":
         await session.stop()
     await trio.sleep(61)
@@ -236,22 +244,22 @@ async def test_steering_wakes_nobody(sup: Supervisor, phase: str) -> None:
 
 
 async def test_sending_guidance_to_an_idle_session_starts_a_turn(
-    session: Session, player: Player
+    session: Session, fake_agent: FakeAgent
 ) -> None:
     receipt = await session.send("shorter", when_busy="steer")
 
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
     assert receipt.status == "started"
-    assert scene.turn.text == "shorter"
-    assert scene.turn.steering() == []
+    assert run.turn.text == "shorter"
+    assert run.turn.steering() == []
 
 
 async def test_steering_is_refused_while_the_turn_is_being_interrupted(
-    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+    sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     nursery.start_soon(session.interrupt)
     await settle()
     assert (await session.info()).phase == "interrupting"
@@ -259,36 +267,36 @@ async def test_steering_is_refused_while_the_turn_is_being_interrupted(
     with pytest.raises(NotRunning):
         await session.steer("shorter")
 
-    assert scene.turn.steering() == []
+    assert run.turn.steering() == []
 
 
 async def test_sent_guidance_is_queued_while_the_turn_is_being_interrupted(
-    sup: Supervisor, deaf_player: Player, nursery: trio.Nursery
+    sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    session = await sup.create("deaf")
+    session = await sup.create("shielded")
     await session.send("first")
-    scene = await deaf_player.next_scene()
+    run = await shielded_agent.next_run()
     nursery.start_soon(session.interrupt)
     await settle()
 
     receipt = await session.send("shorter", when_busy="steer")
 
     assert (receipt.status, receipt.position, receipt.turn_id) == ("queued", 0, None)
-    assert scene.turn.steering() == []
-    scene.finish()
-    assert await deaf_player.play_all() == ["shorter"]
+    assert run.turn.steering() == []
+    run.finish()
+    assert await shielded_agent.finish_all() == ["shorter"]
 
 
 async def test_a_turn_that_is_over_hands_out_nothing(
-    session: Session, scene: Scene, player: Player
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    scene.finish()
+    run.finish()
     await session.send("second")
-    await player.next_scene()
+    await fake_agent.next_run()
     await session.steer("shorter")
 
     with pytest.raises(TurnOver):
-        scene.turn.steering()
+        run.turn.steering()
 
     assert await waiting_texts(session) == ["shorter"]
 
@@ -297,21 +305,21 @@ async def test_a_turn_that_is_over_hands_out_nothing(
 
 
 async def test_steering_with_the_same_key_is_handed_out_once(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     first = await session.steer("shorter", idempotency_key="k")
     again = await session.steer("shorter", idempotency_key="k")
 
     assert again == first
-    assert scene.turn.steering() == ["shorter"]
+    assert run.turn.steering() == ["shorter"]
 
 
-async def test_what_could_not_wait_is_not_taken_for_steering(
-    sup: Supervisor, player: Player
+async def test_text_that_the_queue_would_refuse_is_refused_as_steering(
+    sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
-    session = await sup.create("player", queue_cap=1, max_text_bytes=5)
+    session = await sup.create("fake", queue_cap=1, max_text_bytes=5)
     await session.send("first")
-    await player.next_scene()
+    await fake_agent.next_run()
 
     with pytest.raises(InputTooLarge):
         await session.steer("too long")

@@ -15,11 +15,11 @@ from supervisor import (
     Session,
     Supervisor,
 )
-from tests.sessions.cast import (
+from tests.support.fake_agents import (
+    AgentRun,
+    FakeAgent,
     Follow,
     Item,
-    Player,
-    Scene,
     deltas,
     last_seq,
     numbers,
@@ -31,47 +31,47 @@ from tests.sessions.cast import (
 # Merging ---------------------------------------------------------------------------------------
 
 
-async def test_consecutive_text_is_one_record(session: Session, scene: Scene) -> None:
+async def test_consecutive_text_becomes_one_record(session: Session, run: AgentRun) -> None:
     for word in ("one ", "two ", "three"):
-        await scene.do(scene.turn.say(word))
-    scene.finish()
+        await run.do(run.turn.say(word))
+    run.finish()
     await settle()
 
     assert texts(await records(session, "agent_text")) == ["one two three"]
 
 
-async def test_text_is_closed_after_250_milliseconds(session: Session, scene: Scene) -> None:
-    await scene.do(scene.turn.say("one "))
+async def test_text_is_closed_after_250_milliseconds(session: Session, run: AgentRun) -> None:
+    await run.do(run.turn.say("one "))
     await trio.sleep(0.2)
-    await scene.do(scene.turn.say("two "))
+    await run.do(run.turn.say("two "))
     await trio.sleep(0.04)
     assert await records(session, "agent_text") == []
 
     await trio.sleep(0.02)
     assert texts(await records(session, "agent_text")) == ["one two "]
 
-    await scene.do(scene.turn.say("three"))
+    await run.do(run.turn.say("three"))
     await trio.sleep(0.26)
     assert texts(await records(session, "agent_text")) == ["one two ", "three"]
 
 
-async def test_text_is_closed_at_4_kib(session: Session, scene: Scene) -> None:
+async def test_text_is_closed_at_4_kib(session: Session, run: AgentRun) -> None:
     kib = "x" * 1024
     for _ in range(3):
-        await scene.do(scene.turn.say(kib))
+        await run.do(run.turn.say(kib))
     await settle()
     assert await records(session, "agent_text") == []
 
-    await scene.do(scene.turn.say(kib))
+    await run.do(run.turn.say(kib))
     await settle()
 
     assert trio.current_time() == 0
     assert texts(await records(session, "agent_text")) == [kib * 4]
 
 
-async def test_4_kib_are_bytes_and_not_characters(session: Session, scene: Scene) -> None:
-    await scene.do(scene.turn.say("\N{SNOWMAN}"))
-    await scene.do(scene.turn.say("\N{SNOWMAN}" * 1365))
+async def test_4_kib_are_bytes_and_not_characters(session: Session, run: AgentRun) -> None:
+    await run.do(run.turn.say("\N{SNOWMAN}"))
+    await run.do(run.turn.say("\N{SNOWMAN}" * 1365))
     await settle()
 
     assert trio.current_time() == 0
@@ -80,10 +80,10 @@ async def test_4_kib_are_bytes_and_not_characters(session: Session, scene: Scene
 
 @pytest.mark.parametrize("letter", ["x", "\N{SNOWMAN}", "\N{GRINNING FACE}"])
 async def test_a_large_piece_of_text_is_cut_into_records_of_4_kib(
-    session: Session, scene: Scene, letter: str
+    session: Session, run: AgentRun, letter: str
 ) -> None:
-    await scene.do(scene.turn.say(letter * 10_000))
-    await scene.do(scene.turn.say("."))
+    await run.do(run.turn.say(letter * 10_000))
+    await run.do(run.turn.say("."))
     await trio.sleep(0.25)
     await settle()
 
@@ -94,24 +94,24 @@ async def test_a_large_piece_of_text_is_cut_into_records_of_4_kib(
 
 
 async def test_an_agent_is_not_slowed_while_the_store_keeps_up(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     async def talk() -> None:
         for _ in range(10):
-            await scene.turn.say("x" * 70_000)
+            await run.turn.say("x" * 70_000)
 
-    await scene.do(talk())
+    await run.do(talk())
 
     assert trio.current_time() == 0
-    assert (await session.info()).turn_id == scene.turn.id
+    assert (await session.info()).turn_id == run.turn.id
 
 
-async def test_text_of_another_kind_closes_it(session: Session, scene: Scene) -> None:
-    await scene.do(scene.turn.say("said"))
-    await scene.do(scene.turn.think("thought "))
-    await scene.do(scene.turn.think("twice"))
-    await scene.do(scene.turn.say("and said"))
-    scene.finish()
+async def test_text_of_another_kind_closes_the_record(session: Session, run: AgentRun) -> None:
+    await run.do(run.turn.say("said"))
+    await run.do(run.turn.think("thought "))
+    await run.do(run.turn.think("twice"))
+    await run.do(run.turn.say("and said"))
+    run.finish()
     await settle()
 
     found = await records(session, "agent_text", "thought")
@@ -122,17 +122,19 @@ async def test_text_of_another_kind_closes_it(session: Session, scene: Scene) ->
     ]
 
 
-async def test_anything_else_closes_it_and_comes_after_it(session: Session, scene: Scene) -> None:
+async def test_any_other_record_closes_the_text_and_follows_it(
+    session: Session, run: AgentRun
+) -> None:
     before = await last_seq(session)
-    await scene.do(scene.turn.say("one"))
-    call = await scene.open_call("bash")
-    await scene.do(scene.turn.say("two"))
+    await run.do(run.turn.say("one"))
+    call = await run.open_call("bash")
+    await run.do(run.turn.say("two"))
     call.call.update("half")
-    await scene.do(scene.turn.say("three"))
+    await run.do(run.turn.say("three"))
     await call.close()
-    await scene.do(scene.turn.say("four"))
-    await scene.do(scene.turn.plan(["five"]))
-    scene.finish("six")
+    await run.do(run.turn.say("four"))
+    await run.do(run.turn.plan(["five"]))
+    run.finish("six")
     await settle()
 
     found = [record for record in await records(session) if record.seq > before]
@@ -151,23 +153,23 @@ async def test_anything_else_closes_it_and_comes_after_it(session: Session, scen
     assert found[-1].kind == "turn_ended"
 
 
-async def test_what_comes_from_outside_closes_it_too(session: Session, scene: Scene) -> None:
-    await scene.do(scene.turn.say("one"))
+async def test_a_record_of_the_actor_closes_the_text_too(session: Session, run: AgentRun) -> None:
+    await run.do(run.turn.say("one"))
     await session.send("second")
-    await scene.do(scene.turn.say("two"))
-    scene.finish()
+    await run.do(run.turn.say("two"))
+    run.finish()
     await settle()
 
     assert texts(await records(session, "agent_text")) == ["one", "two"]
 
 
 async def test_the_transcript_is_whole_however_its_text_was_cut(
-    session: Session, scene: Scene
+    session: Session, run: AgentRun
 ) -> None:
     for word in ("one ", "two ", "three"):
-        await scene.do(scene.turn.say(word))
+        await run.do(run.turn.say(word))
         await trio.sleep(1)
-    scene.finish()
+    run.finish()
     await settle()
 
     transcript: list[Message] = await session.transcript()
@@ -177,23 +179,21 @@ async def test_the_transcript_is_whole_however_its_text_was_cut(
     ]
 
 
-async def test_the_end_of_a_turn_comes_after_every_other_record_of_it(
-    session: Session, scene: Scene
-) -> None:
-    await scene.do(scene.turn.say("one"))
-    await scene.open_call("bash")
+async def test_turn_ended_is_the_last_record_of_a_turn(session: Session, run: AgentRun) -> None:
+    await run.do(run.turn.say("one"))
+    await run.open_call("bash")
     await session.steer("shorter")
-    scene.turn.usage(output_tokens=5)
-    scene.finish("done")
+    run.turn.usage(output_tokens=5)
+    run.finish("done")
     await settle()
 
-    of_turn = [record for record in await records(session) if record.turn_id == scene.turn.id]
+    of_turn = [record for record in await records(session) if record.turn_id == run.turn.id]
     assert of_turn[-1].kind == "turn_ended"
     assert [record.kind for record in of_turn].count("turn_ended") == 1
 
 
-async def test_records_are_numbered_from_1_without_gaps(session: Session, scene: Scene) -> None:
-    await scene.do(scene.turn.say("one"))
+async def test_records_are_numbered_from_1_without_gaps(session: Session, run: AgentRun) -> None:
+    await run.do(run.turn.say("one"))
     await session.send("second")
     await session.interrupt(replace_with="third", queued="cancel")
     await settle()
@@ -202,29 +202,31 @@ async def test_records_are_numbered_from_1_without_gaps(session: Session, scene:
     assert [record.seq for record in found] == list(range(1, len(found) + 1))
 
 
-async def test_a_turn_may_put_out_so_much_and_no_more(sup: Supervisor, player: Player) -> None:
-    session = await sup.create("player", max_turn_bytes=10)
+async def test_a_turn_may_put_out_so_much_and_no_more(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", max_turn_bytes=10)
     await session.send("first")
-    scene = await player.next_scene()
-    await scene.do(scene.turn.say("0123456789"))
+    run = await fake_agent.next_run()
+    await run.do(run.turn.say("0123456789"))
 
     with pytest.raises(OutputTooLarge, match="10 of 10 bytes") as refusal:
-        await scene.do(scene.turn.say("x"))
+        await run.do(run.turn.say("x"))
 
-    scene.finish()
+    run.finish()
     await settle()
     assert "max_turn_bytes" in refusal.value.hint
     assert texts(await records(session, "agent_text")) == ["0123456789"]
     assert (await records(session, "turn_ended"))[0].body["outcome"] == "completed"
 
 
-async def test_the_bound_is_of_one_turn(sup: Supervisor, player: Player) -> None:
-    session = await sup.create("player", max_turn_bytes=10)
+async def test_the_output_bound_applies_per_turn(sup: Supervisor, fake_agent: FakeAgent) -> None:
+    session = await sup.create("fake", max_turn_bytes=10)
     for _ in range(2):
         await session.send("more")
-        scene = await player.next_scene()
-        await scene.do(scene.turn.say("0123456789"))
-        scene.finish()
+        run = await fake_agent.next_run()
+        await run.do(run.turn.say("0123456789"))
+        run.finish()
         await settle()
 
     assert texts(await records(session, "agent_text")) == ["0123456789"] * 2
@@ -233,27 +235,27 @@ async def test_the_bound_is_of_one_turn(sup: Supervisor, player: Player) -> None
 # Deltas ----------------------------------------------------------------------------------------
 
 
-async def test_text_is_shown_before_it_is_a_record(
-    session: Session, scene: Scene, follow: Follow
+async def test_text_is_published_as_deltas_before_its_record(
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session, after=await last_seq(session))
 
-    await scene.do(scene.turn.say("hello"))
+    await run.do(run.turn.say("hello"))
     await settle()
 
     assert trio.current_time() == 0
     (delta,) = deltas(seen)
     assert seen == [delta]
-    assert (delta.session_id, delta.turn_id) == (session.id, scene.turn.id)
+    assert (delta.session_id, delta.turn_id) == (session.id, run.turn.id)
     assert (delta.kind, delta.offset, delta.text) == ("agent_text", 0, "hello")
 
 
 async def test_deltas_say_where_they_begin_in_characters(
-    session: Session, scene: Scene, follow: Follow
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
     for text in ("\N{SNOWMAN}\N{SNOWMAN} ", "one ", "two"):
-        await scene.do(scene.turn.say(text))
+        await run.do(run.turn.say(text))
     await settle()
 
     assert [(delta.offset, delta.text) for delta in deltas(seen)] == [
@@ -265,14 +267,14 @@ async def test_deltas_say_where_they_begin_in_characters(
 
 
 async def test_the_record_that_closes_a_part_bears_its_name_and_all_its_text(
-    session: Session, scene: Scene, follow: Follow
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
     for number in range(300):
-        say = scene.turn.think if number % 7 == 0 else scene.turn.say
-        await scene.do(say(f"word {number} " * 5))
+        say = run.turn.think if number % 7 == 0 else run.turn.say
+        await run.do(say(f"word {number} " * 5))
         await trio.sleep(0.01 * (number % 3))
-    scene.finish()
+    run.finish()
     await settle()
 
     shown: dict[tuple[str, str], str] = {}
@@ -285,13 +287,13 @@ async def test_the_record_that_closes_a_part_bears_its_name_and_all_its_text(
     assert len(closed) > 50
 
 
-async def test_a_part_is_shown_before_it_is_closed_and_never_after(
-    session: Session, scene: Scene, follow: Follow
+async def test_deltas_of_a_part_precede_its_record_only(
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
     for number in range(100):
-        await scene.do(scene.turn.say(f"word {number} " * 20))
-    scene.finish()
+        await run.do(run.turn.say(f"word {number} " * 20))
+    run.finish()
     await settle()
 
     closed: set[str] = set()
@@ -303,14 +305,14 @@ async def test_a_part_is_shown_before_it_is_closed_and_never_after(
     assert len(closed) > 3
 
 
-async def test_who_joins_in_the_middle_first_gets_the_text_so_far(
-    session: Session, scene: Scene, follow: Follow
+async def test_a_late_watcher_first_gets_the_text_so_far(
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
-    await scene.do(scene.turn.say("one "))
-    await scene.do(scene.turn.say("two "))
+    await run.do(run.turn.say("one "))
+    await run.do(run.turn.say("two "))
 
     seen = await follow(session, after=await last_seq(session))
-    await scene.do(scene.turn.say("three"))
+    await run.do(run.turn.say("three"))
     await settle()
 
     first, second = seen
@@ -321,10 +323,10 @@ async def test_who_joins_in_the_middle_first_gets_the_text_so_far(
     assert first.part == second.part
 
 
-async def test_who_joins_in_the_middle_gets_the_old_records_before_that(
-    session: Session, scene: Scene, follow: Follow
+async def test_a_late_watcher_gets_stored_records_before_the_text_so_far(
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
-    await scene.do(scene.turn.say("so far"))
+    await run.do(run.turn.say("so far"))
 
     seen = await follow(session)
 
@@ -334,12 +336,12 @@ async def test_who_joins_in_the_middle_gets_the_old_records_before_that(
 
 
 async def join_while_a_part_is_closed() -> None:
-    player = Player()
-    async with supervisor.open(agents=[player.agent]) as sup, trio.open_nursery() as nursery:
-        session = await sup.create("player")
+    fake_agent = FakeAgent()
+    async with supervisor.open(agents=[fake_agent.agent]) as sup, trio.open_nursery() as nursery:
+        session = await sup.create("fake")
         await session.send("first")
-        scene = await player.next_scene()
-        await scene.do(scene.turn.say("so far"))
+        run = await fake_agent.next_run()
+        await run.do(run.turn.say("so far"))
         seen: list[Item] = []
         nursery.start_soon(watch_into, session, seen)
         await session.send("second")
@@ -347,18 +349,18 @@ async def join_while_a_part_is_closed() -> None:
 
         (record,) = [i for i in seen if isinstance(i, Record) and i.kind == "agent_text"]
         assert deltas(seen[seen.index(record) :]) == []
-        player.dismiss()
+        fake_agent.finish_open_runs()
         nursery.cancel_scope.cancel()
 
 
-def test_who_joins_while_a_part_is_closed_is_not_shown_it_after_that() -> None:
+def test_a_watcher_joining_during_a_close_gets_no_delta_after_the_record() -> None:
     assert explore(join_while_a_part_is_closed, seeds=range(60), early_timeouts=False) == []
 
 
-async def test_who_joins_between_two_parts_gets_no_delta(
-    session: Session, scene: Scene, follow: Follow
+async def test_a_watcher_joining_between_parts_gets_no_delta(
+    session: Session, run: AgentRun, follow: Follow
 ) -> None:
-    await scene.do(scene.turn.say("closed"))
+    await run.do(run.turn.say("closed"))
     await trio.sleep(1)
 
     seen = await follow(session)

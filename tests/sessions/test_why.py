@@ -1,4 +1,4 @@
-"""Why nothing happens: every way to wait has its word, and chains lead to whoever has to move."""
+"""`why`: every kind of wait has its word, and chains lead to the session that must act."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from supervisor import (
     Turn,
     Why,
 )
-from tests.sessions.cast import Player, Scene
-from tests.sessions.lives import Understudies, phase_of
+from tests.support.fake_agents import AgentRun, FakeAgent
+from tests.support.session_states import SlowStartAgent, phase_of
 
 WORDS = {
     "model",
     "tool",
     "person",
     "child",
-    "turn",
-    "place",
+    "turn_slot",
+    "child_slot",
     "zombie",
     "start",
     "restart",
@@ -41,7 +41,7 @@ WORDS = {
 }
 
 
-class Slow(Understudies):
+class Slow(SlowStartAgent):
     """Comes up at once, and leaves when the test says so."""
 
     def __init__(self) -> None:
@@ -80,16 +80,16 @@ class Insider:
 
     def __init__(self) -> None:
         self.agent = PythonAgent("insider", self._play)
-        self.deed: Callable[[Turn], Awaitable[object]] | None = None
+        self.action: Callable[[Turn], Awaitable[object]] | None = None
 
     async def _play(self, turn: Turn) -> str | None:
-        assert self.deed is not None
-        await self.deed(turn)
+        assert self.action is not None
+        await self.action(turn)
         return "done"
 
-    async def begin(self, sup: Supervisor, deed: Callable[[Turn], Awaitable[object]]) -> Session:
+    async def begin(self, sup: Supervisor, action: Callable[[Turn], Awaitable[object]]) -> Session:
         """A session that is at it."""
-        self.deed = deed
+        self.action = action
         session = await sup.create("insider")
         await session.send("go")
         await settle()
@@ -113,20 +113,20 @@ def slow() -> Slow:
 
 @pytest.fixture
 async def sup(
-    player: Player,
-    deaf_player: Player,
+    fake_agent: FakeAgent,
+    shielded_agent: FakeAgent,
     doors: Doors,
     slow: Slow,
     insider: Insider,
 ) -> AsyncIterator[Supervisor]:
-    agents: list[Any] = [player.agent, deaf_player.agent, slow, insider.agent, *doors.agents]
+    agents: list[Any] = [fake_agent.agent, shielded_agent.agent, slow, insider.agent, *doors.agents]
     async with supervisor.open(agents=agents) as opened:
         try:
             yield opened
         finally:
             doors.opened.set()
-            for one in (player, deaf_player):
-                one.dismiss()
+            for one in (fake_agent, shielded_agent):
+                one.finish_open_runs()
 
 
 async def alone(session: Session) -> tuple[str, str | None, float]:
@@ -153,40 +153,40 @@ async def test_an_idle_session_waits_for_input(sup: Supervisor, session: Session
 
 
 async def test_a_suspended_session_waits_for_input(sup: Supervisor) -> None:
-    session = await sup.create("player", suspend_after_seconds=1.0)
+    session = await sup.create("fake", suspend_after_seconds=1.0)
     await trio.sleep(8.0)
 
     assert await phase_of(session) == "suspended"
     assert await alone(session) == ("input", None, 7.0)
 
 
-async def test_a_turn_that_says_nothing_waits_for_its_model(session: Session, scene: Scene) -> None:
+async def test_a_silent_turn_waits_for_its_model(session: Session, run: AgentRun) -> None:
     await trio.sleep(7.0)
 
     assert await alone(session) == ("model", None, 7.0)
 
 
-async def test_a_turn_waits_for_the_tool_that_it_uses(session: Session, scene: Scene) -> None:
-    await scene.open_call("grep")
-    await scene.open_call("bash")
+async def test_a_turn_waits_for_its_running_tool_call(session: Session, run: AgentRun) -> None:
+    await run.open_call("grep")
+    await run.open_call("bash")
     await trio.sleep(7.0)
 
     assert await alone(session) == ("tool", "bash", 7.0)
 
 
-async def test_a_turn_that_asks_waits_for_a_person(session: Session, scene: Scene) -> None:
-    await scene.open_call("bash")
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+async def test_a_turn_that_asks_waits_for_a_person(session: Session, run: AgentRun) -> None:
+    await run.open_call("bash")
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.sleep(7.0)
 
     assert await alone(session) == ("person", "may I?", 7.0)
 
 
-async def test_a_turn_waits_for_the_child_that_it_waits_for(
-    session: Session, scene: Scene, player: Player
+async def test_a_turn_waits_for_the_child_it_awaits(
+    session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
-    scene.begin(child.wait())
+    child = await run.do(run.turn.spawn("fake", "errand"))
+    run.begin(child.wait())
     await trio.sleep(7.0)
     why = await session.why()
 
@@ -198,38 +198,38 @@ async def test_a_turn_waits_for_the_child_that_it_waits_for(
     assert why.waits_for == "model"
 
 
-async def test_a_session_waits_for_a_turn_while_others_run(player: Player) -> None:
+async def test_a_session_waits_for_a_turn_slot_while_others_run(fake_agent: FakeAgent) -> None:
     settings = Settings(max_running_turns=1)
-    async with supervisor.open(agents=[player.agent], settings=settings) as sup:
-        first, second = await sup.create("player"), await sup.create("player")
+    async with supervisor.open(agents=[fake_agent.agent], settings=settings) as sup:
+        first, second = await sup.create("fake"), await sup.create("fake")
         await first.send("go")
         await settle()
         await second.send("go")
         await trio.sleep(7.0)
 
-        assert await alone(second) == ("turn", None, 7.0)
-        player.dismiss()
+        assert await alone(second) == ("turn_slot", None, 7.0)
+        fake_agent.finish_open_runs()
 
 
-async def test_a_child_waits_for_a_place_among_its_siblings(sup: Supervisor) -> None:
-    parent = await sup.create("player", limits=Limits(max_children=1))
+async def test_a_child_waits_for_a_child_slot(sup: Supervisor) -> None:
+    parent = await sup.create("fake", limits=Limits(max_children=1))
     child = await parent.spawn("echo", "errand", suspend_after_seconds=1.0)
     await trio.sleep(5.0)
-    await parent.spawn("player", "errand")
+    await parent.spawn("fake", "errand")
     await child.send("more")
     await trio.sleep(7.0)
 
-    assert await alone(child) == ("place", parent.id, 7.0)
+    assert await alone(child) == ("child_slot", parent.id, 7.0)
 
 
 async def test_a_session_waits_for_a_task_that_will_not_end(
-    deaf_session: Session, deaf_scene: Scene
+    shielded_session: Session, shielded_run: AgentRun
 ) -> None:
-    await deaf_session.interrupt()
-    await deaf_session.send("next")
+    await shielded_session.interrupt()
+    await shielded_session.send("next")
     await trio.sleep(7.0)
 
-    assert await alone(deaf_session) == ("zombie", deaf_scene.turn.id, 7.0)
+    assert await alone(shielded_session) == ("zombie", shielded_run.turn.id, 7.0)
 
 
 async def test_a_session_waits_for_its_agent_to_come_up(
@@ -241,7 +241,7 @@ async def test_a_session_waits_for_its_agent_to_come_up(
     (info,) = (await sup.list()).items
 
     assert await alone(sup.session(info.id)) == ("start", None, 7.0)
-    slow.come_up()
+    slow.report_start()
 
 
 async def test_a_session_waits_for_its_agent_to_be_started_again(sup: Supervisor) -> None:
@@ -261,23 +261,23 @@ async def test_a_session_that_stops_waits_for_the_end_of_its_agent(
 
     assert await phase_of(session) == "stopping"
     assert await alone(session) == ("end", None, 7.0)
-    Understudies.close(slow)
+    SlowStartAgent.close(slow)
 
 
-async def test_a_session_that_stops_in_its_turn_waits_for_the_end_of_it(
-    deaf_session: Session, deaf_scene: Scene, nursery: trio.Nursery
+async def test_a_stopping_session_waits_for_its_turn_to_end(
+    shielded_session: Session, shielded_run: AgentRun, nursery: trio.Nursery
 ) -> None:
-    nursery.start_soon(deaf_session.stop)
+    nursery.start_soon(shielded_session.stop)
     await trio.sleep(1.0)
 
-    assert (await alone(deaf_session))[0] == "end"
+    assert (await alone(shielded_session))[0] == "end"
 
 
 async def test_a_session_that_stops_waits_for_its_children_first(
-    sup: Supervisor, session: Session, deaf_player: Player, nursery: trio.Nursery
+    sup: Supervisor, session: Session, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    child = await session.spawn("deaf", "errand")
-    await deaf_player.next_scene()
+    child = await session.spawn("shielded", "errand")
+    await shielded_agent.next_run()
     nursery.start_soon(session.stop)
     await trio.sleep(1.0)
     why = await session.why()
@@ -293,12 +293,12 @@ async def test_a_stopped_session_waits_for_nothing(sup: Supervisor, session: Ses
     assert await alone(session) == ("nothing", "user_cancelled", 7.0)
 
 
-async def test_nobody_knows_why_an_unknown_session_waits(sup: Supervisor) -> None:
+async def test_why_of_an_unknown_session_raises_session_not_found(sup: Supervisor) -> None:
     with pytest.raises(SessionNotFound):
         await sup.session("s_nobody").why()
 
 
-async def test_a_turn_whose_hooks_are_asked_says_so(sup: Supervisor, session: Session) -> None:
+async def test_a_turn_waiting_for_hooks_says_so(sup: Supervisor, session: Session) -> None:
     async def hang(_: object) -> None:
         await trio.sleep_forever()
 
@@ -313,9 +313,9 @@ async def test_a_turn_whose_hooks_are_asked_says_so(sup: Supervisor, session: Se
 # Since when ---------------------------------------------------------------------------------------
 
 
-async def test_a_wait_counts_from_the_last_progress(session: Session, scene: Scene) -> None:
+async def test_a_wait_counts_from_the_last_progress(session: Session, run: AgentRun) -> None:
     await trio.sleep(50.0)
-    await scene.do(scene.turn.say("."))
+    await run.do(run.turn.say("."))
     await trio.sleep(7.0)
     (waits,) = (await session.why()).chain
     info = await session.info()
@@ -337,15 +337,15 @@ async def test_a_look_at_an_idle_session_does_not_count_from_a_change_of_its_tit
 # Chains -------------------------------------------------------------------------------------------
 
 
-async def test_a_chain_of_three_leads_to_the_one_that_has_to_move(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+async def test_a_chain_of_three_waits_ends_at_the_blocking_session(
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
-    scene.begin(child.wait())
-    below = await player.next_scene()
-    grandchild = await below.do(below.turn.spawn("player", "errand"))
+    child = await run.do(run.turn.spawn("fake", "errand"))
+    run.begin(child.wait())
+    below = await fake_agent.next_run()
+    grandchild = await below.do(below.turn.spawn("fake", "errand"))
     below.begin(grandchild.wait())
-    lowest = await player.next_scene()
+    lowest = await fake_agent.next_run()
     lowest.begin(lowest.turn.ask("may I?", tool="bash"))
     await settle()
     why = await session.why()
@@ -366,46 +366,46 @@ async def test_a_chain_leads_through_sessions_of_other_trees(sup: Supervisor, do
     assert why.waits_for == "model"
 
 
-async def test_a_spawn_that_waits_for_the_childs_agent_is_a_wait_for_it(
-    sup: Supervisor, session: Session, scene: Scene, slow: Slow
+async def test_a_spawn_waiting_for_the_childs_agent_counts_as_waiting_for_the_child(
+    sup: Supervisor, session: Session, run: AgentRun, slow: Slow
 ) -> None:
     slow.waits = True
-    scene.begin(scene.turn.spawn("slow", "errand"))
+    run.begin(run.turn.spawn("slow", "errand"))
     await trio.sleep(7.0)
     why = await session.why()
 
     assert [one.waits_for for one in why.chain] == ["child", "start"]
-    slow.come_up()
+    slow.report_start()
 
 
 @pytest.mark.parametrize("way", ["wait", "prompt", "result", "wait_stopped"])
-async def test_whichever_way_an_agent_waits_for_another_it_is_known(
+async def test_every_way_of_awaiting_another_session_is_reported(
     sup: Supervisor, session: Session, insider: Insider, way: str
 ) -> None:
-    other = await session.spawn("player", "errand")
+    other = await session.spawn("fake", "errand")
     receipt = await other.send("more")
-    deeds: dict[str, Callable[[Turn], Awaitable[object]]] = {
+    actions: dict[str, Callable[[Turn], Awaitable[object]]] = {
         "wait": lambda _: other.wait(),
         "prompt": lambda _: other.prompt("x"),
         "result": lambda _: other.result(receipt.input_id),
         "wait_stopped": lambda _: other.wait_stopped(),
     }
-    waiting = await insider.begin(sup, deeds[way])
+    waiting = await insider.begin(sup, actions[way])
 
     assert ids(await waiting.why()) == [waiting.id, other.id]
 
 
-async def test_an_agent_that_waits_for_two_waits_for_the_one_that_is_not_done(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+async def test_an_agent_awaiting_two_sessions_waits_for_the_unfinished_one(
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    first = await scene.do(scene.turn.spawn("player", "one"))
-    second = await scene.do(scene.turn.spawn("player", "two"))
-    scene.begin(first.wait())
+    first = await run.do(run.turn.spawn("fake", "one"))
+    second = await run.do(run.turn.spawn("fake", "two"))
+    run.begin(first.wait())
     await settle()
-    deed = scene.begin(second.wait())
-    await player.next_scene()
-    (await player.next_scene()).finish()
-    await deed.wait()
+    action = run.begin(second.wait())
+    await fake_agent.next_run()
+    (await fake_agent.next_run()).finish()
+    await action.wait()
 
     assert ids(await session.why()) == [session.id, first.id]
 
@@ -423,11 +423,11 @@ async def test_sessions_that_wait_for_each_other_are_named(count: int) -> None:
         for place, session in enumerate(doors.sessions):
             why = await session.why()
             turned = circle[place:] + circle[:place]
-            assert (ids(why), list(why.cycle), why.waits_for) == (turned, turned, "each other")
+            assert (ids(why), list(why.cycle), why.waits_for) == (turned, turned, "cycle")
         await doors.sessions[0].stop()
 
 
-async def test_whoever_waits_for_a_circle_is_not_in_it(
+async def test_a_session_waiting_for_a_cycle_is_not_part_of_it(
     sup: Supervisor, doors: Doors, insider: Insider
 ) -> None:
     one, two, three = await doors.stand(sup)
@@ -441,7 +441,7 @@ async def test_whoever_waits_for_a_circle_is_not_in_it(
     await one.stop()
 
 
-async def test_a_circle_is_over_when_one_of_it_is(sup: Supervisor, doors: Doors) -> None:
+async def test_a_cycle_ends_when_one_member_ends(sup: Supervisor, doors: Doors) -> None:
     circle = await doors.stand(sup)
     await circle[0].send("round")
     await settle()
@@ -467,7 +467,7 @@ async def test_no_session_waits_for_itself(
             refusals.append(refusal)
         await trio.sleep(10.0)
 
-    insider.deed = wait_for_oneself
+    insider.action = wait_for_oneself
     child = await session.spawn("insider", "errand")
     await settle()
 
@@ -479,20 +479,20 @@ async def test_no_session_waits_for_itself(
 
 
 async def test_a_chain_reads_as_lines(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
-    scene.begin(child.wait())
-    await (await player.next_scene()).open_call("bash")
+    child = await run.do(run.turn.spawn("fake", "errand"))
+    run.begin(child.wait())
+    await (await fake_agent.next_run()).open_call("bash")
     await trio.sleep(90.0)
 
     assert str(await session.why()).splitlines() == [
-        f"{session.id} (player, running) waits for child ({child.id}), since 90 s",
-        f"{child.id} (player, running) waits for tool (bash), since 90 s",
+        f"{session.id} (fake, running) waits for child ({child.id}), since 90 s",
+        f"{child.id} (fake, running) waits for tool (bash), since 90 s",
     ]
 
 
-async def test_a_circle_reads_as_one(sup: Supervisor, doors: Doors) -> None:
+async def test_a_cycle_is_reported_as_a_cycle(sup: Supervisor, doors: Doors) -> None:
     one, two, three = await doors.stand(sup)
     await one.send("round")
     await settle()
@@ -506,49 +506,49 @@ async def test_a_circle_reads_as_one(sup: Supervisor, doors: Doors) -> None:
 
 
 async def test_a_wait_that_is_over_is_forgotten(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
-    deed = scene.begin(child.wait())
+    child = await run.do(run.turn.spawn("fake", "errand"))
+    action = run.begin(child.wait())
     await trio.sleep(50.0)
-    (await player.next_scene()).finish("done")
-    await deed.wait()
+    (await fake_agent.next_run()).finish("done")
+    await action.wait()
     await trio.sleep(7.0)
 
     assert await alone(session) == ("model", None, 7.0)
 
 
-async def test_a_wait_that_was_given_up_is_forgotten(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_cancelled_wait_is_forgotten(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
+    child = await run.do(run.turn.spawn("fake", "errand"))
 
     async def impatient() -> None:
         with trio.move_on_after(5.0):
             await child.wait()
 
-    await scene.do(impatient())
+    await run.do(impatient())
 
     assert (await alone(session))[0] == "model"
 
 
-async def test_a_wait_for_one_that_was_deleted_is_forgotten(
-    sup: Supervisor, session: Session, scene: Scene
+async def test_a_wait_for_a_deleted_session_is_forgotten(
+    sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
-    deed = scene.begin(child.wait())
+    child = await run.do(run.turn.spawn("fake", "errand"))
+    action = run.begin(child.wait())
     await settle()
     await sup.delete(child.id)
-    assert (await deed.wait()).outcome == "interrupted"
+    assert (await action.wait()).outcome == "interrupted"
 
     assert (await alone(session))[0] == "model"
 
 
 async def test_of_an_interrupted_turn_no_wait_is_left_for_the_next(
-    sup: Supervisor, session: Session, scene: Scene, player: Player
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    child = await scene.do(scene.turn.spawn("player", "errand"))
-    scene.begin(child.wait())
+    child = await run.do(run.turn.spawn("fake", "errand"))
+    run.begin(child.wait())
     await settle()
     await session.interrupt(replace_with="again")
     await settle()
@@ -556,10 +556,10 @@ async def test_of_an_interrupted_turn_no_wait_is_left_for_the_next(
     assert (await alone(session))[0] == "model"
 
 
-async def test_a_person_waits_for_a_session_without_anyone_thinking_it_waits(
+async def test_a_users_wait_does_not_make_the_session_wait(
     sup: Supervisor, session: Session, nursery: trio.Nursery
 ) -> None:
-    other = await sup.create("player")
+    other = await sup.create("fake")
     nursery.start_soon(other.prompt, "go")
     await settle()
 

@@ -1,4 +1,4 @@
-"""Thousands of crashes on purpose are no news."""
+"""Silence the log of the actors: the simulations crash them on purpose."""
 
 import logging
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""What the tests of the store share: every store there is, in virtual time.
+"""Fixtures of the store tests: every store implementation, in virtual time.
 
-A new store joins `STORES` with one line and inherits the whole contract.
+A new store is added to `STORES` with one line and is tested against the whole contract.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Store
 from supervisor.store.sqlite.store import open_sqlite
-from tests.virtual_time import use_virtual_time
+from tests.support.virtual_time import use_virtual_time
 
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 

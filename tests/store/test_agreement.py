@@ -1,7 +1,7 @@
-"""Two stores, one story: memory and SQLite agree on every answer and everything that can be read.
+"""The memory store and the SQLite store agree on every answer and on everything readable.
 
-Whatever is asked of both, in whatever order, and though the one in the file is killed between any
-two steps: the copy of its files, taken while it is open, is what a dead process leaves.
+For any sequence of operations, also if the SQLite store is killed between any two of them: a copy
+of its files, taken while it is open, is what a killed process leaves.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId, SessionKey, TurnId
+from supervisor.core.limits import Lineage
 from supervisor.core.records import Record
-from supervisor.core.session import Lineage, Phase, Session
-from supervisor.store.filters import Filter
+from supervisor.core.state import Phase, SessionState
 from supervisor.store.memory import MemoryStore
-from supervisor.store.port import Kept, Process, Store, Write
+from supervisor.store.port import Filter, ProcessEntry, Store, StoredReply, Write
 from supervisor.store.sqlite.store import SqliteStore
-from supervisor.store.threads import Hand
+from supervisor.store.threads import StoreThread
 
 T = TypeVar("T")
 NAMES: Final = tuple(SessionId(name) for name in ("s_one", "s_two", "s_three"))
@@ -44,27 +44,27 @@ SEARCHES: Final = ("red", "GRUN", "foo", "foo_bar", "мой straße", "안녕", 
 NOBODY: Final = SessionId("s_nobody")
 EVERY: Final = 4  # records between snapshots
 
-# What is done -----------------------------------------------------------------------------
+# Operations -------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Part:
-    """A write, as it is meant; its numbers are those that follow when it is made, but for `gap`."""
+    """A write in the abstract; its numbers follow the stored ones, plus `gap`."""
 
     session: SessionId
     kinds: tuple[str, ...]
     text: str
-    title: str | None  # None is no row
-    kept: str | None  # a scope
+    title: str | None  # None: without a row
+    kept: str | None  # the scope of a stored reply
     gap: int
-    epochs: int  # away from the right one
+    epochs: int  # distance to the right epoch
     removes: SessionId | None
     poison: bool
 
 
 @attrs.frozen
 class Commit:
-    writes: tuple[tuple[Part, ...], ...]  # each with all that belongs to it
+    writes: tuple[tuple[Part, ...], ...]  # each with its linked writes
 
 
 @attrs.frozen
@@ -78,7 +78,7 @@ class Delete:
 
 
 @attrs.frozen
-class Bring:
+class InsertChunk:
     session: SessionId
     kinds: tuple[str, ...]
     text: str
@@ -86,13 +86,13 @@ class Bring:
 
 
 @attrs.frozen
-class GoOn:
-    """Whoever wrote is gone, and another one goes on."""
+class NewWriter:
+    """A new writer takes over from one that is gone."""
 
 
 @attrs.frozen
 class Note:
-    process: Process
+    process: ProcessEntry
     forget: bool
 
 
@@ -101,7 +101,7 @@ class Crash:
     pass
 
 
-Deed: TypeAlias = Commit | Claim | Delete | Bring | GoOn | Note | Crash
+Operation: TypeAlias = Commit | Claim | Delete | InsertChunk | NewWriter | Note | Crash
 
 names = st.sampled_from(NAMES)
 rarely = st.sampled_from([False] * 9 + [True])
@@ -117,54 +117,58 @@ parts = st.builds(
     removes=st.sampled_from([None] * 6 + [*NAMES]),
     poison=rarely,
 )
-# One of a session belongs together with those of others: two of the same in one write never come.
+# Linked writes are of different sessions: two of one session never occur in one write.
 together = st.lists(parts, min_size=1, max_size=3, unique_by=lambda part: part.session).map(tuple)
 processes = st.builds(
-    Process, session_id=names, pid=st.integers(1, 2), start_time=st.just(5), boot_id=st.just("b")
+    ProcessEntry,
+    session_id=names,
+    pid=st.integers(1, 2),
+    start_time=st.just(5),
+    boot_id=st.just("b"),
 )
-deeds: st.SearchStrategy[Deed] = st.one_of(
+any_operation: st.SearchStrategy[Operation] = st.one_of(
     st.builds(Commit, st.lists(together, max_size=5).map(tuple)),
     st.builds(Commit, st.lists(together, max_size=5).map(tuple)),
     st.builds(Claim, st.lists(names, max_size=3).map(tuple)),
     st.builds(Delete, names),
     st.builds(
-        Bring,
+        InsertChunk,
         names,
         st.lists(st.sampled_from(KINDS), min_size=1, max_size=4).map(tuple),
         st.sampled_from(TEXTS),
         st.sampled_from([0] * 5 + [1]),
     ),
-    st.just(GoOn()),
+    st.just(NewWriter()),
     st.builds(Note, processes, st.booleans()),
     st.just(Crash()),
 )
-lives = st.lists(deeds, max_size=12)
+operation_lists = st.lists(any_operation, max_size=12)
 
 
-class Scribe:
-    """Makes writes of what is meant, from what it has seen to be there."""
+class WriteBuilder:
+    """A builder of concrete writes from abstract ones and the stored state."""
 
     def __init__(self, there: dict[SessionId, tuple[int, int]]) -> None:
-        self._there = there  # the epoch and the last number, of those that are there
+        self._existing = there  # epoch and last number of each existing session
 
     def write(self, parts: Sequence[Part]) -> Write:
         [first, *rest] = parts
         also = self.write(rest) if rest else None
-        epoch, last = self._there.get(first.session, (0, 0))
+        epoch, last = self._existing.get(first.session, (0, 0))
         records = tuple(
             self._record(first, kind, seq)
             for seq, kind in enumerate(first.kinds, last + 1 + first.gap)
         )
         if not first.gap and not first.epochs and not first.poison:
-            self._there[first.session] = (epoch, last + len(records))
+            self._existing[first.session] = (epoch, last + len(records))
         return Write(
             first.session,
             epoch + first.epochs,
             records,
             None if first.title is None else _row(first.session, first.title),
-            None if first.kept is None else Kept(first.kept, "key", first.text, {"n": last}),
+            None if first.kept is None else StoredReply(first.kept, "key", first.text, {"n": last}),
             also,
-            # Nobody ends whom the same write is about.
+            # A write never deletes its own session.
             first.removes if first.removes not in {part.session for part in parts} else None,
         )
 
@@ -175,12 +179,12 @@ class Scribe:
         return Record(part.session, seq, float(seq), turn, kind, body)
 
 
-def _row(session_id: SessionId, title: str) -> Session:
+def _row(session_id: SessionId, title: str) -> SessionState:
     phase = Phase.IDLE if title == "a" else Phase.STOPPED
     key = None if session_id == NAMES[1] else SessionKey("echo", "there", session_id)
-    above = NAMES[:1]  # of the last of them, the first is
+    above = NAMES[:1]  # the first session is the ancestor of the last
     lineage = Lineage(above[0], above[0], 1, above=above) if session_id == NAMES[2] else Lineage()
-    return Session(
+    return SessionState(
         id=session_id,
         agent_name="echo",
         title=title,
@@ -192,21 +196,21 @@ def _row(session_id: SessionId, title: str) -> Session:
     )
 
 
-# What is seen -----------------------------------------------------------------------------
+# Views ------------------------------------------------------------------------------------
 
 
-async def picture(store: Store) -> dict[str, Any]:
-    """All that a reader can ask for."""
+async def visible_data(store: Store) -> dict[str, Any]:
+    """Return everything that a reader can query."""
     seen: dict[str, Any] = {
         "rows": [one async for one in store.rows()],
-        "start": await store.at_start(),
-        "idle": [one async for one in store.rows(after=1, fitting=Filter(phase=Phase.IDLE))],
-        "tag": [one.number async for one in store.rows(fitting=Filter(tag="é\0", text="É"))],
+        "start": await store.startup_rows(),
+        "idle": [one async for one in store.rows(after=1, matching=Filter(phase=Phase.IDLE))],
+        "tag": [one.number async for one in store.rows(matching=Filter(tag="é\0", text="É"))],
         "all": await store.all_records(),
         "some": await store.all_records(after=2, limit=2),
         "last": await store.last_position(),
-        "kinds": await store.records_of(["child_ended", "child_started"]),
-        "kept": [await store.kept(scope, "key") for scope in SCOPES],
+        "kinds": await store.records_of_kinds(["child_ended", "child_started"]),
+        "kept": [await store.stored_reply(scope, "key") for scope in SCOPES],
         "processes": sorted(await store.processes(), key=repr),
         "found": {words: await store.search(words, limit=5) for words in SEARCHES},
         "pages": await store.search("red", session_id=NAMES[0], before=4, limit=1),
@@ -227,27 +231,27 @@ def told(answers: Sequence[SupervisorError | None]) -> list[Any]:
     return [None if one is None else type(one) for one in answers]
 
 
-class Threadless(SqliteStore):
-    """All of it but its threads, which would cost more than all the rest."""
+class InlineSqliteStore(SqliteStore):
+    """The SQLite store without its threads, which would dominate the run time."""
 
-    async def _in_thread(self, _: Hand, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, _: StoreThread, work: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
         return work()
 
 
-# Both of them -----------------------------------------------------------------------------
+# Both stores ------------------------------------------------------------------------------
 
 
 class Pair:
-    """The two stores, told the same."""
+    """The two stores, given the same operations."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lives = 0
         self.plain: Store = MemoryStore(snapshot_every=EVERY)
-        # How many records were brought of those that are not there.
+        # Number of inserted records of each incomplete session.
         self._brought: dict[SessionId, int] = {}
-        self.file = Threadless(self._path, snapshot_every=EVERY)
+        self.file = InlineSqliteStore(self._path, snapshot_every=EVERY)
 
     @property
     def _path(self) -> Path:
@@ -257,100 +261,106 @@ class Pair:
         self._path.parent.mkdir(exist_ok=True)
         await self.file.open()
 
-    async def do(self, deed: Deed) -> None:
-        if isinstance(deed, Crash):
+    async def do(self, operation: Operation) -> None:
+        if isinstance(operation, Crash):
             return await self._crash()
-        if isinstance(deed, Commit):
+        if isinstance(operation, Commit):
             stored = [one async for one in self.plain.rows()]
             there = {one.row.id: (one.epoch, one.last_seq) for one in stored}
-            scribe = Scribe({name: (0, count) for name, count in self._brought.items()} | there)
-            writes = [scribe.write(parts) for parts in deed.writes]
+            builder = WriteBuilder(
+                {name: (0, count) for name, count in self._brought.items()} | there
+            )
+            writes = [builder.write(parts) for parts in operation.writes]
             assert told(await self.plain.commit(writes)) == told(await self.file.commit(writes))
             for name in self._brought.keys() & {one.row.id async for one in self.plain.rows()}:
                 del self._brought[name]
             for write in writes:
-                self._brought.pop(write.removes or NOBODY, None)
-        elif isinstance(deed, Bring):
-            await self._bring(deed)
-        elif isinstance(deed, Claim):
-            assert await self.plain.claim(deed.sessions) == await self.file.claim(deed.sessions)
+                self._brought.pop(write.deletes or NOBODY, None)
+        elif isinstance(operation, InsertChunk):
+            await self._insert_chunk(operation)
+        elif isinstance(operation, Claim):
+            assert await self.plain.claim(operation.sessions) == await self.file.claim(
+                operation.sessions
+            )
         else:
-            if isinstance(deed, Delete):
-                self._brought.pop(deed.session, None)
-            elif isinstance(deed, GoOn):
+            if isinstance(operation, Delete):
+                self._brought.pop(operation.session, None)
+            elif isinstance(operation, NewWriter):
                 self._brought.clear()
             for store in (self.plain, self.file):
-                await _tell(store, deed)
+                await _tell(store, operation)
         return None
 
-    async def _bring(self, deed: Bring) -> None:
-        """The next records of one that is not there; refused by both if it is."""
-        last = self._brought.get(deed.session, 0)
-        part = Part(deed.session, deed.kinds, deed.text, None, None, 0, 0, None, poison=False)
+    async def _insert_chunk(self, operation: InsertChunk) -> None:
+        """Insert the next records of a new session; both stores refuse an existing one."""
+        last = self._brought.get(operation.session, 0)
+        part = Part(
+            operation.session, operation.kinds, operation.text, None, None, 0, 0, None, poison=False
+        )
         records = tuple(
-            Scribe._record(part, kind, seq)
-            for seq, kind in enumerate(deed.kinds, last + 1 + deed.gap)
+            WriteBuilder._record(part, kind, seq)
+            for seq, kind in enumerate(operation.kinds, last + 1 + operation.gap)
         )
         answers: list[type | None] = []
         for store in (self.plain, self.file):
             try:
-                await store.bring(deed.session, records)
+                await store.insert_chunk(operation.session, records)
                 answers.append(None)
             except SupervisorError as error:
                 answers.append(type(error))
         assert answers[0] == answers[1]
         if answers[0] is None:
-            self._brought[deed.session] = last + len(records)
+            self._brought[operation.session] = last + len(records)
 
     async def _crash(self) -> None:
-        """What lies on the disk now is what the next one finds."""
+        """Reopen the SQLite store on a copy of its files as they are now."""
         before, dead = self._path.parent, self.file
         self._lives += 1
         shutil.copytree(before, self._path.parent)
-        self.file = Threadless(self._path, snapshot_every=EVERY)
+        self.file = InlineSqliteStore(self._path, snapshot_every=EVERY)
         await dead.close()
         await self.file.open()
 
 
-async def _tell(store: Store, deed: Delete | GoOn | Note) -> None:
-    if isinstance(deed, GoOn):
-        await store.leftovers()
-        while await store.clear_away() or await store.tidy():
+async def _tell(store: Store, operation: Delete | NewWriter | Note) -> None:
+    if isinstance(operation, NewWriter):
+        await store.find_unfinished()
+        while await store.purge_deleted() or await store.optimize_index():
             pass
-    elif isinstance(deed, Delete):
-        await store.delete(deed.session)
-    elif deed.forget:
-        await store.forget_process(deed.process)
+    elif isinstance(operation, Delete):
+        await store.delete(operation.session)
+    elif operation.forget:
+        await store.forget_process(operation.process)
     else:
-        await store.note_process(deed.process)
+        await store.record_process(operation.process)
 
 
-async def live(life: Sequence[Deed]) -> None:
+async def run_operations(operations: Sequence[Operation]) -> None:
     with TemporaryDirectory() as folder:
         pair = Pair(Path(folder))
         await pair.open()
         try:
-            for deed in life:
-                await pair.do(deed)
-                assert await picture(pair.plain) == await picture(pair.file)
+            for operation in operations:
+                await pair.do(operation)
+                assert await visible_data(pair.plain) == await visible_data(pair.file)
             await pair.do(Crash())
-            assert await picture(pair.plain) == await picture(pair.file)
+            assert await visible_data(pair.plain) == await visible_data(pair.file)
         finally:
             await pair.file.close()
 
 
-# Without `explain`, which runs a failing life some hundred times more.
+# Without `explain`, which repeats a failing run some hundred times.
 PHASES: Final = tuple(phase for phase in hypothesis.Phase if phase.name != "explain")
 
 
 @hypothesis.settings(max_examples=40, phases=PHASES)
-@hypothesis.given(lives)
-def test_the_stores_agree_on_everything(life: list[Deed]) -> None:
-    trio.run(live, life)
+@hypothesis.given(operation_lists)
+def test_both_stores_agree_on_every_result(operations: list[Operation]) -> None:
+    trio.run(run_operations, operations)
 
 
 @pytest.mark.soak
 @hypothesis.settings(max_examples=3_000, phases=PHASES)
-@hypothesis.given(st.lists(deeds, max_size=40))
-def test_the_stores_agree_on_everything_for_long(life: list[Deed]) -> None:
-    trio.run(live, life)
+@hypothesis.given(st.lists(any_operation, max_size=40))
+def test_both_stores_agree_on_every_result_in_a_long_run(operations: list[Operation]) -> None:
+    trio.run(run_operations, operations)

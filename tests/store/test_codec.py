@@ -12,31 +12,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core import session as rows
-from supervisor.core.facts import KINDS
+from supervisor.core import state as rows
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-from supervisor.core.limits import Ladder, Limits, Restart
+from supervisor.core.limits import Ladder, Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
-from supervisor.core.records import Record, numbered
-from supervisor.core.session import (
+from supervisor.core.records import KINDS, Record, number_facts
+from supervisor.core.state import (
     Agent,
-    Call,
     Capabilities,
     Failure,
-    Lineage,
+    OpenCall,
+    OpenRequest,
+    OpenTurn,
+    PendingInput,
     PermissionRule,
     Phase,
-    Request,
-    Session,
+    SessionState,
     Stopping,
-    Terms,
-    Turn,
     Usage,
-    Waiting,
 )
 from supervisor.store.codec import decode, encode
-from supervisor.store.port import Kept
-from tests.store.cast import ONE, PLAN, birth, differences, life, row, said
+from supervisor.store.port import StoredReply
+from tests.support.store_samples import ONE, PLAN, birth, differences, life, row, said
 
 SEEDS = range(200)
 LENGTH = 60
@@ -45,20 +42,20 @@ LENGTH = 60
 # Sessions and records of random histories ------------------------------------------------
 
 
-def states(seed: int) -> list[Session]:
+def states(seed: int) -> list[SessionState]:
     return [session for session, facts, _ in life(seed, LENGTH) if facts]
 
 
 def test_every_state_of_a_life_comes_back_with_its_types() -> None:
     for seed in SEEDS:
         for session in states(seed):
-            assert differences(decode(encode(session), Session), session) == [], f"seed {seed}"
+            assert differences(decode(encode(session), SessionState), session) == [], f"seed {seed}"
 
 
 def test_every_record_of_a_life_comes_back_with_its_types() -> None:
     for seed in SEEDS:
         facts = [fact for _, facts, _ in life(seed, LENGTH) for fact in facts]
-        for record in numbered(ONE, facts, after=0):
+        for record in number_facts(ONE, facts, after=0):
             assert differences(decode(encode(record), Record), record) == [], f"seed {seed}"
 
 
@@ -75,7 +72,7 @@ def test_the_lives_have_been_everywhere() -> None:
 
 
 def test_a_phase_is_an_enum_again() -> None:
-    back = decode(encode(row(phase=Phase.SUSPENDED)), Session)
+    back = decode(encode(row(phase=Phase.SUSPENDED)), SessionState)
 
     assert back.phase is Phase.SUSPENDED
 
@@ -83,7 +80,7 @@ def test_a_phase_is_an_enum_again() -> None:
 @pytest.mark.parametrize("name", ["name", "title", "workspace", "stop_reason", "stop_detail"])
 @pytest.mark.parametrize("text", ["", " ", None])
 def test_empty_text_and_no_text_are_two_things(name: str, text: str | None) -> None:
-    back = decode(encode(row().changed(**{name: text})), Session)
+    back = decode(encode(row().changed(**{name: text})), SessionState)
 
     assert getattr(back, name) == text
 
@@ -91,11 +88,11 @@ def test_empty_text_and_no_text_are_two_things(name: str, text: str | None) -> N
 def test_never_comes_back_as_never() -> None:
     session = row(terms=Terms(suspend_after_seconds=None))
 
-    assert decode(encode(session), Session) == session
+    assert decode(encode(session), SessionState) == session
 
 
 def test_a_full_session_comes_back() -> None:
-    back = decode(encode(FULL), Session)
+    back = decode(encode(FULL), SessionState)
 
     assert differences(back, FULL) == []
     assert type(back.permissions.tools) is frozenset
@@ -129,15 +126,15 @@ def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
 
 ids = st.from_regex(r"[a-z0-9_]{3,64}", fullmatch=True)
 turns = st.builds(
-    Turn,
+    OpenTurn,
     id=ids,
     input_id=ids,
     source=st.sampled_from(["user", "parent"]),
     started_at=times,
-    calls=tuples(st.builds(Call, ids, texts, cancellable=st.booleans())),
+    calls=tuples(st.builds(OpenCall, ids, texts, cancellable=st.booleans())),
     requests=tuples(
         st.builds(
-            Request,
+            OpenRequest,
             ids,
             texts,
             texts,
@@ -150,7 +147,7 @@ turns = st.builds(
     usage=st.builds(Usage, whole, whole, seconds),
 )
 inputs = st.builds(
-    Waiting,
+    PendingInput,
     id=ids,
     number=whole,
     text=texts,
@@ -164,7 +161,7 @@ inputs = st.builds(
     attachments=tuples(bodies),
 )
 sessions = st.builds(
-    Session,
+    SessionState,
     id=ids,
     agent_name=names,
     key=st.none() | st.builds(SessionKey, names, names, names, st.none() | names),
@@ -196,8 +193,8 @@ sessions = st.builds(
 
 
 @given(session=sessions)
-def test_any_session_comes_back_with_its_types(session: Session) -> None:
-    assert differences(decode(encode(session), Session), session) == []
+def test_any_session_comes_back_with_its_types(session: SessionState) -> None:
+    assert differences(decode(encode(session), SessionState), session) == []
 
 
 @given(record=st.builds(Record, ids, whole, times, st.none() | ids, st.sampled_from(KINDS), bodies))
@@ -205,9 +202,9 @@ def test_any_record_comes_back_with_its_types(record: Record) -> None:
     assert differences(decode(encode(record), Record), record) == []
 
 
-@given(kept=st.builds(Kept, texts, texts, texts, bodies))
-def test_any_kept_answer_comes_back_with_its_types(kept: Kept) -> None:
-    assert differences(decode(encode(kept), Kept), kept) == []
+@given(kept=st.builds(StoredReply, texts, texts, texts, bodies))
+def test_any_kept_answer_comes_back_with_its_types(kept: StoredReply) -> None:
+    assert differences(decode(encode(kept), StoredReply), kept) == []
 
 
 # What sessions share ---------------------------------------------------------------------
@@ -217,7 +214,7 @@ def test_what_is_shared_is_not_taken_for_another_that_came_later() -> None:
     for number in range(5_000):  # more than are remembered, and each gone before the next
         session = row(terms=Terms(queue_cap=number), limits=Limits(turns=number))
 
-        back = decode(encode(session), Session)
+        back = decode(encode(session), SessionState)
 
         assert back.limits is not None
         assert (back.terms.queue_cap, back.limits.turns) == (number, number)
@@ -228,12 +225,12 @@ def test_what_cannot_be_encoded_spoils_nothing_for_those_who_share_with_it() -> 
     with pytest.raises(TypeError):
         encode(row(terms=terms, title="\ud800"))
 
-    assert decode(encode(row(terms=terms)), Session) == row(terms=terms)
+    assert decode(encode(row(terms=terms)), SessionState) == row(terms=terms)
 
 
 # Strictness ------------------------------------------------------------------------------
 
-FULL = Session(
+FULL = SessionState(
     id=ONE,
     agent_name="echo",
     key=PLAN.key,
@@ -252,19 +249,21 @@ FULL = Session(
     stop_detail="detail",
     last_failure=Failure("timeout", "detail"),
     agent=Agent(Capabilities(ladder=("ask", "kill")), "theirs", 7),
-    turn=Turn(
+    turn=OpenTurn(
         TurnId("turn"),
         InputId("in"),
         "user",
         1.0,
-        calls=(Call(CallId("call"), "bash"),),
-        requests=(Request(RequestId("r"), "bash", "?", ("allow_once",), 1.0, {"cmd": ["ls"]}),),
+        calls=(OpenCall(CallId("call"), "bash"),),
+        requests=(OpenRequest(RequestId("r"), "bash", "?", ("allow_once",), 1.0, {"cmd": ["ls"]}),),
         step="ask",
         usage=Usage(1, 2, 0.5),
     ),
     zombie=TurnId("turn_0"),
     inputs=(
-        Waiting(InputId("i"), 1, "text", "queue", "user", 1.0, 0, 2.0, attachments=({"x": 1},)),
+        PendingInput(
+            InputId("i"), 1, "text", "queue", "user", 1.0, 0, 2.0, attachments=({"x": 1},)
+        ),
     ),
     recent_restarts=(1.0, 2.5),
 )
@@ -288,7 +287,7 @@ def without(thing: object, path: str) -> bytes:
 
 def can_be_read(data: bytes) -> bool:
     try:
-        decode(data, Session)
+        decode(data, SessionState)
     except ValueError:
         return False
     return True
@@ -388,8 +387,8 @@ PATHS = _paths(orjson.loads(encode(FULL)))
 
 @pytest.mark.parametrize(("path", "value"), WRONG)
 def test_a_value_of_another_type_is_refused(path: str, value: object) -> None:
-    with pytest.raises(ValueError, match="no Session"):
-        decode(changed(FULL, path, value), Session)
+    with pytest.raises(ValueError, match="not a stored SessionState"):
+        decode(changed(FULL, path, value), SessionState)
 
 
 @pytest.mark.parametrize("word", ["unheard-of", "", "IDLE", 1, True, ["ask"]])
@@ -404,7 +403,7 @@ def test_a_name_that_is_missing_is_refused() -> None:
     optional = {
         field.name
         for kind in [*vars(rows).values(), Limits, Permissions]
-        if isinstance(kind, type) and attrs.has(kind) and kind is not Session
+        if isinstance(kind, type) and attrs.has(kind) and kind is not SessionState
         for field in attrs.fields(kind)
         if field.default is None
     }
@@ -416,8 +415,8 @@ def test_a_name_that_is_missing_is_refused() -> None:
 
 @pytest.mark.parametrize("place", ["", "key.", "terms.", "terms.ladder.", "turn.", "turn.usage."])
 def test_a_name_too_many_is_refused(place: str) -> None:
-    with pytest.raises(ValueError, match="no Session"):
-        decode(changed(FULL, f"{place}colour", "red"), Session)
+    with pytest.raises(ValueError, match="not a stored SessionState"):
+        decode(changed(FULL, f"{place}colour", "red"), SessionState)
 
 
 RECORD = said(ONE, 1, {"free": {"to": ["have", 1, None]}})
@@ -442,13 +441,13 @@ RECORD = said(ONE, 1, {"free": {"to": ["have", 1, None]}})
     ],
 )
 def test_a_record_that_was_not_written_here_is_refused(path: str, value: object) -> None:
-    with pytest.raises(ValueError, match="no Record"):
+    with pytest.raises(ValueError, match="not a stored Record"):
         decode(changed(RECORD, path, value), Record)
 
 
 @pytest.mark.parametrize("name", [field.name for field in attrs.fields(Record)])
 def test_a_record_without_one_of_its_names_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="no Record"):
+    with pytest.raises(ValueError, match="not a stored Record"):
         decode(without(RECORD, name), Record)
 
 
@@ -473,14 +472,14 @@ def test_a_record_without_one_of_its_names_is_refused(name: str) -> None:
     ],
 )
 def test_junk_is_refused(junk: bytes) -> None:
-    with pytest.raises(ValueError, match="no Session"):
-        decode(junk, Session)
+    with pytest.raises(ValueError, match="not a stored SessionState"):
+        decode(junk, SessionState)
 
 
 @given(junk=st.binary(max_size=200))
 def test_bytes_that_mean_nothing_are_refused(junk: bytes) -> None:
-    for kind in (Session, Record, Kept):
-        with pytest.raises(ValueError, match=f"no {kind.__name__}"):
+    for kind in (SessionState, Record, StoredReply):
+        with pytest.raises(ValueError, match=f"not a stored {kind.__name__}"):
             decode(junk, kind)
 
 
@@ -503,7 +502,7 @@ def test_what_is_read_is_never_bent_into_shape(path: str, value: object) -> None
 
 def _is_refused_or_read_as_it_stands(data: bytes) -> None:
     try:
-        session = decode(data, Session)
+        session = decode(data, SessionState)
     except ValueError:
         return
     assert _in_order(encode(session)) == _in_order(data)

@@ -1,4 +1,4 @@
-"""Filters: alone or two at once, they give in every store what fits, and nothing else."""
+"""Filters, alone or two at once: every store returns exactly the matching sessions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pytest
 
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.info import Badge, badge_of
-from supervisor.core.session import Failure, Lineage, Phase, Session
-from supervisor.store.filters import PHASES_OF_BADGES, Filter, fits
-from supervisor.store.port import Store, Write
+from supervisor.core.limits import Lineage
+from supervisor.core.state import Failure, Phase, SessionState
+from supervisor.store.port import BADGE_PHASES, Filter, Store, Write, matches
 from supervisor.store.sqlite.store import open_sqlite
-from tests.core.histories import Chance
+from tests.support.event_histories import Chance
 
 # Sessions --------------------------------------------------------------------------------
 
 
-def session(called: str, /, **changes: Any) -> Session:  # noqa: ANN401 - the fields of a session
-    return attrs.evolve(Session(id=SessionId(f"s_{called}"), agent_name="echo"), **changes)
+def session(called: str, /, **changes: Any) -> SessionState:  # noqa: ANN401 - fields of the state
+    return attrs.evolve(SessionState(id=SessionId(f"s_{called}"), agent_name="echo"), **changes)
 
 
 def key(*parts: str) -> SessionKey:
@@ -86,33 +86,36 @@ def pairs() -> Iterable[Filter]:
 
 
 async def listed(store: Store, wanted: Filter) -> list[str]:
-    return [stored.row.id async for stored in store.rows(fitting=wanted)]
+    return [stored.row.id async for stored in store.rows(matching=wanted)]
 
 
 async def differing(
-    store: Store, sessions: Iterable[Session], filters: Iterable[Filter]
+    store: Store, sessions: Iterable[SessionState], filters: Iterable[Filter]
 ) -> list[Any]:
-    """Filters of which the store gives something else than it should."""
+    """Return the filters for which the store returns a wrong result."""
     sessions = list(sessions)
     await store.commit([Write(one.id, 0, (), one) for one in sessions])
     found = []
     for wanted in filters:
-        got, right = await listed(store, wanted), [one.id for one in sessions if fits(one, wanted)]
+        got, right = (
+            await listed(store, wanted),
+            [one.id for one in sessions if matches(one, wanted)],
+        )
         if got != right:
             given = attrs.asdict(wanted, filter=lambda _, value: value is not None)
             found.append((given, "got", got, "not", right))
     return found
 
 
-async def test_each_filter_alone_gives_what_fits(store: Store) -> None:
+async def test_each_filter_returns_the_matching_sessions(store: Store) -> None:
     assert await differing(store, SESSIONS, SINGLES) == []
 
 
-async def test_any_two_filters_give_what_fits_both(store: Store) -> None:
+async def test_any_two_filters_return_the_sessions_that_match_both(store: Store) -> None:
     assert await differing(store, SESSIONS, pairs()) == []
 
 
-async def test_filters_give_what_fits_in_any_state_that_a_session_gets_into(store: Store) -> None:
+async def test_filters_match_sessions_in_any_reachable_state(store: Store) -> None:
     chance = Chance(5)
     lives = [attrs.evolve(chance.session(), id=SessionId(f"s_{at:03}")) for at in range(80)]
 
@@ -120,7 +123,7 @@ async def test_filters_give_what_fits_in_any_state_that_a_session_gets_into(stor
     assert await differing(store, lives, filters) == []
 
 
-async def test_what_has_changed_is_listed_as_it_is_now(store: Store) -> None:
+async def test_a_changed_session_is_listed_by_its_current_state(store: Store) -> None:
     one = session("one", phase=Phase.IDLE, title="before", updated_at=1.0)
     await store.commit([Write(one.id, 0, (), one)])
 
@@ -129,57 +132,59 @@ async def test_what_has_changed_is_listed_as_it_is_now(store: Store) -> None:
 
     assert await listed(store, Filter(phase=Phase.IDLE)) == []
     assert await listed(store, Filter(text="before")) == []
-    fitting = Filter(phase=Phase.STOPPED, text="AFTER", archived=True, tag="new", updated_after=6.0)
-    assert await listed(store, fitting) == [one.id]
+    matching = Filter(
+        phase=Phase.STOPPED, text="AFTER", archived=True, tag="new", updated_after=6.0
+    )
+    assert await listed(store, matching) == [one.id]
 
 
-# What fits -------------------------------------------------------------------------------
+# Matching --------------------------------------------------------------------------------
 
 
-def test_a_name_of_two_lines_is_found_by_what_is_in_both() -> None:
+def test_a_name_of_two_lines_is_found_by_a_text_over_both() -> None:
     lines = session("lines", name="first\nsecond", title="third")
 
-    assert fits(lines, Filter(text="first\nsecond"))
-    assert not fits(lines, Filter(text="second\nthird"))
+    assert matches(lines, Filter(text="first\nsecond"))
+    assert not matches(lines, Filter(text="second\nthird"))
 
 
-def test_nothing_asked_for_is_everything() -> None:
-    assert all(fits(one, Filter()) for one in SESSIONS)
+def test_an_empty_filter_matches_every_session() -> None:
+    assert all(matches(one, Filter()) for one in SESSIONS)
 
 
 def test_times_are_open_at_both_ends() -> None:
     one = session("one", created_at=2.0)
 
-    assert not fits(one, Filter(created_after=2.0))
-    assert not fits(one, Filter(created_before=2.0))
-    assert fits(one, Filter(created_after=1.9, created_before=2.1))
+    assert not matches(one, Filter(created_after=2.0))
+    assert not matches(one, Filter(created_before=2.0))
+    assert matches(one, Filter(created_after=1.9, created_before=2.1))
 
 
 def test_a_root_is_the_root_of_itself() -> None:
-    assert fits(session("one"), Filter(root="s_one"))
-    assert not fits(session("one"), Filter(parent="s_one"))
+    assert matches(session("one"), Filter(root="s_one"))
+    assert not matches(session("one"), Filter(parent="s_one"))
 
 
 @pytest.mark.parametrize(("text", "fit"), [("echo:irc", True), ("IRC:A", True), ("ann:", False)])
-def test_text_may_be_part_of_the_key(text: str, *, fit: bool) -> None:
-    assert fits(session("one", key=key("echo", "irc", "ann")), Filter(text=text)) == fit
+def test_a_text_filter_matches_part_of_the_key(text: str, *, fit: bool) -> None:
+    assert matches(session("one", key=key("echo", "irc", "ann")), Filter(text=text)) == fit
 
 
-def test_an_index_of_badges_leaves_nobody_out() -> None:
+def test_the_badge_index_contains_every_session() -> None:
     chance = Chance(11)
     for _ in range(500):
         one = chance.session()
         badge = badge_of(one)
-        assert one.phase in PHASES_OF_BADGES.get(badge, tuple(Phase)), badge
+        assert one.phase in BADGE_PHASES.get(badge, tuple(Phase)), badge
 
 
 @pytest.mark.parametrize("badge", sorted(set(get_args(Badge)) - {"stopped"}))
-async def test_whoever_does_not_show_the_badge_is_not_even_read(
+async def test_a_session_with_another_badge_is_not_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, badge: Badge
 ) -> None:
     many = [session(f"{at:03}", phase=Phase.STOPPED, stop_reason="completed") for at in range(50)]
     async with open_sqlite(tmp_path / "state.db") as store:
         await store.commit([Write(one.id, 0, (), one) for one in many])
-        monkeypatch.setattr("supervisor.store.sqlite.reading._session", pytest.fail)
+        monkeypatch.setattr("supervisor.store.sqlite.read._decode_row", pytest.fail)
 
         assert await listed(store, Filter(badge=badge)) == []

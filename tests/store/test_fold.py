@@ -1,36 +1,35 @@
-"""Folding the stored records gives the stored row, whatever has happened (invariant 39)."""
+"""Folding the stored records yields the stored row, for any history (invariant 39)."""
 
 from __future__ import annotations
 
-from supervisor.core import events as ev
-from supervisor.core.facts import DECIDED
-from supervisor.core.folds import fold
+from supervisor.core import agent_events
+from supervisor.core.fold import fold, replay
 from supervisor.core.ids import SessionId
-from supervisor.core.records import numbered, replay
-from supervisor.core.session import Session
+from supervisor.core.records import DECIDED, number_facts
+from supervisor.core.state import SessionState
 from supervisor.store.port import Store, Write
-from tests.store.cast import ONE, TWO, claim, differences, everything, life
+from tests.support.store_samples import ONE, TWO, claim, differences, everything, life
 
 SEEDS = range(200)
 LENGTH = 60
 
 
-async def live(store: Store, seed: int, session_id: SessionId = ONE) -> list[Session]:
-    """Live a life in the store, one commit a step; give the session as it was at each number."""
-    epoch, states = 0, list[Session]()
+async def live(store: Store, seed: int, session_id: SessionId = ONE) -> list[SessionState]:
+    """Commit a random session step by step; return its state at each number."""
+    epoch, states = 0, list[SessionState]()
     for session, facts, event in life(seed, LENGTH, session_id):
-        if isinstance(event, ev.Claimed | ev.SupervisorRestarted):
+        if isinstance(event, agent_events.Claimed | agent_events.SupervisorRestarted):
             stored = await claim(store, session_id)
             assert stored is not None
             epoch = stored.epoch
         if facts:
-            records = numbered(session_id, facts, after=len(states))
+            records = number_facts(session_id, facts, after=len(states))
             assert await store.commit([Write(session_id, epoch, records, session)]) == [None]
             states += [session] * len(facts)
     return states
 
 
-async def test_replaying_the_stored_records_gives_the_stored_row(store: Store) -> None:
+async def test_replaying_the_stored_records_yields_the_stored_row(store: Store) -> None:
     for seed in SEEDS:
         session_id = SessionId(f"s_{seed}")
         states = await live(store, seed, session_id)
@@ -44,7 +43,7 @@ async def test_replaying_the_stored_records_gives_the_stored_row(store: Store) -
         assert stored.last_seq == len(states)
 
 
-async def test_every_row_on_the_way_was_what_the_records_so_far_give(store: Store) -> None:
+async def test_every_intermediate_row_is_the_fold_of_its_records(store: Store) -> None:
     for seed in range(20):
         session_id = SessionId(f"s_{seed}")
         states = await live(store, seed, session_id)
@@ -53,7 +52,7 @@ async def test_every_row_on_the_way_was_what_the_records_so_far_give(store: Stor
                 assert replay(await store.records(session_id, limit=number)) == state
 
 
-async def test_a_row_and_the_records_after_it_give_the_row_of_today(store: Store) -> None:
+async def test_a_row_and_later_records_yield_the_current_row(store: Store) -> None:
     states = await live(store, 7)
 
     for number, state in enumerate(states, 1):
@@ -65,7 +64,7 @@ async def test_a_row_and_the_records_after_it_give_the_row_of_today(store: Store
         assert replayed == states[-1]
 
 
-async def test_lives_beside_each_other_do_not_mix(store: Store) -> None:
+async def test_interleaved_histories_do_not_mix(store: Store) -> None:
     first = await live(store, 1, ONE)
     second = await live(store, 2, TWO)
 
@@ -75,7 +74,7 @@ async def test_lives_beside_each_other_do_not_mix(store: Store) -> None:
     assert together == await store.records(ONE) + await store.records(TWO)
 
 
-async def test_a_life_lived_twice_is_stored_the_same(store: Store) -> None:
+async def test_an_equal_history_is_stored_equally(store: Store) -> None:
     await live(store, 5, ONE)
     first = await everything(store)
     await store.delete(ONE)
@@ -86,7 +85,7 @@ async def test_a_life_lived_twice_is_stored_the_same(store: Store) -> None:
     assert [record for _, record in await store.all_records()] == [r for _, r in first[1]]
 
 
-def test_the_lives_write_every_kind_of_record() -> None:
+def test_the_histories_contain_every_kind_of_record() -> None:
     written = {fact.kind for seed in SEEDS for _, facts, _ in life(seed, LENGTH) for fact in facts}
 
     assert written == set(DECIDED)

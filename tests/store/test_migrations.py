@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from sqlite_utils import Database
 
 import supervisor
 from supervisor import StoreTooNew
+from supervisor.core.fold import replay
 from supervisor.core.ids import InputId, SessionId, SessionKey, TurnId
-from supervisor.core.limits import Limits
-from supervisor.core.records import replay
-from supervisor.core.session import (
+from supervisor.core.limits import Limits, Lineage
+from supervisor.core.state import (
     Agent,
     Capabilities,
-    Family,
-    Lineage,
+    PendingInput,
     Phase,
-    Session,
+    SessionState,
     Spending,
-    Waiting,
+    TreeState,
 )
 from supervisor.store.port import Write
 from supervisor.store.sqlite import schema
 from supervisor.store.sqlite.store import open_sqlite
-from tests.store.cast import differences
 from tests.store.fixtures.make import SESSIONS, dump, fill, fixture_of, load
+from tests.support.store_samples import differences
 
-Step: TypeAlias = Callable[[sqlite3.Connection], None]
+Step: TypeAlias = schema.Migration
 LIVED, ASKED, GONE = SESSIONS
 UP = SessionId("s_up")
-STEPS, TODAY = schema.STEPS, schema.VERSION
+STEPS, TODAY = schema.MIGRATIONS, schema.VERSION
 RELEASED = range(1, TODAY + 1)
 
 
@@ -56,17 +56,17 @@ def columns(path: Path) -> list[str]:
         return [row[1] for row in connection.execute("PRAGMA table_info(sessions)")]
 
 
-def add_colour(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
+def add_colour(db: Database) -> None:
+    db.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
 
 
-def add_shape(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE sessions ADD COLUMN shape TEXT")
+def add_shape(db: Database) -> None:
+    db.execute("ALTER TABLE sessions ADD COLUMN shape TEXT")
 
 
-def break_down(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM sessions")
-    connection.execute("ALTER TABLE sessions ADD COLUMN half TEXT")
+def break_down(db: Database) -> None:
+    db.execute("DELETE FROM sessions")
+    db.execute("ALTER TABLE sessions ADD COLUMN half TEXT")
     raise RuntimeError("the step is wrong")
 
 
@@ -75,7 +75,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Make this the program of a later version, with these steps after today's."""
 
     def become(*steps: Step) -> None:
-        monkeypatch.setattr(schema, "STEPS", (*STEPS, *steps))
+        monkeypatch.setattr(schema, "MIGRATIONS", (*STEPS, *steps))
         monkeypatch.setattr(schema, "VERSION", TODAY + len(steps))
 
     return become
@@ -95,8 +95,8 @@ async def test_a_file_of_every_version_is_read(tmp_path: Path, number: int) -> N
         records = await store.records(LIVED)
         assert differences(replay(records), stored[0].row) == []
         assert [one.seq for one in records] == list(range(1, stored[0].last_seq + 1))
-        assert await store.kept(ASKED, "key") is not None
-        assert await store.kept(GONE, "key") is None
+        assert await store.stored_reply(ASKED, "key") is not None
+        assert await store.stored_reply(GONE, "key") is None
         assert await store.snapshot(LIVED, at=len(records)) is not None
         assert [hit.session_id for hit in await store.search("grusse москва")] == [ASKED]
         assert [one.pid for one in await store.processes()] == [17]
@@ -264,7 +264,7 @@ async def test_without_a_copy_no_step_is_taken(
         raise OSError(28, "No space left on device")
 
     later(add_colour)
-    monkeypatch.setattr("supervisor.store.sqlite.copies.copy", fail)
+    monkeypatch.setattr("supervisor.store.sqlite.backup.copy", fail)
 
     with pytest.raises((OSError, supervisor.SupervisorError)):
         async with open_sqlite(path):
@@ -295,23 +295,23 @@ async def test_an_earlier_program_refuses_what_a_later_one_wrote(
     assert path.read_bytes() == before  # noqa: ASYNC240 - small
 
 
-# Whom a start need not read --------------------------------------------------------------
+# Rows that a start need not read --------------------------------------------------------------
 
 
 UP = SessionId("s_up")
 KEYS = (None, SessionKey("a:b", "c%d", "é", "\x00"), SessionKey("a", "b", "c"))
 
 
-def rows_of_all_kinds() -> list[Session]:
-    """Those whom a start has to read, each for one reason, and others."""
+def rows_of_all_kinds() -> list[SessionState]:
+    """Rows that a start has to read, each for one reason, and others."""
     spent = Spending(turns=1)
-    waiting = Waiting(InputId("in_1"), 1, "hello", "queue", "user", 1.0, generation=0)
+    waiting = PendingInput(InputId("in_1"), 1, "hello", "queue", "user", 1.0, generation=0)
     changes: list[dict[str, Any]] = [
         {},
         {"archived": True},
         {"name": "x", "limits": Limits(max_children=1)},
-        {"family": Family(deleted=spent, deleted_spawns=1)},
-        {"family": Family(open_children=1)},
+        {"family": TreeState(deleted=spent, deleted_spawns=1)},
+        {"family": TreeState(open_children=1)},
         {"limits": Limits(turns=1)},
         {"limits": Limits(tokens=1)},
         {"limits": Limits(cost=0.0)},
@@ -323,7 +323,7 @@ def rows_of_all_kinds() -> list[Session]:
         {"lineage": Lineage(parent=UP, root=UP, depth=1, above=(UP,))},
     ]
     rows = (
-        Session(id=SessionId(""), agent_name="echo", phase=phase, key=key, **change)
+        SessionState(id=SessionId(""), agent_name="echo", phase=phase, key=key, **change)
         for change in changes
         for phase in Phase
         for key in KEYS
@@ -348,6 +348,9 @@ async def test_what_an_older_file_does_not_say_of_its_rows_is_found_out(tmp_path
         connection.execute("ALTER TABLE sessions DROP COLUMN key")
         connection.execute("DROP INDEX records_of_inputs")
         connection.execute("DROP TABLE unfinished")
+        connection.execute("DROP TABLE meta")
+        connection.execute("DROP TABLE kept")
+        connection.execute("CREATE TABLE kept (scope, key, session_id, fingerprint, answer)")
         connection.execute("PRAGMA user_version = 1")
         connection.commit()
 

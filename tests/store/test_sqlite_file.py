@@ -1,4 +1,4 @@
-"""The file that a store is: its names, its modes, who else has it, and what may lie there."""
+"""The file of a store: names, modes, locks, and files that exist already."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from supervisor import (
 )
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.store.filters import Filter
-from supervisor.store.port import Write
+from supervisor.store.port import Filter, Write
+from supervisor.store.sqlite import schema
 from supervisor.store.sqlite.lock import lock_path
 from supervisor.store.sqlite.store import open_sqlite
-from tests.store.cast import ONE, TWO, birth, more, receipt, row
+from tests.support.store_samples import ONE, TWO, birth, more, receipt, row
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def use(path: str | os.PathLike[str]) -> str:
-    """Have a supervisor do all that needs the file: write, read, list and search."""
+    """Open a supervisor and write, read, list and search."""
     async with supervisor.open(path) as sup:
         session = await sup.create("echo")
         await session.prompt("hello there")
@@ -85,13 +85,13 @@ async def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
         assert await sup.exists(made)
 
 
-async def test_a_name_that_is_no_text_works_or_is_refused(tmp_path: Path) -> None:
+async def test_a_file_name_that_is_not_text_works_or_is_refused(tmp_path: Path) -> None:
     with contextlib.suppress(ConfigError):
         await use(os.fsdecode(os.fsencode(tmp_path) + b"/st\xff.db"))
 
 
 @pytest.mark.parametrize("name", [Path(":memory:"), "./:memory:"], ids=str)
-async def test_only_the_bare_word_means_memory(
+async def test_only_the_exact_name_means_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,13 +101,13 @@ async def test_only_the_bare_word_means_memory(
         assert ":memory:" in left_in(tmp_path)
 
 
-async def test_slashes_at_the_beginning_are_no_host(path: Path) -> None:
+async def test_leading_slashes_are_not_a_host(path: Path) -> None:
     await use(f"/{path}")
 
     assert left_in(path.parent) == {"state.db", "state.db.lock"}
 
 
-async def test_a_relative_path_stays_where_it_was_when_the_program_goes_elsewhere(
+async def test_a_relative_path_is_independent_of_later_directory_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -124,7 +124,7 @@ async def test_a_relative_path_stays_where_it_was_when_the_program_goes_elsewher
     assert left_in(tmp_path / "elsewhere") == set()
 
 
-async def test_the_home_folder_has_a_short_name(
+async def test_the_home_directory_can_be_abbreviated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -138,7 +138,7 @@ NO_FILES = ["no/state.db", ".", "..", "/", "x" * 300, "folder", "folder/", "pipe
 
 
 @pytest.mark.parametrize("name", NO_FILES, ids=lambda name: name[:12])
-async def test_what_can_be_no_file_is_refused_and_leaves_nothing(
+async def test_a_path_that_cannot_be_a_file_is_refused_without_traces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -155,16 +155,13 @@ async def test_what_can_be_no_file_is_refused_and_leaves_nothing(
 # Modes -----------------------------------------------------------------------------------
 
 
-async def test_nobody_but_its_owner_can_read_any_of_it(path: Path, tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_files(path: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         async with supervisor.open(path) as sup:
             await sup.create("echo")
             await sup.backup(tmp_path / "copy.db")
-            found = {
-                one.name: stat.S_IMODE(one.stat().st_mode)
-                for one in tmp_path.iterdir()  # noqa: ASYNC240 - a handful of names
-            }
+            found = {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}  # noqa: ASYNC240 - a handful of names
     finally:
         os.umask(before)
 
@@ -172,7 +169,7 @@ async def test_nobody_but_its_owner_can_read_any_of_it(path: Path, tmp_path: Pat
     assert found == dict.fromkeys(names, 0o600)
 
 
-async def test_after_leaving_there_is_one_file_and_its_lock(path: Path, tmp_path: Path) -> None:
+async def test_a_closed_store_leaves_one_file_and_its_lock(path: Path, tmp_path: Path) -> None:
     await use(path)
 
     assert left_in(tmp_path) == {"state.db", "state.db.lock"}
@@ -180,7 +177,7 @@ async def test_after_leaving_there_is_one_file_and_its_lock(path: Path, tmp_path
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-# What lies there already ------------------------------------------------------------------
+# Existing files ---------------------------------------------------------------------------
 
 
 async def test_an_empty_file_is_a_new_store(path: Path) -> None:
@@ -197,26 +194,26 @@ def a_short_text(path: Path) -> None:
     path.write_text("dear diary")
 
 
-def somebody_elses(path: Path) -> None:
+def a_foreign_database(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE sessions (id TEXT)")
         connection.execute("INSERT INTO sessions VALUES ('mine')")
         connection.commit()
 
 
-def a_number_of_somebody_elses(path: Path) -> None:
+def a_foreign_application_id(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 7")
 
 
-FOREIGN = [a_text, a_short_text, somebody_elses, a_number_of_somebody_elses]
+FOREIGN = [a_text, a_short_text, a_foreign_database, a_foreign_application_id]
 
 
 @pytest.mark.parametrize("make", FOREIGN, ids=lambda make: make.__name__)
-async def test_what_is_not_ours_is_refused_and_not_touched(
+async def test_a_foreign_file_is_refused_and_not_changed(
     path: Path,
     tmp_path: Path,
-    make: Any,  # noqa: ANN401 - one of the above
+    make: Any,  # noqa: ANN401 - a function from above
 ) -> None:
     make(path)
     before, open_before = path.read_bytes(), descriptors()  # noqa: ASYNC240 - small
@@ -230,9 +227,7 @@ async def test_what_is_not_ours_is_refused_and_not_touched(
     assert descriptors() == open_before
 
 
-async def test_a_newer_file_is_refused_by_its_number_and_not_touched(
-    path: Path, tmp_path: Path
-) -> None:
+async def test_a_newer_file_is_refused_and_not_changed(path: Path, tmp_path: Path) -> None:
     await use(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -248,7 +243,7 @@ async def test_a_newer_file_is_refused_by_its_number_and_not_touched(
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
-async def test_half_a_file_is_refused_with_what_to_do(path: Path, share: float) -> None:
+async def test_a_truncated_file_is_refused_with_a_hint(path: Path, share: float) -> None:
     await use(path)
     os.truncate(path, int(path.stat().st_size * share))  # noqa: ASYNC240 - small
     before = path.read_bytes()  # noqa: ASYNC240 - small
@@ -260,16 +255,16 @@ async def test_half_a_file_is_refused_with_what_to_do(path: Path, share: float) 
     assert path.read_bytes() == before  # noqa: ASYNC240 - small
 
 
-async def test_rubbish_in_the_lock_is_no_lock(path: Path) -> None:
+async def test_garbage_in_the_lock_file_is_not_a_lock(path: Path) -> None:
     path.with_name("state.db.lock").write_bytes(b"\xff{")
 
     await use(path)
 
 
-# Who else has it --------------------------------------------------------------------------
+# Locks ------------------------------------------------------------------------------------
 
 
-async def test_the_second_is_refused_with_who_was_first_and_since_when(path: Path) -> None:
+async def test_a_second_process_is_refused_with_the_owner_and_start_time(path: Path) -> None:
     async with supervisor.open(path) as first:
         with pytest.raises(StoreLocked, match=rf"process {os.getpid()}, since \d{{4}}-") as refused:
             await use(path)
@@ -279,7 +274,7 @@ async def test_the_second_is_refused_with_who_was_first_and_since_when(path: Pat
     await use(path)
 
 
-async def test_only_who_leaves_in_order_takes_its_name_out_of_the_lock(path: Path) -> None:
+async def test_only_an_orderly_exit_clears_the_lock_file(path: Path) -> None:
     await use(path)
     assert lock_path(path).read_text() == ""
 
@@ -290,7 +285,7 @@ async def test_only_who_leaves_in_order_takes_its_name_out_of_the_lock(path: Pat
     assert json.loads(lock_path(path).read_text())["pid"] == os.getpid()
 
 
-async def test_a_lock_whose_file_was_deleted_is_taken_again_by_who_has_it(path: Path) -> None:
+async def test_a_deleted_lock_file_is_locked_again_by_its_owner(path: Path) -> None:
     async with supervisor.open(path) as sup:
         lock_path(path).unlink()
         await sup.create("echo")
@@ -300,7 +295,7 @@ async def test_a_lock_whose_file_was_deleted_is_taken_again_by_who_has_it(path: 
                 pass
 
 
-async def test_who_comes_second_after_the_lock_was_deleted_has_the_file_alone(path: Path) -> None:
+async def test_only_the_second_owner_writes_after_the_lock_file_is_deleted(path: Path) -> None:
     async with supervisor.open(path) as sup:
         session = await sup.create("echo")
         lock_path(path).unlink()
@@ -314,7 +309,7 @@ async def test_who_comes_second_after_the_lock_was_deleted_has_the_file_alone(pa
     assert said == ["from the second", "from the second"]
 
 
-async def test_by_another_name_it_is_still_the_same_file(path: Path, tmp_path: Path) -> None:
+async def test_a_symbolic_name_leads_to_the_same_lock(path: Path, tmp_path: Path) -> None:
     async with supervisor.open(path) as sup:
         (tmp_path / "other.db").symlink_to(path)
 
@@ -324,7 +319,7 @@ async def test_by_another_name_it_is_still_the_same_file(path: Path, tmp_path: P
         await (await sup.create("echo")).prompt("still here")
 
 
-async def test_by_a_hard_link_nobody_harms_the_first(path: Path, tmp_path: Path) -> None:
+async def test_a_hard_link_cannot_harm_the_first_owner(path: Path, tmp_path: Path) -> None:
     async with supervisor.open(path) as sup:
         os.link(path, tmp_path / "other.db")
 
@@ -335,7 +330,9 @@ async def test_by_a_hard_link_nobody_harms_the_first(path: Path, tmp_path: Path)
         assert len((await sup.list()).items) == 1
 
 
-async def test_through_another_folder_it_is_still_the_same_file(path: Path, tmp_path: Path) -> None:
+async def test_a_path_through_another_directory_leads_to_the_same_lock(
+    path: Path, tmp_path: Path
+) -> None:
     (tmp_path / "way").symlink_to(tmp_path)
     async with supervisor.open(tmp_path / "way" / "state.db"):
         with pytest.raises(StoreLocked):
@@ -369,7 +366,7 @@ trio.run(main)
 
 @pytest.fixture
 async def holder(path: Path) -> AsyncIterator[subprocess.Popen[str]]:
-    """Another process that has the file open until its input ends."""
+    """Start another process that has the file open until its input ends."""
     command = [sys.executable, "-c", HOLDER, str(path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: ASYNC220
@@ -379,7 +376,7 @@ async def holder(path: Path) -> AsyncIterator[subprocess.Popen[str]]:
         process.kill()
 
 
-async def test_another_process_is_refused_with_the_pid_of_the_first(
+async def test_another_process_is_refused_with_the_pid_of_the_owner(
     path: Path, holder: subprocess.Popen[str]
 ) -> None:
     with pytest.raises(StoreLocked, match=f"process {holder.pid}, since "):
@@ -393,7 +390,7 @@ async def test_another_process_is_refused_with_the_pid_of_the_first(
 @pytest.mark.parametrize(
     "signature", [b"", b"{", b"[]", b'{"pid": 1, "since": 1e30}', b'{"pid": {}}']
 )
-async def test_a_lock_that_says_nonsense_is_a_lock(
+async def test_a_held_lock_with_garbage_is_still_a_lock(
     path: Path, holder: subprocess.Popen[str], signature: bytes
 ) -> None:
     lock = path.with_name("state.db.lock")
@@ -410,10 +407,10 @@ async def test_a_lock_that_says_nonsense_is_a_lock(
 
 
 def all_of(path: Path) -> dict[str, list[Any]]:
-    """Every row of every table, those of the index too."""
+    """Return every row of every table, also of the index."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-        return {name: connection.execute(f"SELECT * FROM [{name}]").fetchall() for (name,) in found}  # noqa: S608 - the names of tables
+        return {name: connection.execute(f"SELECT * FROM [{name}]").fetchall() for (name,) in found}  # noqa: S608 - names of tables
 
 
 def mentions(path: Path, *words: str) -> list[str]:
@@ -422,7 +419,7 @@ def mentions(path: Path, *words: str) -> list[str]:
     ]
 
 
-async def test_after_a_deletion_no_table_mentions_it(path: Path) -> None:
+async def test_no_table_mentions_a_deleted_session(path: Path) -> None:
     secrets = ("zebra", "okapi", "lemur", "xylophone")
     async with supervisor.open(path, settings=supervisor.Settings(snapshot_every=3)) as sup:
         kept = await sup.create("echo")
@@ -432,14 +429,14 @@ async def test_after_a_deletion_no_table_mentions_it(path: Path) -> None:
         await sup.delete(gone.id)
 
         assert (await sup.search("xylophone")).items == ()
-        # The index of words is tidied later, and has no text that anybody could read until then.
+        # The full-text index is optimized later; until then it has no readable text.
         assert set(mentions(path, gone.id, *secrets)) <= {"words_data"}
 
     assert mentions(path, gone.id, *secrets) == []
     assert mentions(path, "something") != []
 
 
-async def test_after_the_deletion_of_many_nothing_is_found_of_any(path: Path) -> None:
+async def test_no_text_of_many_deleted_sessions_is_found(path: Path) -> None:
     async with open_sqlite(path) as store:
         names = [SessionId(f"s_{number}") for number in range(50)]
         for name in names:
@@ -460,14 +457,16 @@ async def test_after_the_deletion_of_many_nothing_is_found_of_any(path: Path) ->
         "snapshots": 0,
         "processes": 0,
         "unfinished": 0,
+        "meta": 0,
+        "_sqlite_migrations": schema.VERSION,
         "sqlite_sequence": 2,
     }
 
 
-# What a reader finds ----------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------
 
 
-async def test_another_program_may_read_while_we_write(path: Path) -> None:
+async def test_another_program_can_read_during_writes(path: Path) -> None:
     async with open_sqlite(path) as store:
         await store.commit([birth(ONE)])
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
@@ -479,7 +478,7 @@ async def test_another_program_may_read_while_we_write(path: Path) -> None:
     assert json.loads(found[0][3])["agent"] == "echo"
 
 
-async def test_what_another_program_has_written_is_noticed_by_the_next_write(path: Path) -> None:
+async def test_a_write_of_another_program_is_detected_by_the_next_write(path: Path) -> None:
     async with open_sqlite(path) as store:
         await store.commit([birth(ONE)])
         await store.commit([more(ONE, 2)])
@@ -493,9 +492,7 @@ async def test_what_another_program_has_written_is_noticed_by_the_next_write(pat
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
-async def test_a_session_is_found_by_the_name_it_has_now_and_by_no_other(
-    path: Path, at_once: int
-) -> None:
+async def test_a_session_is_found_by_its_current_name_only(path: Path, at_once: int) -> None:
     names = ("first", "second", "second", "first", "third")
     writes = [
         more(ONE, seq, row=row(ONE, title=name, tags=(name,))) for seq, name in enumerate(names, 2)
@@ -508,23 +505,23 @@ async def test_a_session_is_found_by_the_name_it_has_now_and_by_no_other(
             now = batch[-1].row
             for name in {*names, "nobody"}:
                 for wanted in (Filter(text=name), Filter(tag=name)):
-                    found = [one.row async for one in store.rows(fitting=wanted)]
+                    found = [one.row async for one in store.rows(matching=wanted)]
 
                     assert found == ([now] if now is not None and now.title == name else [])
 
 
-async def test_what_was_committed_is_there_when_the_file_is_opened_again(path: Path) -> None:
+async def test_committed_data_is_there_when_the_file_is_reopened(path: Path) -> None:
     async with open_sqlite(path) as store:
         await store.commit([birth(ONE), more(ONE, 2, kept=receipt())])
         [claimed] = await store.claim([ONE])
 
     async with open_sqlite(path) as store:
         assert await store.read(ONE) == claimed
-        assert await store.kept(ONE, "key") == receipt()
+        assert await store.stored_reply(ONE, "key") == receipt()
         assert await store.commit([more(ONE, 3, epoch=1)]) == [None]
 
 
-async def test_stats_say_that_the_store_is_well(path: Path) -> None:
+async def test_stats_report_a_healthy_store(path: Path) -> None:
     async with supervisor.open(path) as sup:
         state = (await sup.stats()).store
 

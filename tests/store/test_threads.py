@@ -1,4 +1,4 @@
-"""Threads take real time, and no virtual time at all."""
+"""Store threads take real time and no virtual time."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ import trio
 import trio.testing
 
 import supervisor
-from supervisor.store.threads import Own, in_thread
+from supervisor.store.threads import DedicatedThread, run_in_thread
 
 
 def in_virtual_time(main: object) -> None:
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))  # type: ignore[arg-type]
 
 
-def test_a_clock_that_jumps_stands_still_while_a_thread_is_at_work() -> None:
+def test_an_autojump_clock_does_not_jump_while_a_thread_runs() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 1000.0)
-            assert await in_thread(lambda: threading.Event().wait(0.05)) is False
+            assert await run_in_thread(lambda: threading.Event().wait(0.05)) is False
             assert trio.current_time() == 0.0
         assert trio.current_time() == 1000.0
 
     in_virtual_time(main)
 
 
-def test_what_the_work_raises_is_raised_bare() -> None:
+def test_an_exception_of_the_job_is_raised_without_a_group() -> None:
     async def main() -> None:
         with pytest.raises(ZeroDivisionError):
-            await in_thread(lambda: 1 // 0)
+            await run_in_thread(lambda: 1 // 0)
 
     in_virtual_time(main)
 
 
-def test_a_cancelled_asker_waits_for_the_end_of_the_work() -> None:
+def test_a_cancelled_caller_waits_for_the_end_of_the_job() -> None:
     done: list[bool] = []
 
     async def main() -> None:
         with trio.CancelScope() as scope:
             trio.lowlevel.spawn_system_task(_cancel, scope)
-            await in_thread(lambda: done.append(threading.Event().wait(0.05)))
+            await run_in_thread(lambda: done.append(threading.Event().wait(0.05)))
 
     async def _cancel(scope: trio.CancelScope) -> None:
         scope.cancel()
@@ -53,7 +53,7 @@ def test_a_cancelled_asker_waits_for_the_end_of_the_work() -> None:
     assert done == [False]
 
 
-def test_a_turn_on_a_file_takes_the_virtual_time_that_it_says(tmp_path: Path) -> None:
+def test_a_turn_on_a_file_takes_its_virtual_time_only(tmp_path: Path) -> None:
     async def main() -> None:
         async with supervisor.open(tmp_path / "state.db") as sup:
             session = await sup.create("scripted")
@@ -66,55 +66,55 @@ def test_a_turn_on_a_file_takes_the_virtual_time_that_it_says(tmp_path: Path) ->
     in_virtual_time(main)
 
 
-# A thread of one's own ------------------------------------------------------------------------
+# Dedicated thread -----------------------------------------------------------------------------
 
 
-def with_own(main: Callable[[Own], Awaitable[None]]) -> None:
-    """In real time: nothing else knows that such a thread is at work."""
+def with_own(main: Callable[[DedicatedThread], Awaitable[None]]) -> None:
+    """Run in real time: a virtual clock does not see a dedicated thread."""
 
     async def run() -> None:
-        own = Own("a hand")
+        own = DedicatedThread("a hand")
         try:
             with trio.fail_after(60):
                 await main(own)
         finally:
-            own.rest()
+            own.close()
 
     trio.run(run)
 
 
-def test_all_that_it_does_it_does_in_one_thread_and_not_in_the_loop() -> None:
-    async def main(own: Own) -> None:
-        first, second = await own.do(threading.get_ident), await own.do(threading.get_ident)
+def test_a_dedicated_thread_runs_every_job_outside_the_event_loop() -> None:
+    async def main(own: DedicatedThread) -> None:
+        first, second = await own.run(threading.get_ident), await own.run(threading.get_ident)
         assert first == second != threading.get_ident()
 
     with_own(main)
 
 
-def test_what_its_work_raises_is_raised_bare_and_it_goes_on() -> None:
-    async def main(own: Own) -> None:
+def test_a_dedicated_thread_raises_the_exception_and_continues() -> None:
+    async def main(own: DedicatedThread) -> None:
         with pytest.raises(ZeroDivisionError):
-            await own.do(lambda: 1 // 0)
-        assert await own.do(lambda: "still there") == "still there"
+            await own.run(lambda: 1 // 0)
+        assert await own.run(lambda: "still there") == "still there"
 
     with_own(main)
 
 
-def test_what_many_want_of_it_is_done_in_the_order_of_asking() -> None:
+def test_a_dedicated_thread_runs_jobs_in_order() -> None:
     done: list[int] = []
 
-    async def main(own: Own) -> None:
+    async def main(own: DedicatedThread) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(10):
-                nursery.start_soon(own.do, partial(done.append, number))
+                nursery.start_soon(own.run, partial(done.append, number))
                 await trio.lowlevel.checkpoint()
 
     with_own(main)
     assert done == list(range(10))
 
 
-def test_whoever_is_cancelled_meanwhile_hears_what_came_of_it() -> None:
-    async def main(own: Own) -> None:
+def test_a_caller_cancelled_during_the_job_gets_its_result() -> None:
+    async def main(own: DedicatedThread) -> None:
         may_end = threading.Event()
 
         def give_up() -> None:
@@ -123,37 +123,37 @@ def test_whoever_is_cancelled_meanwhile_hears_what_came_of_it() -> None:
 
         with trio.CancelScope() as scope:
             trio.lowlevel.current_trio_token().run_sync_soon(give_up)
-            assert await own.do(may_end.wait) is True
+            assert await own.run(may_end.wait) is True
         assert scope.cancel_called
         assert not scope.cancelled_caught
 
     with_own(main)
 
 
-def test_whoever_is_cancelled_already_asks_for_nothing() -> None:
+def test_a_caller_cancelled_before_the_job_starts_none() -> None:
     done: list[bool] = []
 
-    async def main(own: Own) -> None:
+    async def main(own: DedicatedThread) -> None:
         with trio.CancelScope() as scope:
             scope.cancel()
-            await own.do(lambda: done.append(True))
+            await own.run(lambda: done.append(True))
         assert scope.cancelled_caught
-        assert await own.do(done.copy) == []
+        assert await own.run(done.copy) == []
 
     with_own(main)
 
 
-def test_who_asks_for_something_when_it_rests_does_not_wait_for_it() -> None:
+def test_a_closed_thread_refuses_a_job() -> None:
     async def main() -> None:
-        own = Own("a hand")
-        own.rest()
-        with trio.fail_after(60), pytest.raises(AssertionError, match="nothing more"):
-            await own.do(threading.get_ident)
+        own = DedicatedThread("a hand")
+        own.close()
+        with trio.fail_after(60), pytest.raises(AssertionError, match="thread is closed"):
+            await own.run(threading.get_ident)
 
     trio.run(main)
 
 
-def test_a_supervisor_over_a_file_has_one_and_leaves_none(tmp_path: Path) -> None:
+def test_a_supervisor_over_a_file_ends_its_thread(tmp_path: Path) -> None:
     async def main() -> set[str]:
         async with supervisor.open(tmp_path / "state.db") as sup:
             await sup.create("echo")

@@ -1,4 +1,4 @@
-"""The persistence actor: many writes in one commit, answers after it, everything in order."""
+"""The writer: many writes in one commit, answers after it, everything in order."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Stored, Write
 from supervisor.store.writer import MAX_BATCH, Claim, Commit, Delete, Writer
-from tests.store.cast import NOBODY, ONE, TWO, birth, more, numbers_of
+from tests.support.store_samples import NOBODY, ONE, TWO, birth, more, numbers_of
 
 BEFORE = SessionId("s_before")
 
 
-class Spy(MemoryStore):
-    """Writes down what the writer does, and may be slow or out of order."""
+class RecordingStore(MemoryStore):
+    """A store that records the calls of the writer, and can be slow or failing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Spy(MemoryStore):
     def hold(self) -> None:
         self.may_commit = trio.Event()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.may_commit.set()
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
@@ -75,8 +75,8 @@ class Spy(MemoryStore):
 
 
 @pytest.fixture
-def spy() -> Spy:
-    return Spy()
+def recording() -> RecordingStore:
+    return RecordingStore()
 
 
 @pytest.fixture
@@ -86,13 +86,13 @@ async def system() -> AsyncIterator[Group]:
 
 
 @pytest.fixture
-async def writer(system: Group, spy: Spy) -> Ref:
-    return await system.start(lambda: Writer(spy), name="writer", restart="permanent")
+async def writer(system: Group, recording: RecordingStore) -> Ref:
+    return await system.start(lambda: Writer(recording), name="writer", restart="permanent")
 
 
 @pytest.fixture
 def _quiet() -> Iterator[None]:
-    """A crash on purpose is no news."""
+    """Silence the log of intended crashes."""
     logger = logging.getLogger("actors")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -100,8 +100,8 @@ def _quiet() -> Iterator[None]:
     logger.setLevel(level)
 
 
-class Askers:
-    """Ask for writes, each in a task of its own, and keep what each was told."""
+class Callers:
+    """Callers of the writer, each in its own task, and the answers they got."""
 
     def __init__(self, writer: Ref, nursery: trio.Nursery) -> None:
         self.writer = writer
@@ -111,9 +111,9 @@ class Askers:
     def ask(self, question: Ask[Any], name: str | None = None, *, urgent: bool = False) -> None:
         self.nursery.start_soon(self._ask, question, name or str(len(self.told)), urgent)
 
-    async def in_turn(self, spy: Spy, *questions: Ask[Any]) -> None:
-        """Into the mailbox one after the other, while the writer waits for a commit to end."""
-        spy.hold()
+    async def in_turn(self, recording: RecordingStore, *questions: Ask[Any]) -> None:
+        """Put requests into the mailbox in order, while the writer waits for a commit."""
+        recording.hold()
         self.ask(Commit(birth(BEFORE)), "before")
         await settle()
         for number, question in enumerate(questions):
@@ -123,7 +123,7 @@ class Askers:
     async def _ask(self, question: Ask[Any], name: str, urgent: bool) -> None:  # noqa: FBT001
         try:
             answer = await self.writer.ask(question, timeout_seconds=math.inf, urgent=urgent)
-        except Exception as error:  # noqa: BLE001 - what it was told, whatever that is
+        except Exception as error:  # noqa: BLE001 - any error is the answer
             self.told.append((name, error))
         else:
             self.told.append((name, answer))
@@ -138,8 +138,8 @@ class Askers:
 
 
 @pytest.fixture
-def askers(writer: Ref, nursery: trio.Nursery) -> Askers:
-    return Askers(writer, nursery)
+def callers(writer: Ref, nursery: trio.Nursery) -> Callers:
+    return Callers(writer, nursery)
 
 
 def names(count: int) -> list[SessionId]:
@@ -153,175 +153,198 @@ async def stored_names(store: MemoryStore) -> list[SessionId]:
 # Many writes, few commits ----------------------------------------------------------------
 
 
-async def test_what_is_asked_at_once_is_written_in_one_commit(spy: Spy, askers: Askers) -> None:
+async def test_concurrent_requests_are_written_in_one_commit(
+    recording: RecordingStore, callers: Callers
+) -> None:
     for name in names(100):
-        askers.ask(Commit(birth(name)))
+        callers.ask(Commit(birth(name)))
     await settle()
 
-    assert spy.batch_sizes == [100]
-    assert askers.answers == [None] * 100
-    assert askers.writer.statistics().handled == 101  # the questions, and one word to itself
+    assert recording.batch_sizes == [100]
+    assert callers.answers == [None] * 100
+    assert callers.writer.statistics().handled == 101  # the requests, and one flush
 
 
-async def test_what_comes_during_a_commit_is_in_the_next_one(spy: Spy, askers: Askers) -> None:
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
+async def test_requests_during_a_commit_are_in_the_next_one(
+    recording: RecordingStore, callers: Callers
+) -> None:
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
     await settle()
 
     for name in names(50):
-        askers.ask(Commit(birth(name)))
+        callers.ask(Commit(birth(name)))
     await settle()
-    spy.let_go()
-    await settle()
-
-    assert spy.batch_sizes == [1, 50]
-    assert askers.answers == [None] * 51
-
-
-async def test_a_commit_has_a_bound(spy: Spy, writer: Ref, nursery: trio.Nursery) -> None:
-    askers = Askers(writer, nursery)
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
+    recording.release()
     await settle()
 
-    for name in names(1_000):  # as many as the mailbox takes
-        askers.ask(Commit(birth(name)))
-    await settle()
-    spy.let_go()
-    await settle()
-
-    assert max(spy.batch_sizes) <= MAX_BATCH
-    assert askers.answers == [None] * 1_001
+    assert recording.batch_sizes == [1, 50]
+    assert callers.answers == [None] * 51
 
 
-async def test_more_than_a_commit_may_hold_is_as_few_commits_as_possible(
-    system: Group, spy: Spy, nursery: trio.Nursery
+async def test_a_commit_is_bounded(
+    recording: RecordingStore, writer: Ref, nursery: trio.Nursery
 ) -> None:
-    writer = await system.start(lambda: Writer(spy), name="large", capacity=10_000)
-    askers = Askers(writer, nursery)
+    callers = Callers(writer, nursery)
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
+    await settle()
+
+    for name in names(1_000):  # the size of the mailbox
+        callers.ask(Commit(birth(name)))
+    await settle()
+    recording.release()
+    await settle()
+
+    assert max(recording.batch_sizes) <= MAX_BATCH
+    assert callers.answers == [None] * 1_001
+
+
+async def test_many_requests_take_as_few_commits_as_possible(
+    system: Group, recording: RecordingStore, nursery: trio.Nursery
+) -> None:
+    writer = await system.start(lambda: Writer(recording), name="large", capacity=10_000)
+    callers = Callers(writer, nursery)
 
     for name in names(2_500):
-        askers.ask(Commit(birth(name)))
+        callers.ask(Commit(birth(name)))
     await settle()
 
-    assert spy.batch_sizes == [1_000, 1_000, 500]
-    assert askers.answers == [None] * 2_500
+    assert recording.batch_sizes == [1_000, 1_000, 500]
+    assert callers.answers == [None] * 2_500
 
 
-async def test_a_lone_asker_waits_for_nobody_else(writer: Ref, spy: Spy) -> None:
+async def test_a_single_request_is_committed_without_delay(
+    writer: Ref, recording: RecordingStore
+) -> None:
     assert await writer.ask(Commit(birth())) is None
 
     assert trio.current_time() == 0.0
-    assert spy.batch_sizes == [1]
+    assert recording.batch_sizes == [1]
 
 
-async def test_without_questions_there_is_no_commit(writer: Ref, spy: Spy) -> None:
+async def test_there_is_no_commit_without_a_request(writer: Ref, recording: RecordingStore) -> None:
     await writer.ask(Claim(NOBODY))
     await writer.ask(Delete(NOBODY))
     await writer.ask(Commit(birth()))
     await settle()
 
-    assert spy.batch_sizes == [1]
+    assert recording.batch_sizes == [1]
 
 
 # Answers ---------------------------------------------------------------------------------
 
 
-async def test_nobody_is_answered_before_the_commit(spy: Spy, askers: Askers) -> None:
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
-    askers.ask(Commit(birth(TWO)))
+async def test_no_request_is_answered_before_the_commit(
+    recording: RecordingStore, callers: Callers
+) -> None:
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(birth(TWO)))
     await settle()
-    assert spy.batches
-    assert askers.answers == []
+    assert recording.batches
+    assert callers.answers == []
 
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert askers.answers == [None, None]
-    assert sorted(await stored_names(spy)) == [ONE, TWO]
+    assert callers.answers == [None, None]
+    assert sorted(await stored_names(recording)) == [ONE, TWO]
 
 
-async def test_everybody_gets_the_answer_to_his_own_question(spy: Spy, askers: Askers) -> None:
-    await askers.in_turn(
-        spy,
+async def test_every_caller_gets_its_own_answer(
+    recording: RecordingStore, callers: Callers
+) -> None:
+    await callers.in_turn(
+        recording,
         Commit(birth(ONE)),
         Commit(more(TWO, 7)),
         Commit(more(ONE, 2, epoch=3)),
         Commit(more(ONE, 2)),
     )
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert spy.batch_sizes == [1, 4]
-    assert askers.answer("0") is None
-    assert isinstance(askers.answer("1"), NotStorable | Fenced)
-    assert isinstance(askers.answer("2"), Fenced)
-    assert askers.answer("3") is None
+    assert recording.batch_sizes == [1, 4]
+    assert callers.answer("0") is None
+    assert isinstance(callers.answer("1"), NotStorable | Fenced)
+    assert isinstance(callers.answer("2"), Fenced)
+    assert callers.answer("3") is None
 
 
 # Order -----------------------------------------------------------------------------------
 
 
-async def test_what_is_asked_is_written_in_the_order_of_asking(spy: Spy, askers: Askers) -> None:
+async def test_requests_are_written_in_order(recording: RecordingStore, callers: Callers) -> None:
     asked = names(300)
     random.Random(1).shuffle(asked)
 
-    await askers.in_turn(spy, *(Commit(birth(name)) for name in asked))
-    spy.let_go()
+    await callers.in_turn(recording, *(Commit(birth(name)) for name in asked))
+    recording.release()
     await settle()
 
-    assert [write.session_id for write in spy.batches[1]] == asked
-    assert await stored_names(spy) == [BEFORE, *asked]
+    assert [write.session_id for write in recording.batches[1]] == asked
+    assert await stored_names(recording) == [BEFORE, *asked]
 
 
-async def test_a_claim_has_its_place_among_the_writes(spy: Spy, askers: Askers) -> None:
-    await askers.in_turn(
-        spy,
+async def test_a_claim_has_its_place_among_the_writes(
+    recording: RecordingStore, callers: Callers
+) -> None:
+    await callers.in_turn(
+        recording,
         Commit(birth(ONE)),
         Commit(more(ONE, 2)),
         Claim(ONE),
         Commit(more(ONE, 3)),
         Commit(more(ONE, 3, epoch=1)),
     )
-    spy.let_go()
+    recording.release()
     await settle()
 
-    claimed = askers.answer("2")
+    claimed = callers.answer("2")
     assert isinstance(claimed, Stored)
     assert (claimed.epoch, claimed.last_seq) == (1, 2)
-    assert isinstance(askers.answer("3"), Fenced)
-    assert askers.answer("4") is None
-    assert spy.deeds == ["commit 1", "commit 2", "claim s_one", "commit 2"]
+    assert isinstance(callers.answer("3"), Fenced)
+    assert callers.answer("4") is None
+    assert recording.deeds == ["commit 1", "commit 2", "claim s_one", "commit 2"]
 
 
-async def test_a_claim_waits_for_the_commit_before_it(spy: Spy, askers: Askers) -> None:
-    await askers.in_turn(spy, Claim(BEFORE))
-    assert (askers.answers, spy.deeds) == ([], [])
+async def test_a_claim_waits_for_the_commit_before_it(
+    recording: RecordingStore, callers: Callers
+) -> None:
+    await callers.in_turn(recording, Claim(BEFORE))
+    assert (callers.answers, recording.deeds) == ([], [])
 
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert isinstance(askers.answer("0"), Stored)
+    assert isinstance(callers.answer("0"), Stored)
 
 
-async def test_a_deletion_has_its_place_among_the_writes(spy: Spy, askers: Askers) -> None:
-    await askers.in_turn(
-        spy, Commit(birth(ONE)), Commit(more(ONE, 2)), Delete(ONE), Commit(birth(TWO)), Claim(ONE)
+async def test_a_deletion_has_its_place_among_the_writes(
+    recording: RecordingStore, callers: Callers
+) -> None:
+    await callers.in_turn(
+        recording,
+        Commit(birth(ONE)),
+        Commit(more(ONE, 2)),
+        Delete(ONE),
+        Commit(birth(TWO)),
+        Claim(ONE),
     )
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert spy.deeds == ["commit 1", "commit 2", "delete s_one", "commit 1", "claim s_one"]
-    assert askers.answers == [None] * 6
-    assert await stored_names(spy) == [BEFORE, TWO]
+    assert recording.deeds == ["commit 1", "commit 2", "delete s_one", "commit 1", "claim s_one"]
+    assert callers.answers == [None] * 6
+    assert await stored_names(recording) == [BEFORE, TWO]
 
 
 # Stopping --------------------------------------------------------------------------------
 
 
-class Leaving(Writer):
-    """Is stopped when it has taken in a hundred, and written none of them."""
+class StoppingWriter(Writer):
+    """A writer that is stopped after it accepted a hundred writes and wrote none."""
 
     async def receive(self, message: object) -> object:
         answer = await super().receive(message)
@@ -330,56 +353,56 @@ class Leaving(Writer):
         return answer
 
 
-async def test_what_was_taken_in_is_written_when_the_writer_stops(
-    system: Group, spy: Spy, nursery: trio.Nursery
+async def test_accepted_requests_are_written_when_the_writer_stops(
+    system: Group, recording: RecordingStore, nursery: trio.Nursery
 ) -> None:
-    askers = Askers(await system.start(lambda: Leaving(spy)), nursery)
+    callers = Callers(await system.start(lambda: StoppingWriter(recording)), nursery)
 
     for name in names(150):
-        askers.ask(Commit(birth(name)), name)
+        callers.ask(Commit(birth(name)), name)
     await settle()
 
-    assert spy.batch_sizes == [100]
-    acknowledged = [name for name, told in askers.told if told is None]
-    assert sorted(acknowledged) == sorted(await stored_names(spy))
-    assert [type(told) for told in askers.answers if told is not None] == [ActorStopped] * 50
+    assert recording.batch_sizes == [100]
+    acknowledged = [name for name, told in callers.told if told is None]
+    assert sorted(acknowledged) == sorted(await stored_names(recording))
+    assert [type(told) for told in callers.answers if told is not None] == [ActorStopped] * 50
 
 
-async def test_a_commit_under_way_is_finished_when_the_writer_stops(
-    spy: Spy, writer: Ref, askers: Askers, nursery: trio.Nursery
+async def test_a_running_commit_is_finished_when_the_writer_stops(
+    recording: RecordingStore, writer: Ref, callers: Callers, nursery: trio.Nursery
 ) -> None:
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
     await settle()
 
     nursery.start_soon(writer.stop)
     await trio.sleep(4.0)
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert askers.answers == [None]
-    assert await stored_names(spy) == [ONE]
+    assert callers.answers == [None]
+    assert await stored_names(recording) == [ONE]
 
 
-async def test_a_commit_that_never_ends_is_unknown_to_whoever_asked(
-    spy: Spy, writer: Ref, askers: Askers
+async def test_a_commit_that_never_ends_has_an_unknown_outcome(
+    recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
     await settle()
-    askers.ask(Commit(birth(TWO)), "waits")
+    callers.ask(Commit(birth(TWO)), "waits")
     await settle()
 
     await writer.stop()
     await settle()
 
     assert trio.current_time() == 5.0
-    assert [type(answer) for answer in askers.answers] == [ActorStopped, ActorStopped]
-    assert "not known" in str(askers.answer("0"))
-    assert "not known" not in str(askers.answer("waits"))
+    assert [type(answer) for answer in callers.answers] == [ActorStopped, ActorStopped]
+    assert "unknown" in str(callers.answer("0"))
+    assert "not known" not in str(callers.answer("waits"))
 
 
-async def test_after_the_end_nobody_is_kept_waiting(writer: Ref) -> None:
+async def test_requests_after_the_end_are_refused(writer: Ref) -> None:
     await writer.stop()
 
     with pytest.raises(ActorStopped):
@@ -390,74 +413,76 @@ async def test_after_the_end_nobody_is_kept_waiting(writer: Ref) -> None:
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_when_a_commit_fails_nobody_who_is_in_it_is_told_that_it_was_written(
-    spy: Spy, askers: Askers
+async def test_a_failed_commit_is_not_reported_as_written(
+    recording: RecordingStore, callers: Callers
 ) -> None:
-    spy.problems.append(OSError("the disk is on fire"))
+    recording.problems.append(OSError("the disk is on fire"))
 
     for name in names(3):
-        askers.ask(Commit(birth(name)))
+        callers.ask(Commit(birth(name)))
     await settle()
 
-    assert [type(answer) for answer in askers.answers] == [ActorStopped] * 3
-    assert all("not known" in str(answer) for answer in askers.answers)
-    assert await stored_names(spy) == []
+    assert [type(answer) for answer in callers.answers] == [ActorStopped] * 3
+    assert all("unknown" in str(answer) for answer in callers.answers)
+    assert await stored_names(recording) == []
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_after_a_commit_that_failed_what_waits_is_written(
-    spy: Spy, writer: Ref, askers: Askers
+async def test_requests_after_a_failed_commit_are_written(
+    recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
-    spy.hold()
-    spy.problems.append(OSError("the disk is on fire"))
-    askers.ask(Commit(birth(ONE)))
+    recording.hold()
+    recording.problems.append(OSError("the disk is on fire"))
+    callers.ask(Commit(birth(ONE)))
     await settle()
     for name in names(3):
-        askers.ask(Commit(birth(name)), "waits")
+        callers.ask(Commit(birth(name)), "waits")
     await settle()
 
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert isinstance(askers.answer("0"), ActorStopped)
-    assert [told for name, told in askers.told if name == "waits"] == [None] * 3
-    assert sorted(await stored_names(spy)) == names(3)
+    assert isinstance(callers.answer("0"), ActorStopped)
+    assert [told for name, told in callers.told if name == "waits"] == [None] * 3
+    assert sorted(await stored_names(recording)) == names(3)
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_a_commit_that_failed_is_not_tried_again_behind_everybody_s_back(
-    spy: Spy, writer: Ref, askers: Askers
+async def test_a_failed_commit_is_not_retried_silently(
+    recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
-    spy.problems.append(OSError("the disk is on fire"))
-    askers.ask(Commit(birth(ONE)))
+    recording.problems.append(OSError("the disk is on fire"))
+    callers.ask(Commit(birth(ONE)))
     await settle()
 
     await writer.ask(Commit(birth(TWO)))
 
-    assert await stored_names(spy) == [TWO]
+    assert await stored_names(recording) == [TWO]
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_a_commit_of_the_most_there_may_be_that_fails_leaves_nobody_waiting(
-    system: Group, spy: Spy, nursery: trio.Nursery
+async def test_a_failed_commit_of_the_maximum_size_answers_every_caller(
+    system: Group, recording: RecordingStore, nursery: trio.Nursery
 ) -> None:
     writer = await system.start(
-        lambda: Writer(spy), name="large", restart="permanent", capacity=10_000
+        lambda: Writer(recording), name="large", restart="permanent", capacity=10_000
     )
-    askers = Askers(writer, nursery)
-    spy.problems.append(OSError("the disk is on fire"))
+    callers = Callers(writer, nursery)
+    recording.problems.append(OSError("the disk is on fire"))
 
     for name in names(MAX_BATCH):
-        askers.ask(Commit(birth(name)))
+        callers.ask(Commit(birth(name)))
     await settle()
 
-    assert len(askers.answers) == MAX_BATCH
-    assert all(isinstance(answer, ActorError | OSError) for answer in askers.answers)
+    assert len(callers.answers) == MAX_BATCH
+    assert all(isinstance(answer, ActorError | OSError) for answer in callers.answers)
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_a_claim_that_fails_is_told_to_whoever_claimed(spy: Spy, writer: Ref) -> None:
-    spy.problems.append(ValueError("these bytes are no Session"))
+async def test_a_failed_claim_is_raised_in_the_caller(
+    recording: RecordingStore, writer: Ref
+) -> None:
+    recording.problems.append(ValueError("these bytes are no Session"))
 
     with pytest.raises(ValueError, match="no Session"):
         await writer.ask(Claim(ONE))
@@ -466,106 +491,112 @@ async def test_a_claim_that_fails_is_told_to_whoever_claimed(spy: Spy, writer: R
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_a_session_that_cannot_be_read_is_nobody_else_s_trouble(
-    spy: Spy, writer: Ref
+async def test_a_session_that_cannot_be_read_does_not_affect_others(
+    recording: RecordingStore, writer: Ref
 ) -> None:
-    for _ in range(10):  # more often than a writer is started again
-        spy.problems.append(ValueError("these bytes are no Session"))
+    for _ in range(10):  # more often than a writer is restarted
+        recording.problems.append(ValueError("these bytes are no Session"))
         with pytest.raises(ValueError, match="no Session"):
             await writer.ask(Claim(ONE))
 
     assert await writer.ask(Commit(birth(TWO))) is None
 
 
-# Askers who give up ----------------------------------------------------------------------
+# Cancelled callers -----------------------------------------------------------------------
 
 
-async def test_who_gives_up_does_not_undo_his_write(
-    spy: Spy, writer: Ref, nursery: trio.Nursery
+async def test_a_cancelled_caller_does_not_undo_its_write(
+    recording: RecordingStore, writer: Ref, nursery: trio.Nursery
 ) -> None:
-    spy.hold()
+    recording.hold()
     with trio.CancelScope() as scope:
         nursery.start_soon(_after_settling, scope.cancel)
         await writer.ask(Commit(birth(ONE)))
 
-    spy.let_go()
+    recording.release()
 
     assert scope.cancelled_caught
     assert await writer.ask(Commit(more(ONE, 2))) is None
-    assert await numbers_of(spy) == [1, 2]
+    assert await numbers_of(recording) == [1, 2]
 
 
-async def _after_settling(do: Any) -> None:  # noqa: ANN401 - whatever is to be done
+async def _after_settling(do: Any) -> None:  # noqa: ANN401 - any callable
     await settle()
     do()
 
 
-async def test_who_gives_up_while_he_waits_in_the_mailbox_does_not_undo_his_write(
-    spy: Spy, writer: Ref, askers: Askers
+async def test_a_caller_cancelled_in_the_mailbox_does_not_undo_its_write(
+    recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
     await settle()
 
     with trio.move_on_after(1.0):
         await writer.ask(Commit(birth(TWO)))
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert askers.answers == [None]
-    assert await stored_names(spy) == [ONE, TWO]
+    assert callers.answers == [None]
+    assert await stored_names(recording) == [ONE, TWO]
 
 
-async def test_who_gave_up_before_he_asked_has_written_nothing(spy: Spy, writer: Ref) -> None:
+async def test_a_caller_cancelled_before_asking_writes_nothing(
+    recording: RecordingStore, writer: Ref
+) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await writer.ask(Commit(birth()))
     await settle()
 
-    assert spy.batches == []
+    assert recording.batches == []
 
 
-async def test_who_runs_out_of_time_disturbs_nobody_in_the_same_commit(
-    spy: Spy, writer: Ref, askers: Askers
+async def test_a_timed_out_caller_does_not_affect_its_commit(
+    recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
-    spy.hold()
-    askers.ask(Commit(birth(ONE)))
+    recording.hold()
+    callers.ask(Commit(birth(ONE)))
 
     with pytest.raises(AskTimeout):
         await writer.ask(Commit(birth(TWO)), timeout_seconds=2.0)
-    spy.let_go()
+    recording.release()
     await settle()
 
-    assert askers.answers == [None]
-    assert sorted(await stored_names(spy)) == [ONE, TWO]
+    assert callers.answers == [None]
+    assert sorted(await stored_names(recording)) == [ONE, TWO]
 
 
 # A full mailbox --------------------------------------------------------------------------
 
 
 @pytest.fixture
-async def small(system: Group, spy: Spy, nursery: trio.Nursery) -> Askers:
-    """Of a writer with room for two."""
-    return Askers(await system.start(lambda: Writer(spy), name="small", capacity=2), nursery)
+async def small(system: Group, recording: RecordingStore, nursery: trio.Nursery) -> Callers:
+    """Return callers of a writer whose mailbox has space for two."""
+    return Callers(await system.start(lambda: Writer(recording), name="small", capacity=2), nursery)
 
 
-async def test_full_means_refused_and_what_is_inside_is_written(spy: Spy, small: Askers) -> None:
-    spy.hold()
-    for name in names(3):  # one in hand, two in the mailbox
+async def test_a_full_mailbox_refuses_and_accepted_requests_are_written(
+    recording: RecordingStore, small: Callers
+) -> None:
+    recording.hold()
+    for name in names(3):  # one being handled, two in the mailbox
         small.ask(Commit(birth(name)))
         await settle()
 
     with pytest.raises(MailboxFull):
         await small.writer.ask(Commit(birth(ONE)))
-    spy.let_go()
+    recording.release()
     await settle()
 
     assert small.answers == [None] * 3
-    assert await stored_names(spy) == names(3)
+    assert await stored_names(recording) == names(3)
 
 
-async def test_who_is_refused_gets_his_question_back(spy: Spy, small: Askers) -> None:
-    spy.hold()
+async def test_a_refused_caller_gets_its_request_back(
+    recording: RecordingStore, small: Callers
+) -> None:
+    recording.hold()
     for name in names(3):
         small.ask(Commit(birth(name)))
         await settle()
@@ -573,46 +604,48 @@ async def test_who_is_refused_gets_his_question_back(spy: Spy, small: Askers) ->
     question = Commit(birth(ONE))
     with pytest.raises(MailboxFull) as refusal:
         await small.writer.ask(question)
-    spy.let_go()
+    recording.release()
 
     assert refusal.value.message is question
 
 
-async def test_a_writer_whose_mailbox_is_full_finds_the_time_to_commit(
-    spy: Spy, small: Askers
+async def test_a_writer_with_a_full_mailbox_still_commits(
+    recording: RecordingStore, small: Callers
 ) -> None:
-    spy.hold()
+    recording.hold()
     for name in names(3):
         small.ask(Commit(birth(name)))
         await settle()
     small.ask(Commit(birth(ONE)), "urgent", urgent=True)
     await settle()
 
-    spy.let_go()
+    recording.release()
     await settle()
 
     assert small.answers == [None] * 4
-    assert sorted(await stored_names(spy)) == sorted([*names(3), ONE])
+    assert sorted(await stored_names(recording)) == sorted([*names(3), ONE])
 
 
-async def test_a_mailbox_that_was_full_has_room_again(spy: Spy, small: Askers) -> None:
-    spy.hold()
+async def test_a_mailbox_that_was_full_accepts_requests_again(
+    recording: RecordingStore, small: Callers
+) -> None:
+    recording.hold()
     for name in names(3):
         small.ask(Commit(birth(name)))
         await settle()
     with pytest.raises(MailboxFull):
         await small.writer.ask(Commit(birth(ONE)))
-    spy.let_go()
+    recording.release()
     await settle()
 
     assert await small.writer.ask(Commit(birth(ONE))) is None
 
 
-# Under any schedule ----------------------------------------------------------------------
+# Random schedules ------------------------------------------------------------------------
 
 
 class Owner:
-    """Writes the records of one session without waiting, and sometimes loses it to another."""
+    """A writer of one session's records that does not wait and may lose it to another owner."""
 
     def __init__(self, writer: Ref, session_id: SessionId) -> None:
         self.writer = writer
@@ -627,9 +660,9 @@ class Owner:
         self.written.append((0, 1))
         async with trio.open_nursery() as nursery:
             for _ in range(3):
-                nursery.start_soon(self._reign)
+                nursery.start_soon(self._write_until_fenced)
 
-    async def _reign(self) -> None:
+    async def _write_until_fenced(self) -> None:
         stored = await self.writer.ask(Claim(self.session_id), timeout_seconds=math.inf)
         assert stored is not None
         for number in range(stored.last_seq + 1, stored.last_seq + 4):
@@ -642,7 +675,7 @@ class Owner:
             self.written.append((stored.epoch, number))
 
 
-async def fight_over_sessions() -> None:
+async def compete_for_sessions() -> None:
     store = MemoryStore()
     async with open_actors() as system:
         writer = await system.start(lambda: Writer(store), capacity=random.choice((8, 100)))
@@ -657,5 +690,5 @@ async def fight_over_sessions() -> None:
         assert [epoch for epoch, _ in written] == sorted(epoch for epoch, _ in written)
 
 
-def test_acknowledged_means_there_and_fenced_means_not_under_any_schedule() -> None:
-    assert explore(fight_over_sessions, seeds=range(150), max_failures=3) == []
+def test_acknowledged_writes_are_stored_and_fenced_ones_are_not() -> None:
+    assert explore(compete_for_sessions, seeds=range(150), max_failures=3) == []

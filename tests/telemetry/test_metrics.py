@@ -1,4 +1,4 @@
-"""Figures: what they are made of, and how they look."""
+"""Metrics: how records and snapshots become samples."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.telemetry import Metrics, Picture, RecordMeter, measure_lag
+from supervisor.telemetry import Metrics, MetricsSnapshot, RecordMeter, measure_lag
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
-    """Every sample by its name and its labels."""
+    """Return every sample by name and labels."""
     families = text_string_to_metric_families(metrics.render().decode())
     return {
         sample.name + "".join(f"|{value}" for value in sample.labels.values()): sample.value
@@ -21,10 +21,10 @@ def figures(metrics: Metrics) -> dict[str, float]:
 
 
 def metered(*records: tuple[str, dict[str, object], float]) -> dict[str, float]:
-    metrics = Metrics(Picture)
+    metrics = Metrics(MetricsSnapshot)
     meter = RecordMeter(metrics)
     for kind, body, at in records:
-        meter.take(kind, body, at=at, agent="coder")
+        meter.count(kind, body, at=at, agent="coder")
     return figures(metrics)
 
 
@@ -70,7 +70,7 @@ def test_an_interrupt_is_one_however_far_its_ladder_goes() -> None:
     assert found["understudy_interrupt_seconds_sum"] == 6.0
 
 
-def test_what_is_used_only_grows() -> None:
+def test_usage_counters_only_grow() -> None:
     found = metered(
         ("usage", {"input_tokens": 5, "output_tokens": 2, "cost": 0.25}, 1.0),
         ("usage", {"input_tokens": -5, "output_tokens": 0, "cost": -1.0}, 1.0),
@@ -99,15 +99,17 @@ def test_a_record_is_counted(kind: str, body: dict[str, object], name: str) -> N
     assert metered((kind, body, 1.0))[f"understudy_{name}"] == 1
 
 
-def test_a_record_with_nothing_in_it_hurts_nobody() -> None:
-    kinds = RecordMeter(Metrics(Picture))._takes
+def test_an_empty_record_is_counted_without_error() -> None:
+    kinds = RecordMeter(Metrics(MetricsSnapshot))._counters
 
     metered(*((kind, {}, 1.0) for kind in kinds))
 
 
-def test_a_picture_is_taken_when_it_is_asked_for() -> None:
+def test_a_snapshot_is_taken_on_each_scrape() -> None:
     phases = {"idle": 1}
-    metrics = Metrics(lambda: Picture(phases=dict(phases), store_degraded=True, version="1.2"))
+    metrics = Metrics(
+        lambda: MetricsSnapshot(phases=dict(phases), store_degraded=True, version="1.2")
+    )
     assert figures(metrics)["understudy_sessions|idle"] == 1
 
     phases["idle"] = 7
@@ -119,11 +121,11 @@ def test_a_picture_is_taken_when_it_is_asked_for() -> None:
 
 
 def test_the_process_is_measured_too() -> None:
-    assert figures(Metrics(Picture))["process_open_fds"] > 0
+    assert figures(Metrics(MetricsSnapshot))["process_open_fds"] > 0
 
 
 def test_names_have_their_prefix_and_base_units() -> None:
-    text = Metrics(Picture).render().decode()
+    text = Metrics(MetricsSnapshot).render().decode()
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
 
     ours = {name for name in names if not name.startswith(("process_", "python_"))}

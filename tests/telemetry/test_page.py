@@ -1,9 +1,9 @@
-"""The page about figures names every figure that there is."""
+"""The page about metrics names every metric."""
 
 import re
 from pathlib import Path
 
-from supervisor.telemetry import Metrics, Picture
+from supervisor.telemetry import Metrics, MetricsSnapshot
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "prometheus.md"
 
@@ -13,16 +13,16 @@ def named() -> set[str]:
 
 
 def figures() -> set[str]:
-    text = Metrics(Picture).render().decode()
+    text = Metrics(MetricsSnapshot).render().decode()
     names = (line.split()[2] for line in text.splitlines() if line.startswith("# TYPE"))
     return {name.removeprefix("understudy_") for name in names if name.startswith("understudy_")}
 
 
-def test_every_figure_is_on_the_page() -> None:
+def test_every_metric_is_on_the_page() -> None:
     assert sorted(figures() - named()) == []
 
 
-def test_the_page_names_no_figure_that_is_not() -> None:
+def test_the_page_names_only_existing_metrics() -> None:
     rows = re.findall(r"^\| ((?:`[a-z_]+`(?:, )?)+) \|", PAGE.read_text(), re.MULTILINE)
 
     on_the_page = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}

@@ -1,16 +1,16 @@
-"""Every operation there is, in the order of the document."""
+"""All operations, in the order of the OpenAPI document."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from supervisor.api.describing.operations import Operation
+from supervisor.api.operation import Operation
 
-from . import commands, house, inputs, keeping, permissions, reading, sessions, streams
+from . import admin, control, inputs, permission_requests, read, sessions, streams
 
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(
     one
-    for module in (house, sessions, inputs, commands, reading, streams, permissions, keeping)
+    for module in (admin, sessions, inputs, control, read, streams, permission_requests)
     for one in vars(module).values()
     if isinstance(one, Operation)
 )

@@ -1,4 +1,4 @@
-"""Inputs: sent, looked after, changed and taken back."""
+"""Operations on inputs: send, list, wait, change, promote and cancel."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from supervisor.api.answering.requests import Gone
-from supervisor.api.describing.forms import body, form_of, query
-from supervisor.api.describing.operations import Call, NotThere, operation
-from supervisor.api.doors import leaving
-from supervisor.api.wire.reading import Fault, Unreadable
+from supervisor.api.drain import draining_error
+from supervisor.api.operation import NotFound, OperationCall, operation
+from supervisor.api.params import body_params, body_params_of, query_params
+from supervisor.api.request import ClientDisconnected
 from supervisor.core.errors import (
     BudgetSpent,
     ConfigError,
@@ -28,10 +27,11 @@ from supervisor.core.errors import (
     SupervisorError,
 )
 from supervisor.core.receipts import Receipt
-from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.shapes import Input, InputState, Page
+from supervisor.decode import DecodeError, InvalidField
+from supervisor.handles.session import Session
+from supervisor.handles.shapes import Input, InputState, Page
 
-_TAKING = (
+_INPUT_ERRORS = (
     SessionNotFound,
     SessionNotActive,
     InputRefused,
@@ -47,101 +47,105 @@ _TAKING = (
 @operation(
     "POST",
     "/v1/sessions/{id}/inputs",
-    form_of(Session.send),
+    body_params_of(Session.send),
     status=202,
-    raises=(*_TAKING, IdempotencyConflict),
+    raises=(*_INPUT_ERRORS, IdempotencyConflict),
 )
-async def send(call: Call) -> Receipt:
-    """Give a session an input; the receipt says that it is durable, and where it is now.
+async def send(call: OperationCall) -> Receipt:
+    """Send an input to a session; the receipt is returned when the input is durable.
 
-    With an idempotency key, in the body or as a header, it can be sent again safely.
+    With an idempotency key, in the body or in the header, the request can be repeated safely.
     """
-    return await call.session.send(**call.given)
+    return await call.session.send(**call.arguments)
 
 
 @operation("GET", "/v1/sessions/{id}/inputs", raises=(SessionNotFound,))
-async def inputs(call: Call) -> Page[Input]:
-    """What is accepted and not settled, in the order in which it will run."""
+async def inputs(call: OperationCall) -> Page[Input]:
+    """List the inputs that are accepted and not settled, in the order of delivery."""
     return Page(tuple(await call.session.inputs()), None)
 
 
 @operation(
     "GET",
     "/v1/sessions/{id}/inputs/{input}",
-    query(wait=(float, 0.0)),
+    query_params(wait=(float, 0.0)),
     raises=(SessionNotFound, InputRefused, ConfigError),
 )
-async def input_(call: Call) -> InputState:
-    """What has become of an input; with `wait`, answers when it is over, or after so many seconds.
+async def input_(call: OperationCall) -> InputState:
+    """Return the state of an input; `wait` seconds at most for its end.
 
-    Hanging up changes nothing but that nobody waits.
+    Disconnecting ends only the wait.
     """
-    session, input_id = call.session, call.ids["input"]
-    state = await _state(call)
-    wait_seconds = call.given.get("wait", 0.0)
+    session, input_id = call.session, call.path_ids["input"]
+    state = await _input_state(call)
+    wait_seconds = call.arguments.get("wait", 0.0)
     if not wait_seconds or state.result is not None or state.code is not None:
         return state
 
     async def wait_until_over() -> InputState:
         with trio.move_on_after(wait_seconds), suppress(SupervisorError):
             await session.result(input_id)
-        return await _state(call)
+        return await _input_state(call)
 
-    return await _unless_gone(call, wait_until_over)
+    return await _run_unless_disconnected(call, wait_until_over)
 
 
-async def _state(call: Call) -> InputState:
-    """How the input is that the path names; one that never was is not there."""
+async def _input_state(call: OperationCall) -> InputState:
+    """Return the state of the input in the path; raise NotFound for an unknown one."""
     try:
-        return await call.session.input(call.ids["input"])
+        return await call.session.input(call.path_ids["input"])
     except InputRefused as refusal:
-        raise NotThere(refusal) from None
+        raise NotFound(refusal) from None
 
 
-async def _unless_gone(call: Call, work: Callable[[], Awaitable[InputState]]) -> InputState:
-    """What the work gives; nothing is waited for once nobody waits for it, or the doors close."""
+async def _run_unless_disconnected(
+    call: OperationCall, work: Callable[[], Awaitable[InputState]]
+) -> InputState:
+    """Return the result of the work; stop waiting when the client disconnects or on drain."""
     found: list[InputState] = []
     refusal: list[Exception] = []
 
-    async def watch_out() -> None:
-        await call.wait_gone()
+    async def cancel_on_disconnect() -> None:
+        await call.wait_disconnected()
         nursery.cancel_scope.cancel()
 
-    with call.context.doors.until_closed() as closing:
+    with call.context.drain_state.cancelled_on_close() as closing:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch_out)
+            nursery.start_soon(cancel_on_disconnect)
             try:
                 found.append(await work())
-            except Exception as error:  # noqa: BLE001 - raised below, where no nursery wraps it
+            except Exception as error:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it
                 refusal.append(error)
             nursery.cancel_scope.cancel()
     if closing.cancelled_caught:
-        raise leaving()
+        raise draining_error()
     if refusal:
         raise refusal[0]
     if not found:
-        raise Gone
+        raise ClientDisconnected
     return found[0]
 
 
 @operation(
     "PATCH",
     "/v1/sessions/{id}/inputs/{input}",
-    body(text=(str | None, None), position=(int | None, None)),
+    body_params(text=(str | None, None), position=(int | None, None)),
     raises=(SessionNotFound, InputRefused, InputTooLarge, StoreDegraded),
 )
-async def change_input(call: Call) -> InputState:
-    """Give an input that waits another text, or another place in the queue."""
-    given = {name: value for name, value in call.given.items() if value is not None}
+async def change_input(call: OperationCall) -> InputState:
+    """Change the text of a queued input, or its position in the queue."""
+    given = {name: value for name, value in call.arguments.items() if value is not None}
     if len(given) != 1:
-        raise Unreadable((Fault("$", "must have text or position", "give one of them"),))
-    session, input_id = call.session, call.ids["input"]
-    async with _missing_said(call):
+        raise DecodeError(
+            (InvalidField("$", "text or position required", "give exactly one of them"),)
+        )
+    session, input_id = call.session, call.path_ids["input"]
+    async with _not_found_if_unknown(call):
         if "text" in given:
             await session.edit_input(input_id, given["text"])
         else:
             await session.move_input(input_id, given["position"])
-    return await _state(call)
+    return await _input_state(call)
 
 
 @operation(
@@ -150,10 +154,10 @@ async def change_input(call: Call) -> InputState:
     status=202,
     raises=(SessionNotFound, InputRefused, NotRunning, StoreDegraded),
 )
-async def promote_input(call: Call) -> Receipt:
-    """Make guidance for the running turn of what waits in the queue."""
-    async with _missing_said(call):
-        return await call.session.promote_input(call.ids["input"])
+async def promote_input(call: OperationCall) -> Receipt:
+    """Send a queued input to the running turn as steering."""
+    async with _not_found_if_unknown(call):
+        return await call.session.promote_input(call.path_ids["input"])
 
 
 @operation(
@@ -162,21 +166,21 @@ async def promote_input(call: Call) -> Receipt:
     status=204,
     raises=(SessionNotFound, InputRefused, StoreDegraded),
 )
-async def cancel_input(call: Call) -> None:
-    """Cancel an input that still waits."""
-    async with _missing_said(call):
-        await call.session.cancel_input(call.ids["input"])
+async def cancel_input(call: OperationCall) -> None:
+    """Cancel a queued input."""
+    async with _not_found_if_unknown(call):
+        await call.session.cancel_input(call.path_ids["input"])
 
 
 @asynccontextmanager
-async def _missing_said(call: Call) -> AsyncIterator[None]:
-    """Tell an input that is over, which is a conflict, from one that never was."""
+async def _not_found_if_unknown(call: OperationCall) -> AsyncIterator[None]:
+    """Turn the refusal for an unknown input into a 404; a settled input stays a conflict."""
     try:
         yield
     except (InputRefused, NotRunning) as refusal:
         try:
-            await _state(call)
-        except NotThere as missing:
-            # In the words of the embedding API, as far as they are about the input.
-            raise (NotThere(refusal) if isinstance(refusal, InputRefused) else missing) from None
+            await _input_state(call)
+        except NotFound as missing:
+            # Keep the text of the embedding API where it is about the input.
+            raise (NotFound(refusal) if isinstance(refusal, InputRefused) else missing) from None
         raise

@@ -1,11 +1,9 @@
-"""Sessions: made, found, changed and deleted."""
+"""Operations that create, find, change and delete sessions."""
 
 from __future__ import annotations
 
-from supervisor.api.describing.forms import form_of, query_of
-from supervisor.api.describing.operations import Call, operation
-from supervisor.api.describing.rules import IN_BODIES
-from supervisor.api.wire.kinds import Partial
+from supervisor.api.operation import OperationCall, operation
+from supervisor.api.params import BODY_CONSTRAINTS, body_params_of, query_params_of
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
@@ -22,11 +20,12 @@ from supervisor.core.errors import (
 )
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
-from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.shapes import Page
-from supervisor.sessions.surface.supervisor import Supervisor
+from supervisor.decode import Partial
+from supervisor.handles.session import Session
+from supervisor.handles.shapes import Page
+from supervisor.handles.supervisor import Supervisor
 
-_MAKING = (
+_CREATE_ERRORS = (
     AgentUnknown,
     AgentStartFailed,
     ConfigError,
@@ -41,74 +40,81 @@ _MAKING = (
 @operation(
     "POST",
     "/v1/sessions",
-    form_of(Supervisor.create),
+    body_params_of(Supervisor.create),
     status=201,
-    raises=(*_MAKING, IdempotencyConflict),
+    raises=(*_CREATE_ERRORS, IdempotencyConflict),
 )
-async def create(call: Call) -> Info:
-    """Make a session; answers when its agent is up and it is idle.
+async def create(call: OperationCall) -> Info:
+    """Create a session; answer when its agent has started and the session is idle.
 
-    Giving up the wait does not undo it; with an idempotency key it can be asked for again safely.
+    Disconnecting does not undo it. With an idempotency key the request can be repeated safely.
     """
-    session = await call.sup.create(**call.given)
+    session = await call.sup.create(**call.arguments)
     return await session.info()
 
 
-@operation("GET", "/v1/sessions", query_of(Supervisor.list), raises=(ConfigError,))
-async def list_(call: Call) -> Page[Info]:
-    """Sessions in the order of their making, those that fit all that is given."""
-    return await call.sup.list(**call.given)
+@operation("GET", "/v1/sessions", query_params_of(Supervisor.list), raises=(ConfigError,))
+async def list_(call: OperationCall) -> Page[Info]:
+    """List the sessions that match all filters, in the order of creation."""
+    return await call.sup.list(**call.arguments)
 
 
-@operation("POST", "/v1/keys/get_or_create", form_of(Supervisor.get_or_create), raises=_MAKING)
-async def get_or_create(call: Call) -> Info:
-    """The session that bears a key, in any phase; made if there is none."""
-    session = await call.sup.get_or_create(**call.given)
+@operation(
+    "POST",
+    "/v1/keys/get_or_create",
+    body_params_of(Supervisor.get_or_create),
+    raises=_CREATE_ERRORS,
+)
+async def get_or_create(call: OperationCall) -> Info:
+    """Return the holder of a key, in any phase; create it if there is none."""
+    session = await call.sup.get_or_create(**call.arguments)
     return await session.info()
 
 
-@operation("POST", "/v1/keys/new", form_of(Supervisor.new), status=201, raises=_MAKING)
-async def new(call: Call) -> Info:
-    """Archive the session that bears a key, and begin another one that does."""
-    session = await call.sup.new(**call.given)
+@operation(
+    "POST", "/v1/keys/new", body_params_of(Supervisor.new), status=201, raises=_CREATE_ERRORS
+)
+async def new(call: OperationCall) -> Info:
+    """Archive the holder of a key, and create a new holder."""
+    session = await call.sup.new(**call.arguments)
     return await session.info()
 
 
 @operation(
     "POST",
     "/v1/keys/reset",
-    form_of(Supervisor.reset),
+    body_params_of(Supervisor.reset),
     raises=(InvalidKey, SessionNotFound, SessionNotActive, InputRefused, StoreDegraded),
 )
-async def reset(call: Call) -> Info:
-    """Begin a new chapter in the session that bears a key."""
-    session = await call.sup.reset(**call.given)
+async def reset(call: OperationCall) -> Info:
+    """Start a new chapter in the holder of a key."""
+    session = await call.sup.reset(**call.arguments)
     return await session.info()
 
 
 @operation("GET", "/v1/sessions/{id}", raises=(SessionNotFound,))
-async def get(call: Call) -> Info:
-    """One picture of all that is known of a session."""
+async def get(call: OperationCall) -> Info:
+    """Return one session."""
     return await call.session.info()
 
 
-# Only some of the limits: they are checked as they are read, and are no whole to be checked again.
-_CHANGE = form_of(
+# Some of the limits are a mapping: the decoder checks them, the check for whole limits cannot.
+_CHANGE_PARAMS = body_params_of(
     Session.set,
     kinds={"limits": Partial[Limits] | None},
-    rules={name: rule for name, rule in IN_BODIES.items() if name != "limits"},
+    constraints={name: one for name, one in BODY_CONSTRAINTS.items() if name != "limits"},
 )
 
 
 @operation(
     "PATCH",
     "/v1/sessions/{id}",
-    _CHANGE,
+    _CHANGE_PARAMS,
     raises=(SessionNotFound, ConfigError, SessionNotActive, StoreDegraded),
 )
-async def change(call: Call) -> Info:
-    """Change what is given, and leave the rest; of the limits too."""
-    given = dict(call.given)
+async def change(call: OperationCall) -> Info:
+    """Change the given settings of a session; others stay, limits included."""
+    given = dict(call.arguments)
     if not given.get("limits"):
         given.pop("limits", None)
     await call.session.set(**given)
@@ -116,18 +122,18 @@ async def change(call: Call) -> Info:
 
 
 @operation("DELETE", "/v1/sessions/{id}", status=204, raises=(SessionNotFound, StoreDegraded))
-async def delete(call: Call) -> None:
-    """Stop a session, and leave nothing of it."""
-    await call.sup.delete(call.ids["id"])
+async def delete(call: OperationCall) -> None:
+    """Stop a session and delete all its records."""
+    await call.sup.delete(call.path_ids["id"])
 
 
 @operation(
     "GET",
     "/v1/sessions/{id}/children",
-    query_of(Supervisor.list, only=("phase", "badge", "limit", "cursor")),
+    query_params_of(Supervisor.list, only=("phase", "badge", "limit", "cursor")),
     raises=(SessionNotFound, ConfigError),
 )
-async def children(call: Call) -> Page[Info]:
-    """Those that it has spawned, in the order of their making, the stopped ones included."""
-    await call.sup.get(call.ids["id"])
-    return await call.sup.list(parent=call.ids["id"], **call.given)
+async def children(call: OperationCall) -> Page[Info]:
+    """List the children of a session in the order of creation, stopped ones included."""
+    await call.sup.get(call.path_ids["id"])
+    return await call.sup.list(parent=call.path_ids["id"], **call.arguments)

@@ -1,17 +1,15 @@
-"""Live streams, as server-sent events."""
+"""Live streams of records, as server-sent events."""
 
 from __future__ import annotations
 
 import functools
 
-from supervisor.api.describing.forms import query
-from supervisor.api.describing.operations import Call, Stream, operation
-from supervisor.api.describing.rules import IN_QUERIES
-from supervisor.api.streaming.feeds import all_events, session_events
-from supervisor.api.streaming.stream import EventStream
-from supervisor.api.wire.reading import Fault, Unreadable
+from supervisor.api.operation import OperationCall, StreamResponse, operation
+from supervisor.api.params import QUERY_CONSTRAINTS, query_params
+from supervisor.api.sse import EventStream, global_events, session_events
 from supervisor.core.errors import ConfigError, SessionNotFound, SupervisorError
-from supervisor.core.session import Phase
+from supervisor.core.state import Phase
+from supervisor.decode import DecodeError, InvalidField
 
 _SSE = {"text/event-stream": "server-sent events, each with a Record as JSON"}
 
@@ -19,55 +17,57 @@ _SSE = {"text/event-stream": "server-sent events, each with a Record as JSON"}
 @operation(
     "GET",
     "/v1/sessions/{id}/stream",
-    query(after=(int, 0), follow=(bool, False)),
+    query_params(after=(int, 0), follow=(bool, False)),
     raises=(SessionNotFound, ConfigError),
-    also_answers=_SSE,
+    other_media_types=_SSE,
     streams=True,
 )
-async def stream(call: Call) -> Stream | None:
-    """The records of a session after a number, then whatever comes.
+async def stream(call: OperationCall) -> StreamResponse | None:
+    """Stream the records of a session after a number, then new ones.
 
-    `id:` is a record's number and `event:` its kind. Text on its way into a record comes as
-    `delta`, and what the reader was too slow for as `gap`; neither has an `id:`. Who comes back
-    with `Last-Event-ID` goes on after that. It ends when the session has stopped, with `follow`
-    only when it is deleted; 204 if nothing can follow.
+    `id:` is the number of a record and `event:` its kind. Provisional text comes as `delta`,
+    records that the reader was too slow for as `gap`; neither has an `id:`. `Last-Event-ID`
+    resumes after that record. The stream ends when the session has stopped, with `follow` only
+    when it is deleted; 204 if nothing can follow.
     """
-    after, follow = _after(call), call.given.get("follow", False)
+    after, follow = _after(call), call.arguments.get("follow", False)
     info = await call.session.info()
     if not follow and info.phase is Phase.STOPPED and after >= info.last_seq:
         return None
     source = functools.partial(
-        session_events, call.session, info, after=after, to_the_end=not follow
+        session_events, call.session, info, after=after, until_stopped=not follow
     )
-    return EventStream(source, call.context.doors)
+    return EventStream(source, call.context.drain_state)
 
 
 @operation(
     "GET",
     "/v1/stream",
-    query(after=(int, 0)),
+    query_params(after=(int, 0)),
     raises=(ConfigError,),
-    also_answers=_SSE,
+    other_media_types=_SSE,
     streams=True,
 )
-async def stream_all(call: Call) -> Stream:
-    """The records of all sessions, in the order of their commits, from a position on.
+async def stream_all(call: OperationCall) -> StreamResponse:
+    """Stream the records of all sessions after a position, in the order of commits.
 
     `id:` is the position. There are no deltas.
     """
-    source = functools.partial(all_events, call.sup, after=_after(call))
-    return EventStream(source, call.context.doors)
+    source = functools.partial(global_events, call.sup, after=_after(call))
+    return EventStream(source, call.context.drain_state)
 
 
-def _after(call: Call) -> int:
-    """After which number to begin: the header counts, which is newer than the address."""
+def _after(call: OperationCall) -> int:
+    """Return the number to start after; the header wins, because it is newer than the query."""
     said = call.headers.get("last-event-id")
     if not said:
-        return int(call.given.get("after", 0))
+        return int(call.arguments.get("after", 0))
     try:
         number = int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else -1  # noqa: PLR2004
-        IN_QUERIES["after"].check(number)
+        QUERY_CONSTRAINTS["after"].check(number)
     except SupervisorError:
-        fault = Fault("Last-Event-ID", "is no number of an event", "send the last `id:`, or none")
-        raise Unreadable((fault,)) from None
+        fault = InvalidField(
+            "Last-Event-ID", "is not the number of an event", "send the last `id:`, or leave it out"
+        )
+        raise DecodeError((fault,)) from None
     return number

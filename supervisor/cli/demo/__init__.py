@@ -1,1 +1,1 @@
-"""`understudy demo`: all that it does, in a few seconds, and the proof."""
+"""`understudy demo`: the main features in a few seconds, with a proof of durability."""

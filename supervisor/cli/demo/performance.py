@@ -1,4 +1,4 @@
-"""The demo from beginning to end: the scenes in their order, and the tree that is shown beside."""
+"""The demo from beginning to end; its last scene kills a supervisor with -9."""
 
 from __future__ import annotations
 
@@ -8,34 +8,87 @@ from typing import Final, TypeVar
 
 import trio
 
+from supervisor.cli.times import format_duration
 from supervisor.runtime import open as open_supervisor
 
 from . import scenes
-from .kill import crash_and_recover
+from .cast import player, stagehand
 from .play import Play
-from .players import player, stagehand
-from .proof import doomed
+from .proof import KilledSupervisor, Proof, kill_supervisor, prove, start_kill_target
+
+
+async def crash_and_recover(play: Play, process: trio.Process, path: Path) -> bool:
+    """Run the last scene; return True if every acknowledged input was found in the file."""
+    play.tell(
+        "crash", f"another supervisor works in process {process.pid}, with a file as its store"
+    )
+
+    def count(acknowledged: int) -> None:
+        play.remark = f"Process {process.pid} has acknowledged {acknowledged} inputs."
+
+    killed = await kill_supervisor(process, on_count=count)
+    play.remark = "The supervisor is dead."
+    _tell_of_death(play, killed)
+    await play.breathe_shortly()
+    async with open_supervisor(path, agents=[stagehand()]) as sup:
+        play.enter(sup)
+        proof = await prove(sup, killed)
+        _tell_of_recovery(play, proof)
+        await play.breathe_shortly()
+        play.leave()
+    play.remark = "The show is over."
+    play.facts = {
+        "acknowledged": proof.acknowledged,
+        "found": proof.found,
+        "lost": len(proof.missing),
+        "agent_gone_seconds": killed.agent_gone_seconds,
+    }
+    return not proof.missing and killed.agent_gone_seconds is not None
+
+
+def _tell_of_death(play: Play, killed: KilledSupervisor) -> None:
+    play.tell(
+        "crash",
+        f"process {killed.pid} is killed with -9, after {len(killed.acknowledged)} inputs were"
+        " acknowledged, in the middle of a turn",
+        pid=killed.pid,
+        acknowledged=len(killed.acknowledged),
+    )
+    gone = killed.agent_gone_seconds
+    fate = "is still there" if gone is None else f"is gone too, within {format_duration(gone)}"
+    play.tell("crash", f"its agent, process {killed.agent_pid}, {fate}: the guardian saw to it")
+
+
+def _tell_of_recovery(play: Play, proof: Proof) -> None:
+    play.tell(
+        "recovery",
+        f"the file is opened again: {proof.found} of {proof.acknowledged} acknowledged inputs are"
+        f" there, {len(proof.missing)} are lost",
+    )
+    play.tell("recovery", f"the turn that ran is closed as {proof.turn_outcome}, once and for all")
+    play.tell("recovery", f"what waited ran, in its order: {', '.join(proof.replies)}")
+
 
 T = TypeVar("T")
 
 SCENES: Final = (
-    ("spawn", "Sessions stand in a tree, and the tree has caps."),
-    ("queue", "Input for somebody who is busy waits its turn."),
-    ("steer", "Guidance reaches a turn that is running."),
-    ("interrupt", "An interrupt hits what it names, and nothing else."),
-    ("stall", "Whoever falls silent is noticed."),
-    ("crash", "An agent that dies is started again."),
+    ("spawn", "Sessions form a tree, and the tree has limits."),
+    ("queue", "Input for a busy session is queued."),
+    ("steer", "Steering reaches a running turn."),
+    ("interrupt", "An interrupt affects its scope and nothing else."),
+    ("stall", "A session that makes no progress is noticed."),
+    ("crash", "An agent that crashes is restarted."),
     ("crash and recovery", "kill -9 loses nothing that was acknowledged."),
 )
 
 
 async def perform(play: Play, folder: Path) -> bool:
-    """All scenes; gives whether the last one has found everything again."""
+    """Run all scenes; return True if the last one found everything."""
     path = folder / "state.db"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(play.show)
-        # It comes up while the others play, so that nobody has to wait for it.
-        async with doomed(path) as process:
+        # It starts while the other scenes run, so that the last scene need not wait for it.
+        async with start_kill_target(path) as process:
             await _with_one_supervisor(play)
             nothing_lost = await _scene(play, 7, lambda: crash_and_recover(play, process, path))
         nursery.cancel_scope.cancel(reason="the play is over")

@@ -1,7 +1,7 @@
-"""kill -9, and what is left: a supervisor is killed in the middle of its work, and its file read.
+"""Kill a supervisor in the middle of its work with -9, and read its file.
 
-Rule 1: the process that dies is a real one, and so is the signal. What it had acknowledged is known
-        from what it said before, not from the file.
+Rule 1: the process and the signal are real. The acknowledged inputs are known from the output of
+        the process, not from the file.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import trio
 
 from supervisor.core.errors import SupervisorError
 from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
-from supervisor.sessions.surface.supervisor import Supervisor
+from supervisor.handles.supervisor import Supervisor
 
-from .players import package_folder
+from .cast import package_folder
 
-ENOUGH: Final = 40
+INPUTS_BEFORE_KILL: Final = 40
 _GONE_WITHIN_SECONDS: Final = 5.0
 _LOOK_AGAIN_SECONDS: Final = 0.005
 
 
 @attrs.frozen
-class Killed:
-    """What a killed supervisor has left behind, by its own words."""
+class KilledSupervisor:
+    """The output of the killed supervisor, and the end of its agent."""
 
     pid: int
     agent_pid: int | None
-    agent_gone_seconds: float | None  # None if it is still there
+    agent_gone_seconds: float | None  # None if the agent still runs
     worker: str
     waiting: tuple[str, ...]
     acknowledged: frozenset[str]
@@ -43,7 +43,7 @@ class Killed:
 
 @attrs.frozen
 class Proof:
-    """What the file says of it."""
+    """The contents of its file."""
 
     acknowledged: int
     found: int
@@ -53,10 +53,10 @@ class Proof:
 
 
 @asynccontextmanager
-async def doomed(path: Path) -> AsyncIterator[trio.Process]:
-    """A process that is ready to supervise on that file, and dead when the block is left."""
+async def start_kill_target(path: Path) -> AsyncIterator[trio.Process]:
+    """Yield a process that is ready to run a supervisor on the file; kill it after the block."""
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", f"{__package__}.doomed", str(path)],
+        [sys.executable, "-m", f"{__package__}.kill_target", str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -66,15 +66,17 @@ async def doomed(path: Path) -> AsyncIterator[trio.Process]:
         yield process
     finally:
         process.kill()
-        with trio.CancelScope(shield=True):  # it is dead, and only has to be waited for
+        with trio.CancelScope(shield=True):  # it was killed, so the wait is short
             await process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     await trio.aclose_forcefully(stream)
 
 
-async def kill(process: trio.Process, *, tell_count: Callable[[int], None]) -> Killed:
-    """Have it begin, and kill it when it has acknowledged enough."""
+async def kill_supervisor(
+    process: trio.Process, *, on_count: Callable[[int], None]
+) -> KilledSupervisor:
+    """Start the supervisor, and kill it when it has acknowledged enough inputs."""
     assert process.stdin is not None
     acknowledged: set[str] = set()
     first: dict[str, Any] = {}
@@ -86,16 +88,16 @@ async def kill(process: trio.Process, *, tell_count: Callable[[int], None]) -> K
             first = said
             agent = identify(said["agent_pid"]) if said["agent_pid"] else None
         acknowledged.update(said["acknowledged"])
-        tell_count(len(acknowledged))
-        if len(acknowledged) >= ENOUGH and not killed_at:
-            process.kill()  # and read on: what it has said by now, it has said
+        on_count(len(acknowledged))
+        if len(acknowledged) >= INPUTS_BEFORE_KILL and not killed_at:
+            process.kill()  # and read on: lines written before the kill count
             killed_at = trio.current_time()
     if not killed_at:
         raise SupervisorError(
-            "the supervisor that was to be killed has ended before",
-            hint="`understudy doctor` looks why",
+            "the supervisor ended before it could be killed",
+            hint="run `understudy doctor`",
         )
-    return Killed(
+    return KilledSupervisor(
         pid=process.pid,
         agent_pid=first["agent_pid"],
         agent_gone_seconds=await _seconds_until_gone(agent, killed_at),
@@ -106,7 +108,7 @@ async def kill(process: trio.Process, *, tell_count: Callable[[int], None]) -> K
 
 
 async def _lines(process: trio.Process) -> AsyncIterator[dict[str, Any]]:
-    """What it says, line by line, until it is dead; half a line was never said."""
+    """Yield its output line by line until it ends; an incomplete last line is dropped."""
     assert process.stdout is not None
     rest = b""
     while piece := await process.stdout.receive_some():
@@ -116,7 +118,7 @@ async def _lines(process: trio.Process) -> AsyncIterator[dict[str, Any]]:
 
 
 async def _seconds_until_gone(agent: ProcessIdentity | None, killed_at: float) -> float | None:
-    """Since the kill; None if it does not go."""
+    """Return the seconds from the kill to the end of the agent; None if it does not end."""
     while agent is not None and is_alive(agent):
         if trio.current_time() > killed_at + _GONE_WITHIN_SECONDS:
             return None
@@ -124,8 +126,8 @@ async def _seconds_until_gone(agent: ProcessIdentity | None, killed_at: float) -
     return trio.current_time() - killed_at
 
 
-async def prove(sup: Supervisor, killed: Killed) -> Proof:
-    """Look for everything that was acknowledged, and have the worker go on with what waited."""
+async def prove(sup: Supervisor, killed: KilledSupervisor) -> Proof:
+    """Look up every acknowledged input, and let the worker continue with its queue."""
     accepted: set[str] = set()
     cursor: str | None = None
     while True:

@@ -1,6 +1,6 @@
-"""The scenes with one supervisor: something is done, and what came of it is told.
+"""The scenes with one supervisor: each does something and prints the outcome.
 
-Rule 1: a scene waits for facts. What is told has happened, and numbers are measured.
+Rule 1: a scene waits for records. What it prints has happened, and figures are measured.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import time
 from typing import Final
 
-import supervisor
-from supervisor.cli.terminal.times import duration
+from supervisor.cli.times import format_duration
+from supervisor.core.errors import SpawnRefused
 from supervisor.core.limits import Limits, Restart
-from supervisor.sessions.surface.handle import Session
-from supervisor.sessions.surface.supervisor import Supervisor
+from supervisor.core.scopes import ToolCall
+from supervisor.handles.session import Session
+from supervisor.handles.supervisor import Supervisor
 
-from .play import Play, followed, until
-from .players import HAMMERING, PAINTING
+from .cast import HAMMERING, PAINTING
+from .play import Play, followed, wait_for_record
 
 CHILDREN: Final = 3
 SILENCE_SECONDS: Final = 1.0
@@ -23,12 +24,12 @@ BACK_OFF_SECONDS: Final = 0.3
 
 
 async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
-    """Children up to the cap, and one more than that."""
+    """Spawn children up to the limit, and one more."""
     director = await sup.create("player", name="director", limits=Limits(max_children=CHILDREN))
     play.tell("spawn", f"director is there, and may have {CHILDREN} children")
     cast = {}
     for name, errand in (("lights", "focus"), ("sound", "tune"), ("props", "sharpen")):
-        # What becomes of one who falls silent is decided when it is made.
+        # The stall policy is set when a session is created.
         cast[name] = await director.spawn(
             "player",
             errand,
@@ -41,7 +42,7 @@ async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
         await play.breathe_shortly()
     try:
         await director.spawn("player", "fall", name="curtain")
-    except supervisor.SpawnRefused as refused:
+    except SpawnRefused as refused:
         play.tell(
             "spawn",
             f"curtain is refused: {refused.used:g} of {refused.allowed:g} ({refused.limit});"
@@ -56,7 +57,7 @@ async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
 
 
 async def queue(play: Play, lights: Session) -> None:
-    """Three inputs at once: one runs, two wait, and all run in their order."""
+    """Send three inputs at once: one runs, two are queued, and all run in order."""
     receipts = [await lights.send(text) for text in ("dim the house", "warm the left", "spot on")]
     play.tell("queue", "lights gets three inputs at once; the first begins a turn")
     for receipt in receipts[1:]:
@@ -72,32 +73,30 @@ async def queue(play: Play, lights: Session) -> None:
 
 
 async def steer(play: Play, sound: Session) -> None:
-    """Guidance for a turn that runs, which takes it at the end of a tool call."""
+    """Steer a running turn, which takes the text at the end of a tool call."""
     async with followed(sound) as feed:
         receipt = await sound.send("overture")
-        await until(feed, "tool_call")
-        play.tell("steer", "sound plays the overture; nobody wants to stop it, only softer")
+        await wait_for_record(feed, "tool_call")
+        play.tell("steer", "sound plays the overture, and is steered to play softer")
         await play.breathe_shortly()
         await sound.steer("softer")
-        taken = await until(feed, "steered")
+        taken = await wait_for_record(feed, "steered")
     play.tell("steer", f"taken in by the turn that runs, at the {taken.body['how']} of a tool call")
     result = await sound.result(receipt.input_id)
     play.tell("steer", f"it is still the same turn, and it ended with: {result.text}")
 
 
 async def interrupt(play: Play, props: Session) -> None:
-    """One of two tool calls, and nothing beside it."""
+    """Interrupt one of two tool calls, and nothing else."""
     async with followed(props) as feed:
         receipt = await props.send("build")
-        hammering = await until(feed, "tool_call", name=HAMMERING)
+        hammering = await wait_for_record(feed, "tool_call", name=HAMMERING)
         play.tell("interrupt", f"props has two tool calls in hand: {HAMMERING} and {PAINTING}")
         await play.breathe_shortly()
-        report = await props.interrupt(
-            supervisor.ToolCall(hammering.body["call_id"]), reason="too loud"
-        )
+        report = await props.interrupt(ToolCall(hammering.body["call_id"]), reason="too loud")
     play.tell(
         "interrupt",
-        f"{HAMMERING} alone is interrupted, in {duration(report.seconds)}",
+        f"{HAMMERING} alone is interrupted, in {format_duration(report.seconds)}",
         stopped=report.stopped,
         seconds=report.seconds,
     )
@@ -106,15 +105,15 @@ async def interrupt(play: Play, props: Session) -> None:
 
 
 async def stall(play: Play, props: Session) -> None:
-    """One who says nothing any more is noticed, and brought back."""
+    """Detect a session that makes no progress, and recover it."""
     async with followed(props) as feed:
         receipt = await props.send("dream")
-        await until(feed, "turn_started")
+        await wait_for_record(feed, "turn_started")
         play.tell("stall", "props begins a sentence, and does not end it")
-        silent = (await until(feed, "stalled")).body
+        silent = (await wait_for_record(feed, "stalled")).body
     play.tell(
         "stall",
-        f"noticed: no progress for {duration(silent['seconds'])}, it waits for its"
+        f"noticed: no progress for {format_duration(silent['seconds'])}, it waits for its"
         f" {silent['waits_for']}; by its policy the turn is interrupted",
         seconds=silent["seconds"],
         waits_for=silent["waits_for"],
@@ -125,7 +124,7 @@ async def stall(play: Play, props: Session) -> None:
 
 
 async def crash(play: Play, sup: Supervisor) -> None:
-    """An agent that is a process dies in the middle of its turn, and comes back."""
+    """Let an agent process crash in the middle of its turn, and restart it."""
     restart = Restart(backoff_seconds=BACK_OFF_SECONDS)
     hand = await sup.create("stagehand", name="stagehand", restart=restart)
     async with followed(hand) as feed:
@@ -133,14 +132,14 @@ async def crash(play: Play, sup: Supervisor) -> None:
         await hand.send(f"say lifting the curtain\nsleep {0.8 * play.tempo:.2f}\ncrash")
         next_one = await hand.send("say the curtain is up")
         play.tell("crash", f"stagehand is a process of its own, {first}; one more input waits")
-        died = await until(feed, "agent_restarting")
+        died = await wait_for_record(feed, "agent_restarting")
         began = time.monotonic()
         play.tell("crash", f"process {first} died in the middle of its turn, which is lost")
-        back = await until(feed, "agent_attached")
+        back = await wait_for_record(feed, "agent_attached")
     seconds = time.monotonic() - began
     play.tell(
         "recovery",
-        f"attempt {died.body['attempt']}: back after {duration(seconds)},"
+        f"attempt {died.body['attempt']}: back after {format_duration(seconds)},"
         f" as process {back.body['pid']}",
         seconds=seconds,
     )

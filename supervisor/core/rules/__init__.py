@@ -1,5 +1,5 @@
-"""What to do when a session is told something: one function for each row of the table.
+"""The rules of the table: one function for each row.
 
-`flow` has what several of them need: how an input is accepted, a turn begun and ended, a session
-finalised. The other files are named after what they are about.
+`turn_flow` has the parts that several rules need: accept an input, start and end a turn, stop a
+session. The other files are named after their subject.
 """

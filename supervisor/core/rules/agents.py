@@ -1,77 +1,78 @@
-"""News of the agent: up, not up, gone; and of this session's own new incarnation."""
+"""Rules for events about the agent and about a new incarnation of the session's actor."""
 
 from __future__ import annotations
 
 import attrs
 
-from supervisor.core.effects import CloseAgent, SetTimer, StartAgent, StopDependents
-from supervisor.core.events import (
+from supervisor.core.agent_events import (
     AgentAttached,
+    AgentChoicesReported,
     AgentClosed,
     AgentExited,
     AgentSessionNamed,
-    AgentStartFailed,
-    AgentSurfaced,
-    AuthenticationAsked,
+    AuthenticationRequested,
     BackoffElapsed,
     Claimed,
+    StartFailed,
     SupervisorRestarted,
 )
-from supervisor.core.session import Failure, Phase
+from supervisor.core.effects import CloseAgent, SetTimer, StartAgent, StopDependents
+from supervisor.core.state import Failure, Phase
 from supervisor.core.step import Draft
 
-from .after import go_on, restart_or_stop
-from .flow import (
-    NOTHING_SAID,
+from .steering import reoffer_steering
+from .turn_flow import (
+    NO_OUTPUT,
     begin_stopping,
+    continue_after_turn,
     end_turn,
     expire_inputs,
     finish_stopping,
-    rest,
-    start_next,
+    restart_or_stop,
+    start_next_turn,
     stop_at_once,
+    suspend_session,
 )
-from .steering import offer_again
 
-_NEVER_UP = Failure("startup", "it left before it was up")
-_DIED = "the supervisor died meanwhile"
-_STARTED_ANEW = "the session had to be started anew; the log says why"
+_EXITED_BEFORE_START = Failure("startup", "the agent exited before it was ready")
+_SUPERVISOR_DIED = "the supervisor died meanwhile"
+_ACTOR_RESTARTED = "the session's actor was restarted; the log says why"
 
 
 def attach(draft: Draft, event: AgentAttached) -> None:
-    """The agent is up, for the first time or again."""
-    _note_agent(draft, event)
+    """Record the agent and start the next turn; the agent is up, for the first time or again."""
+    _record_agent(draft, event)
     draft.note("session_started")
-    start_next(draft)
+    start_next_turn(draft)
 
 
-def attach_again(draft: Draft, event: AgentAttached) -> None:
-    """An agent that was let go between turns is back."""
-    _note_agent(draft, event)
-    offer_again(draft)
+def reattach(draft: Draft, event: AgentAttached) -> None:
+    """Record an agent that was closed between turns and is up again."""
+    _record_agent(draft, event)
+    reoffer_steering(draft)
 
 
-def note_session(draft: Draft, event: AgentSessionNamed) -> None:
-    """What the agent calls the conversation, for the next one that is to go on with it."""
+def record_agent_session(draft: Draft, event: AgentSessionNamed) -> None:
+    """Record the agent's id of the conversation, so that the next agent can continue it."""
     draft.note("session_changed", agent_session_id=event.session_id)
 
 
-def note_choices(draft: Draft, event: AgentSurfaced) -> None:
-    """For people to read; nothing is decided by it."""
+def record_choices(draft: Draft, event: AgentChoicesReported) -> None:
+    """Record the agent's choices for users; no decision depends on them."""
     draft.note("session_changed", choices=dict(event.choices))
 
 
-def note_auth(draft: Draft, event: AuthenticationAsked) -> None:
-    """The agent waits until somebody has said who we are, or does so no longer."""
+def record_authentication(draft: Draft, event: AuthenticationRequested) -> None:
+    """Record that the agent waits for authentication, or no longer does."""
     draft.note("session_changed", auth=event.method)
 
 
-def send_away(draft: Draft, _: AgentAttached) -> None:
-    """It came up for a session that no longer wants one."""
+def close_unwanted_agent(draft: Draft, _: AgentAttached) -> None:
+    """Close an agent that started for a session that no longer needs one."""
     draft.do(CloseAgent())
 
 
-def _note_agent(draft: Draft, event: AgentAttached) -> None:
+def _record_agent(draft: Draft, event: AgentAttached) -> None:
     draft.note(
         "agent_attached",
         agent_session_id=event.agent.session_id,
@@ -81,134 +82,139 @@ def _note_agent(draft: Draft, event: AgentAttached) -> None:
     )
 
 
-def not_up(draft: Draft, event: AgentStartFailed) -> None:
-    """It never came up: that is the end, with the queue held for whoever mends it."""
-    if draft.session.turn is not None:
+def start_failed(draft: Draft, event: StartFailed) -> None:
+    """Stop the session, because the agent did not start; waiting inputs are held for a resume."""
+    if draft.state.turn is not None:
         end_turn(draft, "failed", error=event.failure.detail)
     stop_at_once(draft, "start_failed", event.failure)
 
 
-def gone_before_it_was_up(draft: Draft, event: AgentExited) -> None:
-    """It left while it was starting: it never came up."""
-    stop_at_once(draft, "start_failed", event.failure or _NEVER_UP)
+def exited_while_starting(draft: Draft, event: AgentExited) -> None:
+    """Stop the session, because the agent exited during its start."""
+    stop_at_once(draft, "start_failed", event.failure or _EXITED_BEFORE_START)
 
 
-def gone_before_it_was_back(draft: Draft, event: AgentExited) -> None:
-    """It left while it was being restarted: another try, or the end."""
-    restart_or_stop(draft, event.failure or _NEVER_UP, jitter=event.jitter)
+def exited_while_restarting(draft: Draft, event: AgentExited) -> None:
+    """Try another restart, or stop, because the agent exited during a restart."""
+    restart_or_stop(draft, event.failure or _EXITED_BEFORE_START, jitter=event.jitter)
 
 
-def not_up_again(draft: Draft, event: AgentStartFailed) -> None:
-    """It did not come back: another try, or the end."""
+def restart_failed(draft: Draft, event: StartFailed) -> None:
+    """Try another restart, or stop, because the agent did not start again."""
     restart_or_stop(draft, event.failure, jitter=0.0)
 
 
-def gone_while_idle(draft: Draft, event: AgentExited) -> None:
-    """Cleanly: the conversation is complete. Otherwise: a crash."""
-    if draft.session.agent is None:
-        return  # one that had been let go before
-    if event.failure is None and draft.session.terms.restart.policy != "always":
+def exited_while_idle(draft: Draft, event: AgentExited) -> None:
+    """Complete the session after a clean exit; treat any other exit as a crash."""
+    if draft.state.agent is None:
+        return  # an agent that had been closed before
+    if event.failure is None and draft.state.terms.restart.policy != "always":
         stop_at_once(draft, "completed")
     else:
-        failure = event.failure or Failure("process_exit", "it left, and is always restarted")
+        failure = event.failure or Failure("process_exit", "the agent exited")
         restart_or_stop(draft, failure, jitter=event.jitter)
 
 
-def gone_while_running(draft: Draft, event: AgentExited) -> None:
-    """In the middle of a turn even a clean exit is a crash."""
-    if draft.session.agent is None:
-        return  # one that had been let go before; if this turn's does not come up, that is said
-    failure = event.failure or Failure("process_exit", "it left in the middle of a turn")
-    end_turn(draft, "lost", said=event.said, error=failure.detail)
-    if draft.session.stopping is not None:
+def exited_while_running(draft: Draft, event: AgentExited) -> None:
+    """Treat even a clean exit within a turn as a crash."""
+    if draft.state.agent is None:
+        return  # closed before; StartFailed reports if this turn's agent does not start
+    failure = event.failure or Failure("process_exit", "the agent exited within a turn")
+    end_turn(draft, "lost", output=event.output, error=failure.detail)
+    if draft.state.stopping is not None:
         stop_at_once(draft, "process_exited", failure)
     else:
         restart_or_stop(draft, failure, jitter=event.jitter)
 
 
-def gone_while_interrupting(draft: Draft, event: AgentExited) -> None:
-    """The ladder ended it, which is no crash; the next turn starts another one."""
+def exited_while_interrupting(draft: Draft, event: AgentExited) -> None:
+    """End the turn; the ladder ended the agent, which is not a crash.
+
+    The next turn starts another.
+    """
     draft.note("session_changed", agent_gone=True)
-    ended = end_turn(draft, "interrupted", stop_reason="cancelled", said=event.said)
-    go_on(draft, ended)
+    ended = end_turn(draft, "interrupted", stop_reason="cancelled", output=event.output)
+    continue_after_turn(draft, ended)
 
 
-def gone_while_stopping(draft: Draft, event: AgentExited | AgentStartFailed) -> None:
-    """It would have been closed anyway; its turn is over now."""
-    if draft.session.turn is not None:
-        said = event.said if isinstance(event, AgentExited) else NOTHING_SAID
-        end_turn(draft, "interrupted", stop_reason="cancelled", said=said)
-        go_on(draft)
+def exited_while_stopping(draft: Draft, event: AgentExited | StartFailed) -> None:
+    """End the open turn, because the agent would have been closed anyway."""
+    if draft.state.turn is not None:
+        output = event.output if isinstance(event, AgentExited) else NO_OUTPUT
+        end_turn(draft, "interrupted", stop_reason="cancelled", output=output)
+        continue_after_turn(draft)
 
 
-def closed(draft: Draft, _: AgentClosed) -> None:
-    """The last thing to wait for; unless it is an agent from before, and a turn is still open."""
-    if draft.session.turn is None:
+def agent_closed(draft: Draft, _: AgentClosed) -> None:
+    """Finish the stop; an open turn means that an earlier agent was closed."""
+    if draft.state.turn is None:
         finish_stopping(draft)
 
 
-def start_again(draft: Draft, _: BackoffElapsed) -> None:
-    """The pause is over."""
+def restart_after_backoff(draft: Draft, _: BackoffElapsed) -> None:
+    """Start the agent after the pause."""
     draft.do(StartAgent())
 
 
 def claim(draft: Draft, event: Claimed) -> None:
-    """A new incarnation of the session's actor: what was under way is lost, and nothing else."""
+    """Close the open turn as lost, because the session's actor has a new incarnation."""
     draft.note("session_changed", epoch=event.epoch)
     _forget_agent(draft)
-    if draft.session.turn is not None:
-        end_turn(draft, "lost", said=event.said, error=_STARTED_ANEW, zombie=event.undead)
-    match draft.session.phase:
+    if draft.state.turn is not None:
+        end_turn(
+            draft, "lost", output=event.output, error=_ACTOR_RESTARTED, zombie=event.left_zombie
+        )
+    match draft.state.phase:
         case Phase.IDLE:
-            go_on(draft)
+            continue_after_turn(draft)
         case Phase.STARTING | Phase.RESTARTING:
             draft.do(StartAgent())
         case Phase.STOPPING:
             draft.do(CloseAgent())
-            if draft.situation.dependents:
+            if draft.tree_view.dependents:
                 draft.do(StopDependents())
         case _:
             pass
 
 
-def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - a case for each phase
-    """The supervisor died and is back: one definite fate, and the same if told again."""
-    session = draft.session
+def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - one case per phase
+    """Recover the session after a restart of the supervisor; a repeat has the same result."""
+    session = draft.state
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)
     if session.turn is not None:
-        end_turn(draft, "lost", said=event.said, error=_DIED)
+        end_turn(draft, "lost", output=event.output, error=_SUPERVISOR_DIED)
     match session.phase:
         case Phase.STARTING:
-            stop_at_once(draft, "start_failed", Failure("startup", _DIED))
+            stop_at_once(draft, "start_failed", Failure("startup", _SUPERVISOR_DIED))
         case Phase.RUNNING | Phase.INTERRUPTING if session.stopping is not None:
             begin_stopping(draft, session.stopping.cause, agent_closed=True)
             finish_stopping(draft)
         case Phase.RUNNING | Phase.INTERRUPTING:
-            restart_or_stop(draft, Failure("process_exit", _DIED), jitter=0.0)
+            restart_or_stop(draft, Failure("process_exit", _SUPERVISOR_DIED), jitter=0.0)
         case Phase.RESTARTING:
-            # That death was counted when it began; only the pause is cut short.
+            # That exit was counted when the restart began; only the pause is skipped.
             draft.do(SetTimer("backoff", 0.0))
         case Phase.STOPPING:
             finish_stopping(draft)
-            if draft.situation.dependents:
+            if draft.tree_view.dependents:
                 draft.do(StopDependents())
         case Phase.IDLE:
-            rest(draft)
-            _wake_if_wanted(draft)
+            suspend_session(draft)
+            _resume_if_inputs(draft)
         case Phase.SUSPENDED:
-            _wake_if_wanted(draft)
+            _resume_if_inputs(draft)
         case Phase.STOPPED:
             pass
 
 
-def _wake_if_wanted(draft: Draft) -> None:
+def _resume_if_inputs(draft: Draft) -> None:
     expire_inputs(draft)
-    if draft.session.inputs and not draft.situation.no_place:
+    if draft.state.inputs and not draft.tree_view.child_slots_full:
         draft.note("session_resumed", woken=True)
-        start_next(draft)
+        start_next_turn(draft)
 
 
 def _forget_agent(draft: Draft) -> None:
-    if draft.session.agent is not None:
+    if draft.state.agent is not None:
         draft.note("session_changed", agent_gone=True)

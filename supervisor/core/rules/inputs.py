@@ -1,10 +1,11 @@
-"""Input: new text, guidance for the running turn, and what can be done to text that waits."""
+"""Rules for inputs: new text, steering, and changes to waiting inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from supervisor.core.agent_events import InputsExpired
 from supervisor.core.effects import StartAgent
 from supervisor.core.errors import (
     BudgetSpent,
@@ -12,117 +13,116 @@ from supervisor.core.errors import (
     NotRunning,
     SessionNotActive,
     SupervisorError,
-    shown,
+    short_repr,
 )
 from supervisor.core.events import (
     InputEdited,
     InputMoved,
     InputPromoted,
-    InputsExpired,
     InputSubmitted,
     InputWithdrawn,
     SteeringSubmitted,
 )
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.receipts import Receipt
-from supervisor.core.session import (
+from supervisor.core.state import (
+    BUDGET_REASONS,
     NOT_RESUMED_BY_INPUT,
-    SPENT_REASONS,
+    PendingInput,
     Phase,
-    Session,
-    Waiting,
+    SessionState,
 )
 from supervisor.core.step import Draft
+from supervisor.core.validation import expiry_problem
 
-from .door import (
+from .interrupts import begin_interrupt, cancel_queue
+from .refusals import (
     budget_problem,
-    expiry_problem,
     queue_problem,
+    refuse_any,
     refuse_archived,
-    refuse_before_hooks,
-    refused,
+    refuse_until_hooks_ran,
     text_problem,
 )
-from .flow import accept_input, expire_inputs, settle, start_next
-from .interrupts import begin_interrupt, cancel_queue
-from .steering import steer_with
+from .steering import steer_turn
+from .turn_flow import accept_input, expire_inputs, settle_input, start_next_turn
 
 # New input -------------------------------------------------------------------------------
 
 
 def submit(draft: Draft, event: InputSubmitted) -> None:
-    """The session is free: the input begins a turn, unless something keeps it waiting."""
-    if draft.session.zombie is not None and event.when_busy == "reject":
+    """Accept an input while no turn runs, and start a turn if nothing prevents it."""
+    if draft.state.zombie is not None and event.when_busy == "reject":
         draft.refuse(
             InputRefused(
-                f"turn {draft.session.zombie} is over, but its task will not end",
+                f"the task of turn {draft.state.zombie} has not ended yet",
                 hint="send it later, or with another when_busy",
             )
         )
         return
-    if _not_taken(draft, event):
+    if _is_refused(draft, event):
         return
     _accept(draft, event)
-    start_next(draft)
-    give_receipt(draft, event.input)
+    start_next_turn(draft)
+    reply_receipt(draft, event.input)
 
 
-def wake(draft: Draft, event: InputSubmitted) -> None:
-    """A suspended session gets up by itself."""
-    if _not_taken(draft, event):
+def submit_while_suspended(draft: Draft, event: InputSubmitted) -> None:
+    """Accept an input and wake the suspended session."""
+    if _is_refused(draft, event):
         return
-    # While its parent has as many children up as it may, the input waits, and so does the session.
-    if not draft.situation.no_place:
+    # While all child slots of its parent are taken, the input waits, and so does the session.
+    if not draft.tree_view.child_slots_full:
         draft.note("session_resumed", woken=True)
     _accept(draft, event)
-    start_next(draft)
-    give_receipt(draft, event.input)
+    start_next_turn(draft)
+    reply_receipt(draft, event.input)
 
 
 def submit_while_busy(draft: Draft, event: InputSubmitted) -> None:
-    """A turn is running: queue, steer, interrupt it, or go away, as the sender wishes."""
-    session = draft.session
+    """Queue the input, steer or interrupt the running turn, or refuse, by `when_busy`."""
+    session = draft.state
     if event.when_busy == "reject":
         draft.refuse(
             InputRefused("a turn is running", hint="send it later, or with another when_busy")
         )
         return
-    if _not_taken(draft, event):
+    if _is_refused(draft, event):
         return
-    wish = event.when_busy
+    mode = event.when_busy
     previous = session.turn.id if session.turn else None
     cancelled: tuple[InputId, ...] = ()
-    if wish == "interrupt" and event.queued == "cancel":
+    if mode == "interrupt" and event.queued == "cancel":
         cancelled = cancel_queue(draft)
-    _accept(draft, event, replacement=wish == "interrupt")
-    if wish == "steer":
-        steer_with(draft, event.input)
-    elif wish == "interrupt":
+    _accept(draft, event, replacement=mode == "interrupt")
+    if mode == "steer":
+        steer_turn(draft, event.input)
+    elif mode == "interrupt":
         begin_interrupt(draft, reason="replaced by new input")
-    give_receipt(draft, event.input, previous=previous, cancelled=cancelled)
+    reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
 
 
 def submit_while_interrupting(draft: Draft, event: InputSubmitted) -> None:
-    """The turn is on its way out, so guidance for it can only wait for the next."""
-    session = draft.session
+    """Queue the input; the turn is ending, so steering has to wait for the next one."""
+    session = draft.state
     if event.when_busy == "reject":
         draft.refuse(
             InputRefused("a turn is ending", hint="send it later, or with another when_busy")
         )
         return
-    if _not_taken(draft, event):
+    if _is_refused(draft, event):
         return
     previous = session.turn.id if session.turn else None
     cancelled: tuple[InputId, ...] = ()
     if event.when_busy == "interrupt" and event.queued == "cancel":
         cancelled = cancel_queue(draft)
     _accept(draft, event, replacement=event.when_busy == "interrupt")
-    give_receipt(draft, event.input, previous=previous, cancelled=cancelled)
+    reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
 
 
 def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
-    """A stopped session comes back for a message, unless it may not, or the sender says no."""
-    session = draft.session
+    """Resume a stopped session for an input, unless its state or the sender forbids it."""
+    session = draft.state
     if session.archived or event.if_stopped == "reject":
         draft.refuse(
             SessionNotActive(
@@ -132,39 +132,42 @@ def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
         )
         return
     if session.stop_reason in NOT_RESUMED_BY_INPUT:
-        draft.refuse(_not_undone(draft))
+        draft.refuse(_auto_resume_error(draft))
         return
-    if refused(draft, draft.situation.refusal) or _not_taken(draft, event):
+    if refuse_any(draft, draft.tree_view.refusal) or _is_refused(draft, event):
         return
-    if not event.may_return:
-        refuse_before_hooks(draft)
+    if not event.resume_allowed:
+        refuse_until_hooks_ran(draft)
         return
     draft.note("session_resumed", woken=False)
     _accept(draft, event)
     draft.do(StartAgent())
-    give_receipt(draft, event.input)
+    reply_receipt(draft, event.input)
 
 
-def _not_undone(draft: Draft) -> SupervisorError:
-    """A message does not undo why it was stopped; says what would."""
-    session, shortage = draft.session, draft.situation.shortage
+def _auto_resume_error(draft: Draft) -> SupervisorError:
+    """Return the error for input sent to a session whose stop reason forbids auto-resume."""
+    session, exhausted_budget = draft.state, draft.tree_view.exhausted_budget
     problem = f"session {session.id} was stopped: {session.stop_detail or session.stop_reason}"
-    if session.stop_reason not in SPENT_REASONS:
-        return SessionNotActive(problem, hint=_WHAT_UNDOES[session.stop_reason])
-    if shortage is None:
-        return BudgetSpent(problem, hint="there is something left again: resume it first")
+    if session.stop_reason not in BUDGET_REASONS:
+        return SessionNotActive(problem, hint=_RESUME_HINTS[session.stop_reason])
+    if exhausted_budget is None:
+        return BudgetSpent(problem, hint="the budget has room again: resume the session first")
     return BudgetSpent(
         problem,
-        hint=f"raise limits.{shortage.limit} of session {shortage.owner}, then resume it",
-        limit=shortage.limit,
-        used=shortage.used,
-        allowed=shortage.allowed,
+        hint=(
+            f"raise limits.{exhausted_budget.limit} of session {exhausted_budget.owner},"
+            " then resume it"
+        ),
+        limit=exhausted_budget.limit,
+        used=exhausted_budget.used,
+        allowed=exhausted_budget.allowed,
     )
 
 
-_WHAT_UNDOES: Final[Mapping[str | None, str]] = {
-    "ttl_expired": "nothing gives it more time: spawn another, or fork it",
-    "fenced": "another supervisor has claimed it: look there, or resume it here",
+_RESUME_HINTS: Final[Mapping[str | None, str]] = {
+    "ttl_expired": "its expiry cannot be extended: spawn another session, or fork it",
+    "fenced": "another supervisor has claimed it: use it there, or resume it here",
 }
 
 
@@ -181,44 +184,44 @@ def _accept(draft: Draft, event: InputSubmitted, *, replacement: bool = False) -
     )
 
 
-def _not_taken(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
+def _is_refused(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
     attached = event.attachment_bytes if isinstance(event, InputSubmitted) else 0
     replaces_all = (
         isinstance(event, InputSubmitted)
         and event.when_busy == "interrupt"
         and event.queued == "cancel"
-        and draft.session.turn is not None
+        and draft.state.turn is not None
     )
-    return refused(
+    return refuse_any(
         draft,
-        text_problem(draft.session, event.text, attached=attached),
+        text_problem(draft.state, event.text, attached=attached),
         expiry_problem(event.at, event.expires_at),
-        budget_problem(draft, begins=not _steers(draft, event)),
-        None if replaces_all else queue_problem(draft.session),
+        budget_problem(draft, begins=not _is_for_running_turn(draft, event)),
+        None if replaces_all else queue_problem(draft.state),
     )
 
 
-def _steers(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
-    """Whether it is for the turn that runs, and needs no other."""
+def _is_for_running_turn(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
+    """Return True if the input is for the running turn and starts no other."""
     steers = isinstance(event, SteeringSubmitted) or event.when_busy == "steer"
-    return steers and draft.session.phase is Phase.RUNNING
+    return steers and draft.state.phase is Phase.RUNNING
 
 
-def give_receipt(
+def reply_receipt(
     draft: Draft,
     input_id: InputId,
     *,
     previous: TurnId | None = None,
     cancelled: tuple[InputId, ...] = (),
 ) -> None:
-    """Tell the sender what became of an input that was just accepted."""
-    session = draft.session
+    """Reply with the receipt of an input that was just accepted."""
+    session = draft.state
     waiting = session.find_input(input_id)
     draft.accept(
         Receipt(
             input_id=input_id,
             session_id=session.id,
-            status="started" if waiting is None else _status(waiting),
+            status="started" if waiting is None else _receipt_status(waiting),
             position=None if waiting is None else session.position(input_id),
             turn_id=_turn_of(session, waiting),
             previous_turn_id=previous,
@@ -228,24 +231,24 @@ def give_receipt(
     )
 
 
-def _status(waiting: Waiting) -> Literal["queued", "staged", "interrupting"]:
+def _receipt_status(waiting: PendingInput) -> Literal["queued", "staged", "interrupting"]:
     if waiting.replacement:
         return "interrupting"
     return "queued" if waiting.status == "queued" else "staged"
 
 
-def _turn_of(session: Session, waiting: Waiting | None) -> TurnId | None:
+def _turn_of(session: SessionState, waiting: PendingInput | None) -> TurnId | None:
     if session.turn is None or (waiting is not None and waiting.status == "queued"):
         return None
     return session.turn.id
 
 
-# Guidance --------------------------------------------------------------------------------
+# Steering --------------------------------------------------------------------------------
 
 
 def steer(draft: Draft, event: SteeringSubmitted) -> None:
-    """Guidance for the running turn; what it does not take waits for the next one."""
-    if _not_taken(draft, event):
+    """Offer text to the running turn; if the turn does not take it, it waits for the next one."""
+    if _is_refused(draft, event):
         return
     accept_input(
         draft,
@@ -255,41 +258,41 @@ def steer(draft: Draft, event: SteeringSubmitted) -> None:
         source=event.source,
         expires_at=event.expires_at,
     )
-    steer_with(draft, event.input)
-    give_receipt(draft, event.input)
+    steer_turn(draft, event.input)
+    reply_receipt(draft, event.input)
 
 
 def refuse_steering(draft: Draft, _: SteeringSubmitted | InputPromoted) -> None:
-    """No turn is running that could take it."""
+    """Refuse steering, because no turn is running."""
     draft.refuse(
         NotRunning(
-            f"session {draft.session.id} is {draft.session.phase}: there is nothing to steer",
-            hint="send it instead: it then begins a turn, or waits for its own",
+            f"session {draft.state.id} is {draft.state.phase}: there is nothing to steer",
+            hint="send it instead: it then starts a turn, or waits in the queue",
         )
     )
 
 
-# What waits ------------------------------------------------------------------------------
+# Waiting inputs --------------------------------------------------------------------------
 
 
 def edit(draft: Draft, event: InputEdited) -> None:
-    """Another text for an input that still waits in the queue."""
-    if _waiting(draft, event.input) is not None and not refused(
-        draft, text_problem(draft.session, event.text)
+    """Replace the text of a queued input."""
+    if _queued_input(draft, event.input) is not None and not refuse_any(
+        draft, text_problem(draft.state, event.text)
     ):
         draft.note("input_changed", inputs={event.input: {"text": event.text}})
         draft.accept()
 
 
 def move(draft: Draft, event: InputMoved) -> None:
-    """Another place in the queue: those in between get each other's numbers."""
-    moved = _waiting(draft, event.input)
+    """Move a queued input; the inputs in between exchange their numbers."""
+    moved = _queued_input(draft, event.input)
     if moved is None:
         return
-    others = [w for w in draft.session.inputs if w.replacement == moved.replacement]
+    others = [w for w in draft.state.inputs if w.replacement == moved.replacement]
     numbers = [waiting.number for waiting in others]
     others.remove(moved)
-    before = len(draft.session.inputs) - len(numbers) if not moved.replacement else 0
+    before = len(draft.state.inputs) - len(numbers) if not moved.replacement else 0
     place = min(max(event.position - before, 0), len(others))
     others.insert(place, moved)
     changed = {
@@ -303,39 +306,39 @@ def move(draft: Draft, event: InputMoved) -> None:
 
 
 def promote(draft: Draft, event: InputPromoted) -> None:
-    """What waits in the queue becomes guidance for the running turn."""
-    waiting = _waiting(draft, event.input)
+    """Offer a queued input to the running turn as steering."""
+    waiting = _queued_input(draft, event.input)
     if waiting is not None and waiting.source == "child":
         draft.refuse(
             InputRefused(
                 f"input {event.input} is news of children",
-                hint="it has its own turn, and grows with what else they do until then",
+                hint="it has its own turn, and more news is added to it until then",
             )
         )
     elif waiting is not None:
         draft.note("input_changed", inputs={event.input: {"when_busy": "steer"}})
-        steer_with(draft, event.input)
-        give_receipt(draft, event.input)
+        steer_turn(draft, event.input)
+        reply_receipt(draft, event.input)
 
 
 def withdraw(draft: Draft, event: InputWithdrawn) -> None:
-    """Cancel an input that still waits in the queue."""
-    waiting = _waiting(draft, event.input)
+    """Cancel a queued input."""
+    waiting = _queued_input(draft, event.input)
     if waiting is not None:
-        settle(draft, waiting, "cancelled")
+        settle_input(draft, waiting, "cancelled")
         draft.accept()
 
 
-def _waiting(draft: Draft, input_id: InputId) -> Waiting | None:
-    """The queued input of that id; refuses and gives None if there is none."""
-    if draft.session.archived:
+def _queued_input(draft: Draft, input_id: InputId) -> PendingInput | None:
+    """Return the queued input of that id; refuse and return None if there is none."""
+    if draft.state.archived:
         refuse_archived(draft)
         return None
-    waiting = draft.session.find_input(input_id)
+    waiting = draft.state.find_input(input_id)
     if waiting is None:
         draft.refuse(
             InputRefused(
-                f"no input {shown(input_id)} is waiting in session {draft.session.id}",
+                f"no input {short_repr(input_id)} is waiting in session {draft.state.id}",
                 hint="it was settled already, or never accepted: list the inputs",
             )
         )
@@ -352,5 +355,5 @@ def _waiting(draft: Draft, input_id: InputId) -> Waiting | None:
 
 
 def expire(draft: Draft, _: InputsExpired) -> None:
-    """The time of some inputs may be over."""
+    """Settle the inputs that have expired."""
     expire_inputs(draft)

@@ -1,40 +1,41 @@
-"""Permissions and questions: answered by the rights, by a rule, by the mode, or by a person."""
+"""Rules for permission requests: decided by rights, by a rule, by the mode, or by a person."""
 
 from __future__ import annotations
 
+from supervisor.core.agent_events import PermissionAsked, RequestTimedOut
 from supervisor.core.effects import AnswerRequest, SetRequestTimer, SetTimer
-from supervisor.core.errors import InputRefused, InvalidDecision, PermissionNotFound, shown
-from supervisor.core.events import PermissionAsked, RequestAnswered, RequestTimedOut, RuleRemoved
+from supervisor.core.errors import InputRefused, InvalidDecision, PermissionNotFound, short_repr
+from supervisor.core.events import RequestAnswered, RuleRemoved
 from supervisor.core.ids import RequestId
-from supervisor.core.liveness import first_look
+from supervisor.core.liveness import first_check_seconds
 from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
-from supervisor.core.session import Decision, Request, Session
+from supervisor.core.state import Decision, OpenRequest, SessionState
 from supervisor.core.step import Draft
 
-from .door import refuse_archived
+from .refusals import refuse_archived
 
 
-def ask(draft: Draft, event: PermissionAsked) -> None:
-    """An agent wants to know whether it may; whoever can answer first does."""
-    turn = draft.session.turn
+def ask_permission(draft: Draft, event: PermissionAsked) -> None:
+    """Record a permission request, and answer it at once if rights, hook, rule or mode decide."""
+    turn = draft.state.turn
     if turn is None or turn.id != event.turn:
         return
-    answered = _answer_without_people(draft.session, event)
-    _note_question(draft, event, by="person" if answered is None else answered[1])
+    answered = _automatic_answer(draft.state, event)
+    _record_question(draft, event, by="person" if answered is None else answered[1])
     if answered is None:
-        seconds = draft.session.terms.permission_timeout_seconds
+        seconds = draft.state.terms.permission_timeout_seconds
         draft.do(SetRequestTimer(event.request, seconds))
     else:
         decision, by = answered
-        _answer(draft, event.request, decision, by)
+        _record_answer(draft, event.request, decision, by)
 
 
-def ask_too_late(draft: Draft, event: PermissionAsked) -> None:
-    """The turn is on its way out: nothing new is allowed."""
+def cancel_late_request(draft: Draft, event: PermissionAsked) -> None:
+    """Cancel a request that arrives while the turn is ending."""
     draft.do(AnswerRequest(event.request, "cancelled"))
 
 
-def _note_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
+def _record_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
     draft.note(
         "permission_asked",
         request_id=event.request,
@@ -46,7 +47,7 @@ def _note_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
     )
 
 
-def _answer_without_people(session: Session, event: PermissionAsked) -> tuple[Decision, str] | None:
+def _automatic_answer(session: SessionState, event: PermissionAsked) -> tuple[Decision, str] | None:
     if not session.permissions.allows("tools", event.tool):
         return "reject_once", "permissions"
     if event.denied_by is not None:
@@ -64,9 +65,9 @@ def _answer_without_people(session: Session, event: PermissionAsked) -> tuple[De
             return None
 
 
-def answer(draft: Draft, event: RequestAnswered) -> None:
-    """Somebody decided."""
-    request = _find(draft.session, event.request)
+def answer_request(draft: Draft, event: RequestAnswered) -> None:
+    """Record a decision, and a permission rule if it is one for always."""
+    request = _find(draft.state, event.request)
     if request is None:
         refuse_answer(draft, event)
     elif event.decision not in request.options:
@@ -77,7 +78,7 @@ def answer(draft: Draft, event: RequestAnswered) -> None:
             )
         )
     else:
-        _answer(draft, request.id, event.decision, event.by)
+        _record_answer(draft, request.id, event.decision, event.by)
         if event.decision in ("allow_always", "reject_always"):
             draft.note(
                 "rule_changed",
@@ -89,31 +90,31 @@ def answer(draft: Draft, event: RequestAnswered) -> None:
 
 
 def refuse_answer(draft: Draft, event: RequestAnswered) -> None:
-    """Nothing of that id waits here."""
+    """Refuse an answer, because no request of that id is waiting."""
     draft.refuse(
         PermissionNotFound(
-            f"no request {event.request} is waiting in session {draft.session.id}",
+            f"no request {event.request} is waiting in session {draft.state.id}",
             hint="its turn is over, or it was answered: list the requests",
         )
     )
 
 
-def time_out(draft: Draft, event: RequestTimedOut) -> None:
-    """Nobody decided in time, which is a no, for once."""
-    if _find(draft.session, event.request) is not None:
-        _answer(draft, event.request, "reject_once", "timeout")
+def time_out_request(draft: Draft, event: RequestTimedOut) -> None:
+    """Reject a request once, because no decision came in time."""
+    if _find(draft.state, event.request) is not None:
+        _record_answer(draft, event.request, "reject_once", "timeout")
 
 
 def remove_rule(draft: Draft, event: RuleRemoved) -> None:
-    """An answer for always is taken back."""
-    if draft.session.archived:
+    """Remove a permission rule."""
+    if draft.state.archived:
         refuse_archived(draft)
         return
-    rule = next((rule for rule in draft.session.rules if rule.id == event.rule), None)
+    rule = next((rule for rule in draft.state.rules if rule.id == event.rule), None)
     if rule is None:
         draft.refuse(
             InputRefused(
-                f"there is no rule {shown(event.rule)}", hint="list the rules of the session"
+                f"no rule has the id {short_repr(event.rule)}", hint="list the rules of the session"
             )
         )
         return
@@ -121,11 +122,14 @@ def remove_rule(draft: Draft, event: RuleRemoved) -> None:
     draft.accept()
 
 
-def _answer(draft: Draft, request: RequestId, decision: Decision, by: str) -> None:
+def _record_answer(draft: Draft, request: RequestId, decision: Decision, by: str) -> None:
     draft.note("permission_answered", request_id=request, decision=decision, by=by)
-    draft.do(AnswerRequest(request, decision), SetTimer("silence", first_look(draft.session.terms)))
+    draft.do(
+        AnswerRequest(request, decision),
+        SetTimer("silence", first_check_seconds(draft.state.terms)),
+    )
 
 
-def _find(session: Session, request_id: RequestId) -> Request | None:
+def _find(session: SessionState, request_id: RequestId) -> OpenRequest | None:
     requests = session.turn.requests if session.turn else ()
     return next((request for request in requests if request.id == request_id), None)

@@ -1,62 +1,62 @@
-"""Guidance on its way into a running turn: offered, handed over, taken or not.
+"""Rules for steering: text that is offered, handed over, taken or declined.
 
-Rule 1: what is handed to a process is on record as that before; if nobody says what became of it,
-        it is not sent again.
-Rule 2: who takes guidance at a boundary says when; what was not taken by the end of the turn is
-        queued again, at its own place.
+Rule 1: text that is handed to a process is recorded as handed before; if its fate is not
+        reported, it is not sent again.
+Rule 2: an agent that takes steering at a boundary reports it; text that was not taken by the end
+        of the turn is queued again, at its own place.
 """
 
 from __future__ import annotations
 
+from supervisor.core.agent_events import SteeringBeganTurn, SteeringDeclined, SteeringTaken
 from supervisor.core.effects import AdoptTurn, OfferSteering
-from supervisor.core.events import SteeringBeganTurn, SteeringDeclined, SteeringTaken
 from supervisor.core.ids import InputId
-from supervisor.core.session import Phase, Session, Steering, Waiting
+from supervisor.core.state import PendingInput, Phase, SessionState, Steering
 from supervisor.core.step import Draft
 
-from .flow import begin_turn, end_turn, settle
 from .interrupts import begin_interrupt
+from .turn_flow import begin_turn, end_turn, settle_input
 
 
-def steer_with(draft: Draft, input_id: InputId) -> None:
-    """Offer it to the turn, or do what was agreed for agents that take none."""
-    session = draft.session
-    if _steering_of(session) != "none":
+def steer_turn(draft: Draft, input_id: InputId) -> None:
+    """Offer an input to the turn, or use the fallback for agents without steering."""
+    session = draft.state
+    if _steering_mode(session) != "none":
         _offer(draft, input_id)
     elif session.terms.steer_fallback == "interrupt":
         draft.note("input_changed", inputs={input_id: {"replacement": True}})
-        begin_interrupt(draft, reason="steered, and it takes no steering")
+        begin_interrupt(draft, reason="steered, and the agent takes no steering")
 
 
-def _steering_of(session: Session) -> Steering:
-    # An agent that is still coming up is offered it like one that takes it at a boundary.
+def _steering_mode(session: SessionState) -> Steering:
+    # An agent that is still starting is treated like one that takes steering at a boundary.
     return session.agent.capabilities.steering if session.agent else "boundary"
 
 
 def _offer(draft: Draft, input_id: InputId) -> None:
-    session = draft.session
+    session = draft.state
     waiting = session.find_input(input_id)
     assert waiting is not None
     assert session.turn is not None
-    native = _steering_of(session) == "native"
+    native = _steering_mode(session) == "native"
     draft.note("input_changed", inputs={input_id: {"status": "handed" if native else "staged"}})
     draft.do(OfferSteering(session.turn.id, input_id, waiting.text, handed=native))
 
 
-def offer_again(draft: Draft) -> None:
-    """The turn's agent is up: only now is it known how it takes guidance, if it does."""
-    steering = _steering_of(draft.session)
-    if steering == "boundary" or draft.session.phase is not Phase.RUNNING:
+def reoffer_steering(draft: Draft) -> None:
+    """Offer staged steering again: the agent is up, and only now its capabilities are known."""
+    steering = _steering_mode(draft.state)
+    if steering == "boundary" or draft.state.phase is not Phase.RUNNING:
         return
-    for waiting in draft.session.inputs:
+    for waiting in draft.state.inputs:
         if waiting.status == "staged":
             draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
-            steer_with(draft, waiting.id)
+            steer_turn(draft, waiting.id)
 
 
 def decline_steering(draft: Draft, event: SteeringDeclined) -> None:
-    """The agent has not taken it, so it waits for a turn of its own."""
-    session = draft.session
+    """Queue the input again, because the agent has not taken it."""
+    session = draft.state
     if session.turn is None or session.turn.id != event.turn:
         return
     for input_id in event.inputs:
@@ -65,26 +65,30 @@ def decline_steering(draft: Draft, event: SteeringDeclined) -> None:
             draft.note("input_changed", inputs={input_id: {"status": "queued"}})
 
 
-def begin_with_steering(draft: Draft, event: SteeringBeganTurn) -> None:
-    """The agent has begun another turn with what it was handed; so that is what it is here too."""
-    session = draft.session
+def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
+    """End the old turn and adopt the new one that the agent started from steered input."""
+    session = draft.state
     waiting = session.find_input(event.input)
     if session.turn is None or session.turn.id != event.turn or waiting is None:
         return
-    about_to_end = session.stopping is not None or session.leaving or draft.situation.leaving
-    if about_to_end or session.phase is not Phase.RUNNING or draft.situation.shortage is not None:
-        # No other turn may begin. What the agent does now ends with this one.
+    about_to_end = session.stopping is not None or session.leaving or draft.tree_view.shutting_down
+    if (
+        about_to_end
+        or session.phase is not Phase.RUNNING
+        or draft.tree_view.exhausted_budget is not None
+    ):
+        # No other turn may start. What the agent does now ends with this turn.
         _note_steered(draft, waiting)
         return
-    settle(draft, waiting, "delivered")
-    end_turn(draft, "completed", stop_reason="end_turn", said=event.said)
+    settle_input(draft, waiting, "delivered")
+    end_turn(draft, "completed", stop_reason="end_turn", output=event.output)
     begin_turn(draft, waiting)
     draft.do(AdoptTurn(draft.fresh, waiting.id, waiting.text))
 
 
 def take_steering(draft: Draft, event: SteeringTaken) -> None:
-    """The turn has taken what it was offered."""
-    session = draft.session
+    """Settle the inputs that the turn has taken."""
+    session = draft.state
     if session.turn is None or session.turn.id != event.turn:
         return
     for input_id in event.inputs:
@@ -93,8 +97,8 @@ def take_steering(draft: Draft, event: SteeringTaken) -> None:
             _note_steered(draft, waiting)
 
 
-def _note_steered(draft: Draft, waiting: Waiting) -> None:
-    settle(draft, waiting, "steered")
+def _note_steered(draft: Draft, waiting: PendingInput) -> None:
+    settle_input(draft, waiting, "steered")
     how = "native" if waiting.status == "handed" else "boundary"
     draft.note("steered", input_id=waiting.id, how=how)
     draft.note("user_text", text=waiting.text, part=waiting.id, steered=True)

@@ -1,34 +1,31 @@
-"""Stopping, resuming, clearing, archiving, suspending: the session as a whole."""
+"""Rules for the session as a whole: stop, resume, clear, archive, suspend."""
 
 from __future__ import annotations
 
 import attrs
 
+from supervisor.core.agent_events import IdleElapsed, ShutdownRequested
 from supervisor.core.effects import CloseAgent, SetTimer, StartAgent
-from supervisor.core.errors import InputRefused, SessionNotActive
 from supervisor.core.events import (
     ArchiveRequested,
     ClearRequested,
     DetailsChanged,
-    Event,
-    IdleElapsed,
-    LeaveRequested,
     MessageAppended,
     ResumeRequested,
     StopRequested,
     UnarchiveRequested,
 )
-from supervisor.core.facts import kind_of_text
-from supervisor.core.step import Draft, UnderWay
+from supervisor.core.records import message_kind
+from supervisor.core.step import Draft, InterruptPending
 
-from .door import refuse_archived, refuse_before_hooks, refused, text_problem
-from .flow import begin_chapter, begin_stopping, finish_stopping, rest, settle
 from .interrupts import begin_interrupt, cancel_queue
+from .refusals import refuse_any, refuse_archived, refuse_until_hooks_ran, text_problem
+from .turn_flow import begin_stopping, finish_stopping, settle_input, start_chapter, suspend_session
 
 
 def stop(draft: Draft, event: StopRequested) -> None:
-    """No turn is open: let the agent go; the end comes when it is gone."""
-    if _is_late(draft, event):
+    """Begin to stop a session without an open turn; it is stopped when its agent is closed."""
+    if _is_stale_stop(draft, event):
         return
     begin_stopping(draft, event.cause, event.detail)
     draft.do(CloseAgent())
@@ -36,8 +33,8 @@ def stop(draft: Draft, event: StopRequested) -> None:
 
 
 def stop_suspended(draft: Draft, event: StopRequested) -> None:
-    """There is no agent to wait for."""
-    if _is_late(draft, event):
+    """Stop a suspended session, which has no agent to wait for."""
+    if _is_stale_stop(draft, event):
         return
     begin_stopping(draft, event.cause, event.detail, agent_closed=True)
     finish_stopping(draft)
@@ -45,11 +42,11 @@ def stop_suspended(draft: Draft, event: StopRequested) -> None:
 
 
 def stop_while_busy(draft: Draft, event: StopRequested) -> None:
-    """A turn is open: interrupt it, or let it end first; the first cause wins."""
-    if _is_late(draft, event):
+    """Interrupt the open turn, or let it end first; the first cause wins."""
+    if _is_stale_stop(draft, event):
         return
     if event.after_turn:
-        if draft.session.stopping is None:
+        if draft.state.stopping is None:
             draft.note(
                 "session_changed",
                 stopping={
@@ -66,28 +63,28 @@ def stop_while_busy(draft: Draft, event: StopRequested) -> None:
     draft.accept()
 
 
-def _is_late(draft: Draft, event: StopRequested) -> bool:
-    """Whether a parent ordered it that has ended since, and come back; its child has, too."""
-    late = event.cause == "parent_stopped" and draft.situation.parent_lives
+def _is_stale_stop(draft: Draft, event: StopRequested) -> bool:
+    """Accept without effect, and return True, if the parent that ordered the stop is live again."""
+    late = event.cause == "parent_stopped" and draft.tree_view.is_parent_live
     if late:
         draft.accept()
     return late
 
 
 def already_stopping(draft: Draft, _: StopRequested) -> None:
-    """Stopping twice is fine; whoever asks waits for the same end."""
+    """Accept a second stop; the caller waits for the same end."""
     draft.accept()
 
 
 def resume(draft: Draft, event: ResumeRequested) -> None:
-    """Begin again where it ended, with the queue that was held."""
-    if draft.session.archived:
+    """Start the session again, with the inputs that were held."""
+    if draft.state.archived:
         refuse_archived(draft)
         return
-    if refused(draft, draft.situation.refusal):
+    if refuse_any(draft, draft.tree_view.refusal):
         return
-    if not event.may_return:
-        refuse_before_hooks(draft)
+    if not event.resume_allowed:
+        refuse_until_hooks_ran(draft)
         return
     draft.note("session_resumed", woken=False)
     draft.do(StartAgent())
@@ -95,80 +92,80 @@ def resume(draft: Draft, event: ResumeRequested) -> None:
 
 
 def already_live(draft: Draft, _: ResumeRequested) -> None:
-    """A live session is returned as it is."""
+    """Accept without effect, because the session is live."""
     draft.accept()
 
 
 def clear(draft: Draft, _: ClearRequested) -> None:
-    """A new chapter: the conversation begins anew, the records stay."""
-    if draft.session.archived:
+    """Start a new chapter and cancel waiting inputs; the records stay."""
+    if draft.state.archived:
         refuse_archived(draft)
         return
-    for waiting in draft.session.inputs:
-        settle(draft, waiting, "cancelled", "cleared")
-    begin_chapter(draft)
+    for waiting in draft.state.inputs:
+        settle_input(draft, waiting, "cancelled", "cleared")
+    start_chapter(draft)
     draft.accept()
 
 
 def clear_while_busy(draft: Draft, _: ClearRequested) -> None:
-    """The same, when the turn is over, which is interrupted; what is sent from now on is kept."""
-    turn = draft.session.turn
+    """Interrupt the turn and start a new chapter at its end; later inputs are kept."""
+    turn = draft.state.turn
     assert turn is not None
     cancel_queue(draft, "cleared")
     draft.note("session_changed", verdict="clear")
     begin_interrupt(draft, reason="cleared")
-    draft.accept(UnderWay(turn.id))
+    draft.accept(InterruptPending(turn.id))
 
 
 def archive(draft: Draft, _: ArchiveRequested) -> None:
-    """Read-only until unarchived; what it still held never runs."""
-    if not draft.session.archived:
-        for waiting in draft.session.inputs:
-            settle(draft, waiting, "cancelled", "archived")
+    """Make the session read-only and cancel the inputs it held."""
+    if not draft.state.archived:
+        for waiting in draft.state.inputs:
+            settle_input(draft, waiting, "cancelled", "archived")
         draft.note("session_archived", archived=True)
     draft.accept()
 
 
 def unarchive(draft: Draft, _: UnarchiveRequested) -> None:
-    """Writable again; whether its key is still free is known elsewhere."""
-    if draft.session.archived:
+    """Make the session writable again; `KeyIndex` checks its key."""
+    if draft.state.archived:
         draft.note("session_archived", archived=False)
     draft.accept()
 
 
-def suspend(draft: Draft, _: IdleElapsed) -> None:
-    """Nobody wanted anything for a while: let the agent go, wake on the next input."""
-    session = draft.session
+def suspend_when_idle(draft: Draft, _: IdleElapsed) -> None:
+    """Suspend an idle session; the next input wakes it."""
+    session = draft.state
     if session.inputs or session.zombie is not None:
         return
-    if draft.situation.has_company and session.terms.suspend_after_seconds is not None:
-        draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))  # children are up
+    if draft.tree_view.has_active_children and session.terms.suspend_after_seconds is not None:
+        draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))  # children are active
     else:
-        rest(draft)
+        suspend_session(draft)
 
 
-def leave(draft: Draft, _: LeaveRequested) -> None:
-    """The supervisor leaves: rest now, with all that waits kept for when it is back."""
-    rest(draft)
+def suspend_for_shutdown(draft: Draft, _: ShutdownRequested) -> None:
+    """Suspend now for a shutdown; waiting inputs are kept."""
+    suspend_session(draft)
 
 
-def leave_when_free(draft: Draft, _: LeaveRequested) -> None:
-    """The supervisor leaves: rest when what is under way is over."""
+def suspend_after_turn(draft: Draft, _: ShutdownRequested) -> None:
+    """Suspend after the current turn or start, for a shutdown."""
     draft.note("session_changed", leaving=True)
 
 
-def append(draft: Draft, event: MessageAppended) -> None:
-    """Put a message into the history without a turn."""
-    if draft.session.archived:
+def append_message(draft: Draft, event: MessageAppended) -> None:
+    """Add a message to the history without a turn."""
+    if draft.state.archived:
         refuse_archived(draft)
-    elif not refused(draft, text_problem(draft.session, event.text)):
-        draft.note(kind_of_text(event.role), text=event.text, part=None)
+    elif not refuse_any(draft, text_problem(draft.state, event.text)):
+        draft.note(message_kind(event.role), text=event.text, part=None)
         draft.accept()
 
 
 def change_details(draft: Draft, event: DetailsChanged) -> None:
-    """Title, tags, custom data, limits."""
-    if draft.session.archived:
+    """Change title, tags, custom data or limits."""
+    if draft.state.archived:
         refuse_archived(draft)
         return
     changes: dict[str, object] = {}
@@ -183,49 +180,3 @@ def change_details(draft: Draft, event: DetailsChanged) -> None:
     if changes:
         draft.note("session_changed", **changes)
     draft.accept()
-
-
-# Wrong phase -----------------------------------------------------------------------------
-
-
-def refuse_while_busy(draft: Draft, _: Event) -> None:
-    """Not while something is under way."""
-    draft.refuse(
-        InputRefused(
-            f"session {draft.session.id} is {draft.session.phase}",
-            hint="wait until it is idle, or interrupt it first",
-        )
-    )
-
-
-def refuse_unless_live(draft: Draft, _: Event) -> None:
-    """Not with a session that is stopped, or about to be."""
-    draft.refuse(
-        SessionNotActive(
-            f"session {draft.session.id} is {draft.session.phase}",
-            hint="wait until it is stopped, then resume it",
-        )
-    )
-
-
-def refuse_unless_stopped(draft: Draft, _: Event) -> None:
-    """Only with a session that is stopped."""
-    draft.refuse(
-        SessionNotActive(
-            f"session {draft.session.id} is {draft.session.phase}", hint="stop it first"
-        )
-    )
-
-
-def refuse_as_not_archived(draft: Draft, _: Event) -> None:
-    """Only what is stopped can be archived, so this is not."""
-    draft.refuse(
-        SessionNotActive(
-            f"session {draft.session.id} is {draft.session.phase}, and not archived",
-            hint="use it as it is",
-        )
-    )
-
-
-def ignore(_: Draft, __: Event) -> None:
-    """Late news: whatever it was about is over."""

@@ -1,31 +1,40 @@
-"""News from a turn: its calls, its spending, its end. Late news of another turn is dropped."""
+"""Rules for events of a turn: calls, usage, end, silence. Events of another turn are dropped.
+
+Each level of silence is reported, and acted on, once per silence.
+"""
 
 from __future__ import annotations
 
-from supervisor.core.events import (
+from supervisor.core.agent_events import (
     CallEnded,
     CallStarted,
-    Said,
+    DeadlineElapsed,
+    ProgressMade,
+    SilenceNoticed,
     SteeringTaken,
     TurnEnded,
     UsageReported,
     ZombieEnded,
 )
+from supervisor.core.effects import SetTimer
+from supervisor.core.liveness import first_check_seconds
+from supervisor.core.state import Failure, OpenTurn
 from supervisor.core.step import Draft
+from supervisor.core.text import TurnOutput
 
-from .after import go_on
-from .flow import end_turn, start_next
+from .interrupts import begin_interrupt
+from .turn_flow import begin_stopping, continue_after_turn, end_turn, start_next_turn
 
 
-def _is_late(
+def _is_of_other_turn(
     draft: Draft, event: CallStarted | CallEnded | TurnEnded | UsageReported | SteeringTaken
 ) -> bool:
-    return draft.session.turn is None or draft.session.turn.id != event.turn
+    return draft.state.turn is None or draft.state.turn.id != event.turn
 
 
 def call_started(draft: Draft, event: CallStarted) -> None:
-    """A tool call began."""
-    if not _is_late(draft, event):
+    """Record the start of a tool call."""
+    if not _is_of_other_turn(draft, event):
         draft.note(
             "tool_call",
             call_id=event.call,
@@ -36,9 +45,9 @@ def call_started(draft: Draft, event: CallStarted) -> None:
 
 
 def call_ended(draft: Draft, event: CallEnded) -> None:
-    """A tool call is over; if it is not open, somebody closed it before."""
-    turn = draft.session.turn
-    if turn is None or _is_late(draft, event):
+    """Record the end of a tool call, unless it was closed before."""
+    turn = draft.state.turn
+    if turn is None or _is_of_other_turn(draft, event):
         return
     call = next((call for call in turn.calls if call.id == event.call), None)
     if call is not None:
@@ -52,8 +61,8 @@ def call_ended(draft: Draft, event: CallEnded) -> None:
 
 
 def report_usage(draft: Draft, event: UsageReported) -> None:
-    """The turn has spent something."""
-    if not _is_late(draft, event):
+    """Record the usage of the turn."""
+    if not _is_of_other_turn(draft, event):
         draft.note(
             "usage",
             input_tokens=event.usage.input_tokens,
@@ -62,22 +71,76 @@ def report_usage(draft: Draft, event: UsageReported) -> None:
         )
 
 
-def finish(draft: Draft, event: TurnEnded) -> None:
-    """The turn is over: close it, and go on with what waits."""
-    if _is_late(draft, event):
+def end_reported_turn(draft: Draft, event: TurnEnded) -> None:
+    """End the turn and continue with the next input."""
+    if _is_of_other_turn(draft, event):
         return
     ended = end_turn(
         draft,
         event.outcome,
         stop_reason=event.stop_reason,
-        said=Said(event.text or "", event.messages),
+        output=TurnOutput(event.text or "", event.messages),
         error=event.error,
     )
-    go_on(draft, ended)
+    continue_after_turn(draft, ended)
 
 
-def bury_zombie(draft: Draft, event: ZombieEnded) -> None:
-    """The task of an abandoned turn has ended at last, so another turn may begin."""
-    if draft.session.zombie == event.turn:
+def clear_zombie(draft: Draft, event: ZombieEnded) -> None:
+    """Allow turns again, because the task of an abandoned turn has ended."""
+    if draft.state.zombie == event.turn:
         draft.note("session_changed", zombie=None)
-        start_next(draft)
+        start_next_turn(draft)
+
+
+def report_silence(draft: Draft, event: SilenceNoticed) -> None:
+    """Record the silence; if the turn is stalled, act by the session's `on_stall`."""
+    turn = _named_turn(draft, event)
+    if turn is None or turn.silence in ("stalled", event.level):
+        return
+    detail = event.detail
+    draft.note(
+        event.level,
+        waits_for=event.waits_for,
+        detail=detail,
+        since=event.since,
+        seconds=event.seconds,
+    )
+    if event.level == "quiet" or turn.step is not None:
+        return
+    match draft.state.terms.on_stall:
+        case "notify":
+            pass
+        case "interrupt":
+            draft.note("session_changed", verdict="stalled")
+            begin_interrupt(draft, reason="stalled")
+        case "restart":
+            draft.note("session_changed", verdict="restart")
+            begin_interrupt(draft, reason="stalled")
+        case "stop":
+            shown = event.waits_for if detail is None else f"{event.waits_for} {detail}"
+            text = f"no progress for {event.seconds:.0f} s, waiting for {shown}"
+            begin_stopping(draft, "stalled", text, failure=Failure("timeout", text))
+            begin_interrupt(draft, reason="stalled")
+
+
+def report_progress(draft: Draft, event: ProgressMade) -> None:
+    """Record that a silent turn made progress."""
+    turn = _named_turn(draft, event)
+    if turn is not None and turn.silence is not None:
+        draft.note("progress_resumed", was=turn.silence)
+        draft.do(SetTimer("silence", first_check_seconds(draft.state.terms)))
+
+
+def time_out_turn(draft: Draft, event: DeadlineElapsed) -> None:
+    """Interrupt the turn, because its deadline elapsed."""
+    turn = _named_turn(draft, event)
+    if turn is not None and turn.step is None:
+        draft.note("session_changed", verdict="timed_out")
+        begin_interrupt(draft, reason="deadline")
+
+
+def _named_turn(
+    draft: Draft, event: SilenceNoticed | ProgressMade | DeadlineElapsed
+) -> OpenTurn | None:
+    turn = draft.state.turn
+    return turn if turn is not None and turn.id == event.turn else None

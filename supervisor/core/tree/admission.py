@@ -1,26 +1,115 @@
-"""Who may begin, and who may come back: one check, and the place is taken in the same step."""
+"""Admission: the tree view of an event, inherited terms, and the checks of a spawn and a resume.
+
+A check and the slot it grants are one step.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
-from supervisor.core.errors import BudgetSpent, SpawnRefused
+from supervisor.core.errors import BudgetSpent, SpawnRefused, SupervisorError
 from supervisor.core.ids import SessionId
-from supervisor.core.limits import Limits
-from supervisor.core.permissions import Permissions, narrowed, within
-from supervisor.core.session import Lifetime, OnEnd, Session
+from supervisor.core.limits import Lifetime, Limits, OnEnd, Terms
+from supervisor.core.permissions import Permissions, intersect_permissions, narrow_to_parent
+from supervisor.core.state import SessionState
 
-from .ledger import Ledger
-from .member import Member
-from .situation import Shortage
+from .node import ExhaustedBudget, TreeNode
+from .tree import SessionTree
+
+
+@attrs.frozen(kw_only=True)
+class TreeView:
+    """Tree-wide facts that rules depend on, sampled when the event is decided."""
+
+    # with_parent children that have not stopped: admitted, starting, active or suspended.
+    dependents: int = 0
+    # True if any child is admitted or active, and not suspended.
+    has_active_children: bool = False
+    # True if all slots are taken: for running turns, for children of its parent.
+    turn_slots_full: bool = False
+    child_slots_full: bool = False
+    # True while the tree that it belongs to is being interrupted.
+    tree_interrupted: bool = False
+    # The supervisor shuts down: nothing starts, waiting inputs are kept.
+    shutting_down: bool = False
+    # True if a sibling that was started later must stop first.
+    has_younger_sibling: bool = False
+    # True if it is told to stop with a parent that is not stopping, or no longer is.
+    is_parent_live: bool = False
+    exhausted_budget: ExhaustedBudget | None = None
+    # Why a stopped session may not be resumed.
+    refusal: SupervisorError | None = None
+    # How long the open turn has run, if that was measured.
+    ran_seconds: float | None = None
+
+
+EMPTY_TREE_VIEW: Final = TreeView()
+
+# Terms that an agent may lower for its child, never raise; None means unlimited.
+_MAY_BE_LOWERED: Final = frozenset(
+    {
+        "queue_cap",
+        "max_text_bytes",
+        "max_turn_bytes",
+        "permission_timeout_seconds",
+        "quiet_after_seconds",
+        "stalled_after_seconds",
+        "tool_stalled_after_seconds",
+        "turn_deadline_seconds",
+    }
+)
+# Terms that it may choose; passing on its right to answer is checked elsewhere.
+_FREELY_CHOSEN: Final = frozenset({"suspend_after_seconds", "answers_for_children"})
+# From the policy that does least about a stall to the one that does most.
+_STALL_POLICIES: Final = ("notify", "interrupt", "restart", "stop")
+
+
+def inherited_terms(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> Terms:
+    """Return the parent's terms with the explicitly chosen ones replaced.
+
+    `answers_for_children` is not inherited.
+    """
+    changes: dict[str, Any] = {name: getattr(asked, name) for name in chosen}
+    changes.setdefault("answers_for_children", False)
+    return attrs.evolve(parents, **changes)
+
+
+def refuse_if_wider(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> None:
+    """Raise `SpawnRefused` if an agent would grant its child more than it has itself."""
+    wider = [name for name in sorted(chosen - _FREELY_CHOSEN) if _is_wider(name, parents, asked)]
+    if wider:
+        raise SpawnRefused(
+            f"an agent may not raise {', '.join(wider)} for its child",
+            hint="leave it out, or lower it: a child has at most what its parent has",
+            limit="permissions",
+        )
+
+
+def _is_wider(name: str, parents: Terms, asked: Terms) -> bool:
+    had, requested = getattr(parents, name), getattr(asked, name)
+    if name in _MAY_BE_LOWERED:
+        return bool(lower_bound(had, requested) != requested)
+    if name == "on_stall":
+        return _STALL_POLICIES.index(requested) < _STALL_POLICIES.index(had)
+    if name == "restart" and requested.policy == "never":
+        return False
+    return bool(had != requested)
+
+
+def lower_bound(one: float | None, other: float | None) -> float | None:
+    """Return the lower of two bounds; None means unbounded."""
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
 
 
 @attrs.frozen
 class Caps:
-    """What one process has room for."""
+    """Limits of the whole process."""
 
     max_sessions: int = 10_000
     max_running_turns: int = 1_000
@@ -28,8 +117,8 @@ class Caps:
 
 
 @attrs.frozen(kw_only=True)
-class Wish:
-    """What a child is asked to be, as far as its parent may have to say no to it."""
+class AdmissionRequest:
+    """The arguments of a spawn that the parent's limits and rights apply to."""
 
     agent: str
     name: str | None = None
@@ -38,14 +127,14 @@ class Wish:
     on_end: OnEnd = "tell"
     limits: Limits | None = None
     permissions: Permissions = Permissions()
-    # What its agent is confined to, whatever its parent has.
-    most: Permissions = Permissions()
+    # The restrictions of its agent, whatever its parent has.
+    agent_permissions: Permissions = Permissions()
     workspace: str | None = None
     expires_at: float | None = None
 
 
-def refuse_if_too_many(ledger: Ledger, caps: Caps, agent: str) -> None:
-    """Raise if the process has as many sessions as it may, or agents that are processes."""
+def refuse_above_caps(ledger: SessionTree, caps: Caps, agent: str) -> None:
+    """Raise if the process has as many sessions, or agent processes, as it may."""
     who = "this supervisor has"
     _require("max_sessions", len(ledger.live), caps.max_sessions, who, "sessions")
     if agent in ledger.process_agents:
@@ -54,32 +143,34 @@ def refuse_if_too_many(ledger: Ledger, caps: Caps, agent: str) -> None:
 
 
 def admit(
-    ledger: Ledger,
+    ledger: SessionTree,
     caps: Caps,
-    parent: Member,
+    parent: TreeNode,
     child_id: SessionId,
-    wish: Wish,
+    wish: AdmissionRequest,
     *,
     at: float,
     now: float,
-) -> Member:
-    """The child's page, with all that it is granted; raises `SpawnRefused` if it may not be."""
+) -> TreeNode:
+    """Return the child's node with everything it is granted; raise `SpawnRefused`."""
     _refuse_unless_live(parent)
-    _refuse_if_closed(parent)
-    if has_no_place(parent) and parent.parent is not None:
-        _refuse_if_crowded(parent.parent)  # it would have to wake up for it, and cannot
-    _refuse_if_crowded(parent)
+    _refuse_if_tree_interrupted(parent)
+    if lacks_child_slot(parent) and parent.parent is not None:
+        _refuse_above_child_limits(parent.parent)  # it would have to wake up for it, and cannot
+    _refuse_above_child_limits(parent)
     for above in parent.path():
         if above.limits is not None:
-            _refuse_if_full(above)
+            _refuse_above_descendant_limits(above)
     _refuse_if_spent(parent, now)
-    permissions = narrowed(within(parent.permissions, wish.permissions), wish.most)
+    permissions = intersect_permissions(
+        narrow_to_parent(parent.permissions, wish.permissions), wish.agent_permissions
+    )
     workspace = _workspace_within(parent, wish.workspace)
     _refuse_if_expired(wish.expires_at, at)
-    refuse_if_too_many(ledger, caps, wish.agent)
+    refuse_above_caps(ledger, caps, wish.agent)
     _require(
         "max_running_turns",
-        len(ledger.turns),
+        len(ledger.turn_slots),
         caps.max_running_turns,
         "this supervisor runs",
         "turns",
@@ -88,97 +179,105 @@ def admit(
     child.agent, child.name, child.role = wish.agent, wish.name, wish.role
     child.on_end, child.expires_at = wish.on_end, wish.expires_at
     child.permissions, child.workspace = permissions, workspace
-    child.limits = None if wish.limits is None else _narrowed(wish.limits, parent.rules)
+    child.limits = (
+        None if wish.limits is None else _narrow_limits(wish.limits, parent.effective_limits)
+    )
     return child
 
 
-def problem_of_return(
-    ledger: Ledger, caps: Caps, session: Session, *, at: float, now: float
+def resume_refusal(
+    ledger: SessionTree, caps: Caps, session: SessionState, *, at: float, now: float
 ) -> SpawnRefused | None:
-    """Why a stopped session may not come back, or None: it needs the same room as a new one."""
+    """Return why a stopped session may not be resumed, or None; it needs the slots of a new one."""
     try:
-        refuse_if_too_many(ledger, caps, session.agent_name)
+        refuse_above_caps(ledger, caps, session.agent_name)
         if session.lineage.expires_at is not None and session.lineage.expires_at <= at:
-            raise _refusal("its time is over", "spawn another, or fork it", "expiry")
+            raise _refusal("the session has expired", "spawn another, or fork it", "expiry")
         member = ledger.find(session.id)
         if member is not None:
             if session.lineage.parent is not None and member.lifetime == "with_parent":
                 _refuse_unless_live(member.parent)
             if member.parent is not None:
-                _refuse_if_closed(member.parent)
-                _refuse_if_crowded(member.parent)
+                _refuse_if_tree_interrupted(member.parent)
+                _refuse_above_child_limits(member.parent)
                 for above in member.parent.path():
                     if above.limits is not None:
-                        _refuse_if_full(above, spawns=False)
+                        _refuse_above_descendant_limits(above, spawns=False)
             _refuse_if_spent(member, now)
     except SpawnRefused as refusal:
         return refusal
     return None
 
 
-def has_no_place(member: Member) -> bool:
-    """Whether a suspended session must wait, because its parent has as many up as it may."""
+def lacks_child_slot(member: TreeNode) -> bool:
+    """Return True if a suspended session must wait for a child slot of its parent."""
     parent = member.parent
-    return parent is not None and member.standing == "suspended" and not parent.free_places
+    return parent is not None and member.state == "suspended" and not parent.free_child_slots
 
 
-def _refuse_unless_live(parent: Member | None) -> None:
-    if parent is None or parent.standing == "over" or parent.is_stopping or parent.is_ending:
+def _refuse_unless_live(parent: TreeNode | None) -> None:
+    if parent is None or parent.state == "over" or parent.is_stopping or parent.is_ending:
         raise _refusal(
-            "its parent is stopped, or about to be",
+            "its parent is stopped or stopping",
             "resume the parent first, or spawn from another session",
             "parent",
         )
 
 
-def _refuse_if_closed(parent: Member) -> None:
-    closed = next((one for one in parent.path() if one.closed), None)
-    if closed is not None:
+def _refuse_if_tree_interrupted(parent: TreeNode) -> None:
+    node = next((one for one in parent.path() if one.tree_interrupts), None)
+    if node is not None:
         raise _refusal(
-            f"the tree of session {closed.id} is being interrupted",
+            f"the tree of session {node.id} is being interrupted",
             "wait until that interrupt has answered",
             "parent",
         )
 
 
-def _refuse_if_crowded(parent: Member) -> None:
-    rules = parent.rules
+def _refuse_above_child_limits(parent: TreeNode) -> None:
+    rules = parent.effective_limits
     _require("max_depth", parent.depth, rules.max_depth, f"session {parent.id} is at", "levels")
     _require(
-        "max_children", parent.up, rules.max_children, f"session {parent.id} has", "live children"
+        "max_children",
+        parent.active_children,
+        rules.max_children,
+        f"session {parent.id} has",
+        "live children",
     )
 
 
-def _refuse_if_full(above: Member, *, spawns: bool = True) -> None:
+def _refuse_above_descendant_limits(above: TreeNode, *, spawns: bool = True) -> None:
     limits = above.limits
     assert limits is not None
     who = f"session {above.id} has"
-    _require("max_descendants", above.descendants, limits.max_descendants, who, "live descendants")
+    _require(
+        "max_descendants", above.descendant_count, limits.max_descendants, who, "live descendants"
+    )
     if spawns:
         _require("max_spawns", above.spawns, limits.max_spawns, f"{who} had", "spawns")
 
 
-def _refuse_if_spent(member: Member, now: float) -> None:
-    shortage: Shortage | None = next(member.shortages(now), None)
-    if shortage is not None:
+def _refuse_if_spent(member: TreeNode, now: float) -> None:
+    exhausted_budget: ExhaustedBudget | None = next(member.exhausted_budgets(now), None)
+    if exhausted_budget is not None:
         raise BudgetSpent(
-            f"nothing is left to spend: {shortage}",
-            hint=f"raise limits.{shortage.limit} of session {shortage.owner}",
-            limit=shortage.limit,
-            used=shortage.used,
-            allowed=shortage.allowed,
+            f"a budget is exhausted: {exhausted_budget}",
+            hint=f"raise limits.{exhausted_budget.limit} of session {exhausted_budget.owner}",
+            limit=exhausted_budget.limit,
+            used=exhausted_budget.used,
+            allowed=exhausted_budget.allowed,
         )
 
 
 def _refuse_if_expired(expires_at: float | None, at: float) -> None:
     if expires_at is not None and expires_at <= at:
-        raise _refusal("its time is over", "give ttl_seconds above 0, or none", "expiry")
+        raise _refusal("the child would expire at once", "give ttl_seconds above 0", "expiry")
 
 
-def _workspace_within(parent: Member, workspace: str | None) -> str | None:
+def _workspace_within(parent: TreeNode, workspace: str | None) -> str | None:
     if workspace is None or parent.workspace is None:
         return workspace or parent.workspace
-    # Normalised when they were given. Links are resolved where files are touched, not here.
+    # Both are normalised. Links are resolved where files are accessed, not here.
     if not PurePosixPath(workspace).is_relative_to(parent.workspace):
         raise _refusal(
             f"{workspace} is not inside its parent's workspace {parent.workspace}",
@@ -188,8 +287,8 @@ def _workspace_within(parent: Member, workspace: str | None) -> str | None:
     return workspace
 
 
-def _narrowed(given: Limits, above: Limits) -> Limits:
-    """No wider than those of its parent, so that what it shows is what it has."""
+def _narrow_limits(given: Limits, above: Limits) -> Limits:
+    """Return limits no wider than the parent's, so that the shown limits are the effective ones."""
     return attrs.evolve(
         given,
         max_depth=min(given.max_depth, above.max_depth),

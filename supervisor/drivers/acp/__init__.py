@@ -1,7 +1,7 @@
-"""Agents that speak the Agent Client Protocol over their standard input and output.
+"""Agents that speak the Agent Client Protocol (ACP) over their standard input and output.
 
-`agent` is what a user writes down, and `life.driver` what takes orders for one at work. `rpc` is
-the tongue, `life` the beginning and the end, `turns` the conversation in between; `news` is what
-the agent says of its work, `services` what it has us do, and `host` holds those two together.
-`reading` looks at whatever an agent sends.
+`agent` declares an agent, `driver` runs one process of it for a session. `handshake` starts the
+conversation, `acp_session` runs its turns. `client` is the client side of ACP: `updates` records
+what the agent reports, `file_access`, `terminals` and `permissions` serve its requests. `rpc_*`
+is JSON-RPC 2.0. `fields` reads untrusted data.
 """

@@ -1,5 +1,6 @@
-"""Agents that are a command: one process a turn, a prompt in, text out.
+"""Agents that are a command: one process per turn, the prompt in, text out.
 
-`agent` says what is to be run, `words` puts a turn's prompt and conversation into it, `output` and
-`places` read what comes out, `run` is one turn, and `driver` what a session has of all that.
+`agent` is what users configure, `template` the command with its options, `placeholders` fills in
+the prompt and the conversation id, `output` parses the output, `run` is one turn, and `driver`
+implements `port.Driver`.
 """

@@ -1,10 +1,10 @@
-"""One turn of a command: its process, from the wait for room to when nothing of it is left.
+"""One turn of a command: its process, from the wait for a slot until nothing of it is left.
 
-Rule 1: the turn's end is reported once, and when it is, the process is gone, or it is said that
-        nothing can kill it.
-Rule 2: output and prompt flow at the same time: a command may write before it has read.
-Rule 3: the conversation has the name that the last turn gave it that did not fail. One that failed
-        may have begun nothing that could be gone on with.
+Rule 1: the end of the turn is reported once. By then the process is dead, or is reported as
+        unkillable.
+Rule 2: output is read while the prompt is sent, because a command may write before it reads.
+Rule 3: the conversation id is that of the last turn that did not fail. A turn that failed may have
+        started no conversation that could be continued.
 """
 
 from __future__ import annotations
@@ -18,65 +18,72 @@ from typing import Final
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from supervisor.core import events as ev
+from supervisor.core import agent_events
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge, StoreDegraded
-from supervisor.core.session import LadderStep
+from supervisor.core.state import LadderStep
 from supervisor.drivers.identity import ProcessIdentity, is_alive
-from supervisor.drivers.port import Hindrance, Office, Workshop
-from supervisor.drivers.process.health import hindrance_of
-from supervisor.drivers.process.port import (
-    Exit,
+from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
+from supervisor.drivers.process.processes import (
+    AgentProcess,
     InputClosed,
     InputStuck,
     LaunchFailed,
-    Process,
+    ProcessExit,
 )
-from supervisor.drivers.python import shown_error
+from supervisor.drivers.process_state import process_blocked_on
+from supervisor.drivers.sanitize import describe_error
 
-from .agent import CommandAgent
-from .words import SESSION_ID, has
+from .placeholders import SESSION_ID, has_placeholder
+from .template import CommandTemplate
 
 logger = logging.getLogger("supervisor")
 
-MAX_ERROR_LETTERS: Final = 2000
-# So that the name of a conversation is one that every command takes for one, and comes from our
-# own ids, which tests can repeat.
-_NAMES: Final = uuid.UUID("5d1a3a0c-52f2-4f5e-9d0b-0a6f0b6a7c11")
+MAX_ERROR_CHARS: Final = 2000
+# Conversation ids are UUIDs, which every command accepts, derived from our own ids, which are
+# reproducible in tests.
+_CONVERSATION_NAMESPACE: Final = uuid.UUID("5d1a3a0c-52f2-4f5e-9d0b-0a6f0b6a7c11")
 
 
-class Run:
-    """See above."""
+class CommandRun:
+    """The run of one turn; see above."""
 
     def __init__(
-        self, agent: CommandAgent, order: StartTurn, office: Office, workshop: Workshop
+        self,
+        template: CommandTemplate,
+        effect: StartTurn,
+        context: DriverContext,
+        runtime: DriverRuntime,
     ) -> None:
-        self.turn = order.turn
-        self._agent = agent
-        self._order = order
-        self._office = office
-        self._workshop = workshop
+        self.turn = effect.turn
+        self._template = template
+        self._effect = effect
+        self._context = context
+        self._runtime = runtime
         self._scope = trio.CancelScope()
-        self._process: Process | None = None
-        # Who is on record as ours.
+        self._process: AgentProcess | None = None
+        # The process that is recorded as ours.
         self._identity: ProcessIdentity | None = None
-        self._output = agent.new_output()
+        self._output = template.new_output()
         self._has_output = False
-        # Why the turn has failed, if that is known before the process has ended; set once.
+        # Why the turn has failed; only the first reason is kept.
         self._problem: str | None = None
-        self._is_interrupted = self._is_let_go = False
+        self._is_interrupted = self._is_closing = False
         self.is_abandoned = self.is_over = False
-        self.when_over = trio.Event()
+        self.finished = trio.Event()
 
-    # Orders -------------------------------------------------------------------------------
+    # Called by the driver -----------------------------------------------------------------
 
-    def take_step(self, step: LadderStep) -> None:
-        """Have it end: as Ctrl-C does, then by SIGTERM to its group, then by killing everything."""
+    def take_ladder_step(self, step: LadderStep) -> None:
+        """Take one step of the ladder: SIGINT, close the input, SIGTERM, kill everything.
+
+        Before the process exists, any step cancels the turn.
+        """
         if self.is_over:
             return
         self._is_interrupted = True
         if self._process is None:
-            self._scope.cancel(reason="the turn was interrupted before its process was there")
+            self._scope.cancel(reason="the turn was interrupted before its process started")
             return
         match step:
             case "ask":
@@ -89,118 +96,118 @@ class Run:
                 self._process.kill()
 
     def abandon(self) -> None:
-        """The turn is over, though its process is not; or was not, when that was decided."""
+        """Treat the turn as over although its process may still run; report the zombie's end."""
         if self.is_over:
-            self._report_end_of_zombie()
+            self._report_zombie_end()
         elif not self.is_abandoned:
             self.is_abandoned = True
             pid = None if self._identity is None else self._identity.pid
-            whose = f"{self._agent.name} in {self._office.session_id} (process {pid})"
-            self._workshop.zombies[self.turn] = whose
+            owner = f"{self._template.name} in {self._context.session_id} (process {pid})"
+            self._runtime.zombies[self.turn] = owner
 
-    def let_go(self, *, within_seconds: float) -> None:
-        """Nobody waits for its end any more: have it end, gently if that is quick."""
-        self._is_let_go = True
+    def close(self, *, within_seconds: float) -> None:
+        """Terminate the process, and kill it after `within_seconds`; report no end of the turn."""
+        self._is_closing = True
         if self._process is not None:
             self._process.terminate()
         self._scope.deadline = trio.current_time() + within_seconds
 
-    def hindrance(self) -> Hindrance | None:
-        """What keeps it from working."""
+    def blocked_on(self) -> BlockedOn | None:
+        """Return why the turn makes no progress; None if its process runs."""
         if self._process is not None:
-            return hindrance_of(self._process.identity)
-        slots = self._workshop.slots
+            return process_blocked_on(self._process.identity)
+        slots = self._runtime.process_slots
         if not slots.available_tokens:
-            return Hindrance("start", f"all {slots.total_tokens} agent processes are taken")
-        return Hindrance("start", "its process is starting")
+            return BlockedOn("start", f"all {slots.total_tokens} agent processes are in use")
+        return BlockedOn("start", "its process is starting")
 
     # The turn -----------------------------------------------------------------------------
 
     @enable_ki_protection
     async def run(self) -> None:
-        """Run it, and report what came of it."""
-        how: Exit | None = None
+        """Run the process and report the end of the turn."""
+        end: ProcessExit | None = None
         try:
             with self._scope:
-                how = await self._through_process()
+                end = await self._run_process()
         except (LaunchFailed, StoreDegraded) as error:
             self._fail(str(error))
         except Exception as error:
-            # Ours, not the command's; but it may not bring anybody else down.
-            logger.exception("the driver of %s has failed", self._agent.name)
-            self._fail(shown_error(error))
+            # A bug of ours, not of the command; it must fail this turn only.
+            logger.exception("the driver of %s raised", self._template.name)
+            self._fail(describe_error(error))
         finally:
             self._forget_process()
-            self._workshop.zombies.pop(self.turn, None)
+            self._runtime.zombies.pop(self.turn, None)
             self.is_over = True
-            self.when_over.set()
+            self.finished.set()
         if self.is_abandoned:
-            self._report_end_of_zombie()
-        elif not self._is_let_go:
-            self._report_end(how)
+            self._report_zombie_end()
+        elif not self._is_closing:
+            self._report_end(end)
 
-    async def _through_process(self) -> Exit:
-        workshop, office, order = self._workshop, self._office, self._order
-        if not workshop.slots.available_tokens:
-            workshop.make_room()
-        async with workshop.slots, AsyncExitStack() as starting:
-            await starting.enter_async_context(workshop.starting)
-            known = office.agent_session_id
-            fresh = str(uuid.uuid5(_NAMES, office.new_id("conversation")))
-            launch = self._agent.launch(
-                office.workspace, prompt=order.text, session_id=known, fresh=fresh
+    async def _run_process(self) -> ProcessExit:
+        runtime, context, effect = self._runtime, self._context, self._effect
+        if not runtime.process_slots.available_tokens:
+            runtime.evict_idle_process()
+        async with runtime.process_slots, AsyncExitStack() as starting:
+            await starting.enter_async_context(runtime.start_slots)
+            known = context.agent_session_id
+            new = str(uuid.uuid5(_CONVERSATION_NAMESPACE, context.new_id("conversation")))
+            launch = self._template.launch(
+                context.workspace, prompt=effect.text, session_id=known, new_session_id=new
             )
-            if order.attachments:
-                problem = "attachments are left out: a command is given text only"
-                office.write(self.turn, "warning", {"text": problem})
-            async with workshop.processes.open(launch, before_it_runs=self._note) as process:
+            if effect.attachments:
+                problem = "attachments are ignored: a command takes text only"
+                context.write(self.turn, "warning", {"text": problem})
+            async with runtime.processes.open(launch, before_exec=self._record_process) as process:
                 self._process = process
                 await starting.aclose()
-                by_word = self._agent.takes_prompt_as_word(known)
-                how = await self._converse(process, b"" if by_word else _encoded(order.text))
-            if self._may_go_on(how):
-                self._name_conversation(known, fresh)
-            return how
+                is_argument = self._template.takes_prompt_as_argument(known)
+                end = await self._converse(process, b"" if is_argument else _encode(effect.text))
+            if self._can_resume(end):
+                self._report_conversation_id(known, new)
+            return end
 
-    async def _converse(self, process: Process, prompt: bytes) -> Exit:
+    async def _converse(self, process: AgentProcess, prompt: bytes) -> ProcessExit:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._give, process, prompt)
-            await self._read(process)
-            how = await process.wait()
-            nursery.cancel_scope.cancel(reason="the process is gone")
-        await process.wait_gone(self._office.ladder.kill_seconds)
-        self._note_failure(how, process)
-        return how
+            nursery.start_soon(self._send_prompt, process, prompt)
+            await self._read_output(process)
+            end = await process.wait()
+            nursery.cancel_scope.cancel(reason="the process has ended")
+        await process.wait_gone(self._context.ladder.kill_seconds)
+        self._set_exit_failure(end, process)
+        return end
 
-    async def _give(self, process: Process, prompt: bytes) -> None:
-        """The prompt, and that there is no more; a command that does not want it may end so."""
+    async def _send_prompt(self, process: AgentProcess, prompt: bytes) -> None:
+        """Send the prompt and close the input; a command that closes its input early is fine."""
         try:
             if prompt:
                 await process.send(prompt)
         except InputClosed:
             return
         except InputStuck:
-            self._fail("it has not read its prompt")
+            self._fail("the command has not read its prompt")
             process.kill()
         process.close_input()
 
-    async def _read(self, process: Process) -> None:
-        """All that it writes; what is too much kills it."""
+    async def _read_output(self, process: AgentProcess) -> None:
+        """Write the whole output to the session; kill the process if it is too large."""
         try:
-            while piece := await process.receive():
-                self._say(self._output.feed(piece))
-                await self._office.wait_for_room()
-            self._say(self._output.finish())
-            complaint = self._output.complaint()
-            if complaint is not None:
-                self._office.write(self.turn, "warning", {"text": complaint})
+            while chunk := await process.receive():
+                self._write_texts(self._output.feed(chunk))
+                await self._context.wait_writable()
+            self._write_texts(self._output.finish())
+            warning = self._output.skipped_lines_warning()
+            if warning is not None:
+                self._context.write(self.turn, "warning", {"text": warning})
         except OutputTooLarge as error:
-            self._fail(shown_error(error))
+            self._fail(describe_error(error))
             process.kill()
 
-    def _say(self, texts: list[str]) -> None:
+    def _write_texts(self, texts: list[str]) -> None:
         for text in texts:
-            self._office.write_text(
+            self._context.write_text(
                 self.turn,
                 "agent_text",
                 text,
@@ -208,81 +215,85 @@ class Run:
             )
             self._has_output = True
 
-    # Its end ------------------------------------------------------------------------------
+    # The end ------------------------------------------------------------------------------
 
     def _fail(self, problem: str) -> None:
-        self._problem = self._problem or problem[:MAX_ERROR_LETTERS]
+        self._problem = self._problem or problem[:MAX_ERROR_CHARS]
 
-    def _note_failure(self, how: Exit, process: Process) -> None:
-        """Why it has failed, if its end says so: what it wrote last is what people need."""
-        if how.is_clean:
+    def _set_exit_failure(self, end: ProcessExit, process: AgentProcess) -> None:
+        """Fail the turn if the process failed, with its last output, which usually says why."""
+        if end.is_clean:
             return
-        last_words = process.stderr_tail().strip() or self._output.last_words().strip()
-        why = _shown_exit(how)
-        room = MAX_ERROR_LETTERS - len(why) - 2
-        self._fail(f"{why}: {last_words[-room:]}" if last_words else why)
+        tail = process.stderr_tail().strip() or self._output.unparsed_tail().strip()
+        reason = _describe_exit(end)
+        room = MAX_ERROR_CHARS - len(reason) - 2
+        self._fail(f"{reason}: {tail[-room:]}" if tail else reason)
 
-    def _may_go_on(self, how: Exit) -> bool:
-        """Whether the next turn can go on where this one has ended."""
-        if self.is_abandoned or self._is_let_go:
+    def _can_resume(self, end: ProcessExit) -> bool:
+        """Return True if the next turn can continue the conversation of this one."""
+        if self.is_abandoned or self._is_closing:
             return False
         if self._is_interrupted:
             return self._has_output or self._output.session_id is not None
-        return how.is_clean and self._problem is None
+        return end.is_clean and self._problem is None
 
-    def _name_conversation(self, known: str | None, fresh: str) -> None:
-        """A name that it was given counts only if it was given one."""
-        name = self._output.session_id or known
-        if name is None and has(self._agent.command, SESSION_ID):
-            name = fresh
-        if name is not None and name != known:
-            self._office.report_surely(
-                ev.AgentSessionNamed(session_id=name, **self._office.stamp())
+    def _report_conversation_id(self, known: str | None, new: str) -> None:
+        """Report the conversation id if it is new; `new` counts only if the command got it."""
+        session_id = self._output.session_id or known
+        if session_id is None and has_placeholder(self._template.command, SESSION_ID):
+            session_id = new
+        if session_id is not None and session_id != known:
+            self._context.report_eventually(
+                agent_events.AgentSessionNamed(session_id=session_id, **self._context.stamp())
             )
 
-    def _report_end(self, how: Exit | None) -> None:
-        stamp = self._office.stamp()
+    def _report_end(self, end: ProcessExit | None) -> None:
+        stamp = self._context.stamp()
         if self._is_interrupted:
-            ended = ev.TurnEnded(
+            ended = agent_events.TurnEnded(
                 turn=self.turn, outcome="interrupted", stop_reason="cancelled", **stamp
             )
-        elif self._problem is not None or how is None:
-            ended = ev.TurnEnded(turn=self.turn, outcome="failed", error=self._problem, **stamp)
+        elif self._problem is not None or end is None:
+            ended = agent_events.TurnEnded(
+                turn=self.turn, outcome="failed", error=self._problem, **stamp
+            )
         else:
-            ended = ev.TurnEnded(
+            ended = agent_events.TurnEnded(
                 turn=self.turn, outcome="completed", stop_reason="end_turn", **stamp
             )
-        self._office.report_surely(ended)
+        self._context.report_eventually(ended)
 
-    def _report_end_of_zombie(self) -> None:
-        self._office.report_surely(ev.ZombieEnded(turn=self.turn, **self._office.stamp()))
+    def _report_zombie_end(self) -> None:
+        self._context.report_eventually(
+            agent_events.ZombieEnded(turn=self.turn, **self._context.stamp())
+        )
 
-    async def _note(self, identity: ProcessIdentity) -> None:
+    async def _record_process(self, identity: ProcessIdentity) -> None:
         self._identity = identity
-        await self._office.note_process(identity)
+        await self._context.record_process(identity)
 
     def _forget_process(self) -> None:
-        """It is off the record if it is dead; if nothing can kill it, that is what is wrong."""
+        """Remove the record of the process if it is dead; otherwise fail the turn as unkillable."""
         identity = self._identity
         if identity is None:
             return
         if not is_alive(identity):
-            self._office.forget_process(identity)
+            self._context.forget_process(identity)
             return
-        self._fail(f"unkillable: process {identity.pid} was sent SIGKILL and lives on")
-        logger.error("process %d of %s cannot be killed", identity.pid, self._agent.name)
+        self._fail(f"unkillable: process {identity.pid} is still alive after SIGKILL")
+        logger.error("process %d of %s cannot be killed", identity.pid, self._template.name)
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _shown_exit(how: Exit) -> str:
-    if how.signal is not None:
+def _describe_exit(end: ProcessExit) -> str:
+    if end.signal is not None:
         try:
-            return f"it was ended by {signal.Signals(how.signal).name}"
+            return f"the command was ended by {signal.Signals(end.signal).name}"
         except ValueError:
-            return f"it was ended by signal {how.signal}"
-    if not how.guarded:
-        return "its guardian was killed, and it with that"
-    return f"it has exited with code {how.code}"
+            return f"the command was ended by signal {end.signal}"
+    if not end.guarded:
+        return "the guardian of the command was killed"
+    return f"the command exited with code {end.code}"

@@ -1,31 +1,32 @@
-"""Stands between us and one agent, and outlives us just long enough to leave nothing of it.
+"""The program that contains one agent process and kills all of it when the supervisor dies.
 
-`process.contained` has an interpreter of its own import this package, alone and by this short name,
-and call `main`. Imported, and not run as a script, it is compiled once and not for every agent.
+`process.guardian_client` starts an interpreter that imports this package, alone and by this short
+name, and calls `main`. It is imported, not run as a script, so that it is compiled only once.
 
-Rule 1: one thread, the standard library, and of that only what the interpreter has loaded anyway or
-        loads at once: every agent pays for this process.
-Rule 2: it is the subreaper of everything the agent starts, so whoever leaves the agent's group or
-        session, or outlives its parent, is still below it. Who has no child has no descendant.
-Rule 3: a number is signalled only while it cannot have become somebody else's: our own children
-        until we have waited for them, the agent's group until we have waited for the agent, and
-        those further down through a handle.
-Rule 4: nothing that it says may hold it up, and nobody that it waits for may keep it for ever.
+Rule 1: one thread, relative imports, and only the modules of the standard library that the
+        interpreter loads anyway or quickly: every agent pays for this process.
+Rule 2: the guardian is the subreaper of everything that the agent starts. A process that leaves the
+        agent's group or session, or outlives its parent, is still a descendant of the guardian. A
+        guardian without children has no descendants.
+Rule 3: a pid is signalled only while it cannot have been reused: our own children until we have
+        waited for them, the agent's group until we have waited for the agent, deeper descendants
+        through a handle.
+Rule 4: no report may block the guardian, and no wait is unbounded.
 
-It gets orders on its standard input: the launch first (see `read_launch`), then single letters.
-When that input ends, or its parent is dead, everything is killed. What happens it says on its
-standard output, one line each:
+The guardian reads commands from its standard input: first the launch (see `read_launch`), then
+single letters. When the input ends or the parent dies, it kills everything. It writes reports to
+its standard output, one line each:
 
-    agent PID           it is there, and waits to be let go
-    running             it runs; or: failed ERRNO WHAT, where WHAT is one of fork, cwd, program
-                        and interpreter: it cannot
-    exited CODE         how the agent ended; below zero, by which signal
-    signal NUMBER PID.. what was sent to whom; to a group if the PID is below zero
-    left PID..          who has not died for a while
-    gone                nothing is left
-    broken WHY          the guardian itself has failed, and is no more
+    agent PID           the agent is forked and waits for the command to go on
+    running             its program runs; or: failed ERRNO WHAT, where WHAT is one of fork, cwd,
+                        program and interpreter
+    exited CODE         the agent has ended; negative: by that signal
+    signal NUMBER PID.. a signal was sent to these processes; to a group if the PID is negative
+    left PID..          these processes have survived for a while
+    gone                no process is left
+    broken WHY          the guardian itself has failed and ends
 """
 
-from .program import main
+from .launch import main
 
 __all__ = ["main"]

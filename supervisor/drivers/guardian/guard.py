@@ -1,76 +1,131 @@
-"""The guard itself: hear orders and deaths, and kill everyone when it is time."""
+"""The guardian's loop: handle commands and deaths, and kill all descendants when it is time."""
 
 import os
 import select
 import time
 
-from .below import descendants, parent_of
-from .talk import read, say
-
-# What this wraps would cost six milliseconds more.
+# signal would take six milliseconds more than the module that it wraps.
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     import signal
 else:
     import _signal as signal
 
 GO, INTERRUPT, TERMINATE, KILL = b"gitk"
-# Who has not died after so long is named; an orphaned guardian then leaves.
+# Survivors are reported after this time; a guardian without a supervisor then exits.
 KILL_SECONDS = 2.0
 FIRST_PAUSE_SECONDS = 0.002
 LONGEST_PAUSE_SECONDS = 0.1
-# All that it ever says fits into the smallest pipe there is, of one page, if nobody reads it.
-MAX_SIGNALS_SAID = 250
-MAX_LEFT_SAID = 100
+# With these limits all reports fit into the smallest pipe, of one page, even if they are not read.
+MAX_SIGNALS_REPORTED = 250
+MAX_SURVIVORS_REPORTED = 100
+# Positions in /proc/PID/stat, after the process name.
+_STATE, _PARENT, _THREADS = 0, 1, 17
+
+
+def report(line: str) -> None:
+    """Write a report to the supervisor, if it still reads."""
+    try:  # noqa: SIM105 - contextlib takes too long to import
+        os.write(1, line.encode() + b"\n")
+    except OSError:
+        pass  # the supervisor has closed the pipe, or does not read it
+
+
+def read_available(descriptor: int) -> bytes:
+    """Return the available data; empty at the end of the stream."""
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""
+
+
+def descendants(ancestor: int) -> dict[int, int]:
+    """Return the parents of all live descendants by pid, parents first; empty without /proc."""
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208 - pathlib takes too long to import
+    except OSError:
+        return {}
+    children: dict[int, list[int]] = {}
+    for pid in map(int, filter(str.isdigit, names)):
+        parent = parent_of(pid)
+        if parent is not None:
+            children.setdefault(parent, []).append(pid)
+    found: dict[int, int] = {}
+    parents = [ancestor]
+    for parent in parents:  # grows during the loop
+        for pid in children.get(parent, ()):
+            found[pid] = parent
+            parents.append(pid)
+    return found
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a live process; None if the process is dead or a zombie."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        # The process name before that stands in parentheses and may contain anything.
+        fields = os.read(descriptor, 4096).rpartition(b")")[2].split()
+        # A process whose first thread has ended while others run is shown as a zombie, and lives.
+        is_dead = fields[_STATE] in (b"Z", b"X") and fields[_THREADS] in (b"0", b"1")
+        return None if is_dead else int(fields[_PARENT])
+    except (OSError, IndexError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 class Guardian:
-    """The agent, and everyone below it, as long as any of them lives."""
+    """The guardian of one agent and all its descendants."""
 
     def __init__(self, agent: int, go: int, failure: int) -> None:
         self._agent = agent
         self._go = go
-        # None when it is known whether the agent's program runs.
+        # The pipe that reports a failed exec; None once its result is known.
         self._failure: int | None = failure
-        self._alarm = -1
+        self._child_signals = -1
         self._supervisor: int | None = None
         self._poll = select.poll()
-        # Invariant: false until we have waited for the agent; so long its number is its group's.
-        self._agent_is_over = False
+        # Invariant: False until we have waited for the agent; until then no other process group
+        # can have its pid.
+        self._agent_is_reaped = False
         self._supervisor_is_gone = False
-        # Since when all are being killed; None while they may live.
+        # When killing started; None before.
         self._killing_since: float | None = None
         self._pause_seconds = FIRST_PAUSE_SECONDS
-        self._left_was_said = False
-        self._signals_said = 0
+        self._survivors_reported = False
+        self._signals_reported = 0
 
-    def watch(self, alarm: int, supervisor: int | None) -> None:
-        """Have these looked at too: the deaths of children, and of our parent."""
-        self._alarm, self._supervisor = alarm, supervisor
-        for descriptor in (0, self._failure, alarm, supervisor):
+    def watch(self, child_signals: int, supervisor: int | None) -> None:
+        """Watch these descriptors too: for the deaths of children, and of the supervisor."""
+        self._child_signals, self._supervisor = child_signals, supervisor
+        for descriptor in (0, self._failure, child_signals, supervisor):
             if descriptor is not None:
                 self._poll.register(descriptor, select.POLLIN)
 
     def run(self) -> None:
-        """Return when nothing is left, or nothing more can be done."""
-        say(f"agent {self._agent}")
+        """Run until no process is left, or the survivors are given up."""
+        report(f"agent {self._agent}")
         while True:
             if self._reap():
-                say("gone")
+                report("gone")
                 return
             if self._killing_since is not None and self._kill_round():
                 return
             pause = None if self._killing_since is None else self._pause_seconds * 1000
             for descriptor, _ in self._poll.poll(pause):
-                self._hear(descriptor)
+                self._on_readable(descriptor)
 
     def kill(self) -> None:
-        """Begin to kill everyone."""
+        """Start to kill the agent and all descendants."""
         if self._killing_since is None:
             self._killing_since = time.monotonic()
 
-    def lose_supervisor(self) -> None:
-        """Nobody is there any more who could give orders."""
+    def on_supervisor_exit(self) -> None:
+        """Kill everything, because the supervisor has died or closed its pipe."""
         if self._supervisor_is_gone:
             return
         self._supervisor_is_gone = True
@@ -80,45 +135,45 @@ class Guardian:
                 self._poll.unregister(descriptor)
         self._supervisor = None
 
-    def _hear(self, descriptor: int) -> None:
+    def _on_readable(self, descriptor: int) -> None:
         if descriptor == 0:
-            self._obey(read(0))
+            self._handle_commands(read_available(0))
         elif descriptor == self._failure:
-            self._hear_whether_it_runs()
-        elif descriptor == self._alarm:
-            read(descriptor)
+            self._report_exec_result()
+        elif descriptor == self._child_signals:
+            read_available(descriptor)
         elif descriptor == self._supervisor:
-            self.lose_supervisor()
+            self.on_supervisor_exit()
 
-    def _hear_whether_it_runs(self) -> None:
-        """Its end of the pipe closes by itself when the program is executed."""
+    def _report_exec_result(self) -> None:
+        """Report whether the program was executed, which closes the agent's end of the pipe."""
         if self._failure is not None:
             self._poll.unregister(self._failure)
-            failure = read(self._failure)
-            say(f"failed {failure.decode()}" if failure else "running")
+            failure = read_available(self._failure)
+            report(f"failed {failure.decode()}" if failure else "running")
             self._failure = None
 
-    def _obey(self, orders: bytes) -> None:
-        if not orders:
-            self.lose_supervisor()
-        for order in orders:
-            if order == GO:
-                self._let_go()
-            elif order == INTERRUPT:
+    def _handle_commands(self, commands: bytes) -> None:
+        if not commands:
+            self.on_supervisor_exit()
+        for command in commands:
+            if command == GO:
+                self._release_agent()
+            elif command == INTERRUPT:
                 self._signal_group(signal.SIGINT, signal.SIGCONT)
-            elif order == TERMINATE:
+            elif command == TERMINATE:
                 self._signal_group(signal.SIGTERM, signal.SIGCONT)
-            elif order == KILL:
+            elif command == KILL:
                 self.kill()
 
-    def _let_go(self) -> None:
-        try:  # noqa: SIM105 - contextlib is too much
+    def _release_agent(self) -> None:
+        try:  # noqa: SIM105 - contextlib takes too long to import
             os.write(self._go, b"g")
         except OSError:
-            pass  # it is dead, and that will be heard of
+            pass  # it is dead, which SIGCHLD reports
 
     def _reap(self) -> bool:
-        """Wait for all who are dead; True if there is nobody left to wait for."""
+        """Wait for all dead children; return True if no child is left."""
         while True:
             try:
                 dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -127,22 +182,22 @@ class Guardian:
             if dead is None:
                 return False
             if dead.si_pid == self._agent:
-                self._hear_whether_it_runs()
-                # While it is not waited for its number is its own, and its group's.
+                self._report_exec_result()
+                # Before the wait, because its pid, and so its group, may be reused afterwards.
                 self._signal_group(signal.SIGKILL)
-                self._agent_is_over = True
+                self._agent_is_reaped = True
                 self.kill()
             _, status = os.waitpid(dead.si_pid, 0)
             if dead.si_pid == self._agent:
-                say(f"exited {os.waitstatus_to_exitcode(status)}")
+                report(f"exited {os.waitstatus_to_exitcode(status)}")
 
     # Killing ---------------------------------------------------------------------------
 
     def _kill_round(self) -> bool:
-        """Kill everyone who is there now; True if those who are left are given up.
+        """Kill all current descendants; return True if the survivors are given up.
 
-        Whoever is born meanwhile is there in the next round. A whole group dies at once, so nobody
-        in the agent's is born after that.
+        A process forked meanwhile is found in the next round. A signal to a group reaches all of it
+        at once, so no process is forked in the agent's group after that.
         """
         assert self._killing_since is not None
         self._signal_group(signal.SIGKILL)
@@ -150,56 +205,58 @@ class Guardian:
         self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
         if time.monotonic() < self._killing_since + KILL_SECONDS:
             return False
-        if living and not self._left_was_said:
-            self._left_was_said = True
-            say("left " + " ".join(map(str, living[:MAX_LEFT_SAID])))
+        if living and not self._survivors_reported:
+            self._survivors_reported = True
+            report("left " + " ".join(map(str, living[:MAX_SURVIVORS_REPORTED])))
         return self._supervisor_is_gone
 
     def _kill_descendants(self) -> list[int]:
-        """Signal everyone below us, from the top; gives who that is."""
+        """Kill all descendants, parents first; return their pids."""
         us = os.getpid()
-        below = descendants(us)
-        family = {us, *below}
+        parents = descendants(us)
+        contained = {us, *parents}
         signalled: list[int] = []
-        for pid, parent in below.items():
+        for pid, parent in parents.items():
             try:
                 if parent == us:
-                    os.kill(pid, signal.SIGKILL)  # nobody but us can wait for it
+                    os.kill(
+                        pid, signal.SIGKILL
+                    )  # only we can wait for it, so its pid is not reused
                 else:
-                    kill_further_down(pid, family)
+                    kill_descendant(pid, contained)
                 signalled.append(pid)
             except (OSError, AttributeError):
-                pass  # dead meanwhile; or not ours to kill, and then it is left
-        self._note(signal.SIGKILL, signalled)
-        return list(below)
+                pass  # it died meanwhile, or we may not signal it and it survives
+        self._report_signals(signal.SIGKILL, signalled)
+        return list(parents)
 
     def _signal_group(self, *numbers: int) -> None:
-        if self._agent_is_over:
+        if self._agent_is_reaped:
             return
         for number in numbers:
             try:
                 os.killpg(self._agent, number)
-                self._note(number, [-self._agent])
+                self._report_signals(number, [-self._agent])
             except OSError:
-                pass  # it has not made its group yet, or may not be signalled
+                pass  # its group does not exist yet, or we may not signal it
 
-    # Talking ---------------------------------------------------------------------------
-
-    def _note(self, number: int, pids: list[int]) -> None:
-        pids = pids[: MAX_SIGNALS_SAID - self._signals_said]
-        self._signals_said += len(pids)
+    def _report_signals(self, number: int, pids: list[int]) -> None:
+        pids = pids[: MAX_SIGNALS_REPORTED - self._signals_reported]
+        self._signals_reported += len(pids)
         if pids:
-            say(f"signal {number:d} {' '.join(map(str, pids))}")
+            report(f"signal {number:d} {' '.join(map(str, pids))}")
 
 
-def kill_further_down(pid: int, family: set[int]) -> None:
-    """Through a handle, which holds whoever bears the pid now: looked at again, it is he.
+def kill_descendant(pid: int, contained: set[int]) -> None:
+    """Kill a process through a handle; raise `ProcessLookupError` if its parent is not contained.
 
-    Where there are none it has to wait until it is our child, because its parent is dead.
+    The parent is checked after the handle was opened, so a reused pid is never signalled. Without
+    handles this raises `AttributeError` or `OSError`: the process is killed once its parent is dead
+    and it has become our child.
     """
     handle = os.pidfd_open(pid)
     try:
-        if parent_of(pid) not in family:
+        if parent_of(pid) not in contained:
             raise ProcessLookupError
         signal.pidfd_send_signal(handle, signal.SIGKILL)
     finally:

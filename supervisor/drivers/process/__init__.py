@@ -1,4 +1,4 @@
-"""Programs, and all that they start: contained, bounded, and gone when they should be.
+"""Agent processes and everything they start: contained, with bounded output, killed at the end.
 
-`port` says what a driver has of a process; `contained` is the real thing, under a guardian.
+`processes` is the port that drivers use; `contained` implements it with a guardian per process.
 """

@@ -1,12 +1,12 @@
-"""Processes for real: each one under a guardian of its own (see `guardian`).
+"""Processes that run under a guardian each (see `guardian`).
 
-Rule 1: whatever begins here ends here. The block is left when nothing of the process is alive, or
-        the time for that is over and it was said who is; pipes, tasks and the guardian go with it.
-Rule 2: we signal nobody but our own guardian. It signals those below it, and when it was killed by
-        somebody else, what is left is found by its mark (see `sweep`).
+Rule 1: the block of `open` is left when nothing of the process is alive, or when the time for that
+        is over and the survivors are logged. Pipes, tasks and the guardian end with it.
+Rule 2: we signal only our own guardian. The guardian signals its descendants. If the guardian was
+        killed, its containment is found by the marker and killed (see `orphans`).
 """
 
-# What each method of a port does is said there.
+# The port documents its methods.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from supervisor.drivers.identity import ProcessIdentity, identify
+from supervisor.drivers.sanitize import decode_printable
 
-from .launching import encode_launch, launch_failure
-from .leftovers.marker import Marker, new_marker
-from .leftovers.sweep import kill_marked
-from .lifeline import Lifeline, Streams, start_guardian
-from .pipes import Tail
-from .port import BeforeItRuns, Exit, Launch, LaunchFailed
-from .text import readable
+from .guardian_client import (
+    AgentStreams,
+    GuardianClient,
+    encode_launch,
+    launch_failure,
+    start_guardian,
+)
+from .marker import Marker, new_marker
+from .orphans import kill_containment
+from .pipes import OutputTail
+from .processes import BeforeExec, Launch, LaunchFailed, ProcessExit
 
 logger = logging.getLogger("supervisor")
 
@@ -42,8 +47,8 @@ MAX_STARTS_AT_ONCE: Final = 4
 
 
 @attrs.frozen
-class Signalled:
-    """A signal that was sent for a containment: to a process, or to a group if `pid` is below 0."""
+class SentSignal:
+    """A signal sent within a containment: to a process, or to a group if `pid` is negative."""
 
     number: int
     pid: int
@@ -51,7 +56,7 @@ class Signalled:
 
 
 class ContainedProcesses:
-    """See `port.Processes`; `on_signal` hears of signals that were sent, the first 250 of each."""
+    """`processes.Processes` with guardians; `on_signal` gets the first 250 signals of each."""
 
     def __init__(
         self,
@@ -60,7 +65,7 @@ class ContainedProcesses:
         start_seconds: float = START_SECONDS,
         kill_seconds: float = KILL_SECONDS,
         tail_bytes: int = TAIL_BYTES,
-        on_signal: Callable[[Signalled], None] = lambda _: None,
+        on_signal: Callable[[SentSignal], None] = lambda _: None,
     ) -> None:
         self.input_seconds = input_seconds
         self.start_seconds = start_seconds
@@ -72,19 +77,19 @@ class ContainedProcesses:
     @asynccontextmanager
     @enable_ki_protection
     async def open(
-        self, launch: Launch, *, before_it_runs: BeforeItRuns
+        self, launch: Launch, *, before_exec: BeforeExec
     ) -> AsyncIterator[ContainedProcess]:
-        """See `port.Processes`. What the block raises is raised bare."""
-        lifeline, streams = await start_guardian(limiter=self._starts)
-        process = ContainedProcess(self, launch, lifeline, streams)
+        """See `Processes.open`. An exception of the block is raised without an exception group."""
+        guardian_client, streams = await start_guardian(limiter=self._starts)
+        process = ContainedProcess(self, launch, guardian_client, streams)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(process.listen)
             nursery.start_soon(process.drain)
             try:
-                await process.begin(before_it_runs)
+                await process.start(before_exec)
                 yield process
-            except BaseException as error:  # noqa: BLE001 - raised again, bare, below
+            except BaseException as error:  # noqa: BLE001 - raised again below, outside the nursery
                 failure = error
             await process.end()
         if failure is not None:
@@ -92,41 +97,45 @@ class ContainedProcesses:
 
 
 class ContainedProcess:
-    """See `port.Process`."""
+    """`processes.AgentProcess` under a guardian."""
 
     def __init__(
-        self, terms: ContainedProcesses, launch: Launch, lifeline: Lifeline, streams: Streams
+        self,
+        settings: ContainedProcesses,
+        launch: Launch,
+        guardian_client: GuardianClient,
+        streams: AgentStreams,
     ) -> None:
-        self._terms = terms
+        self._settings = settings
         self._launch = launch
-        self._lifeline = lifeline
+        self._guardian_client = guardian_client
         self._streams = streams
-        self._tail = Tail(streams.stderr, max_bytes=terms.tail_bytes)
-        self._marker: Marker = new_marker(lifeline.identity())
+        self._tail = OutputTail(streams.stderr, max_bytes=settings.tail_bytes)
+        self._marker: Marker = new_marker(guardian_client.identity())
         self._identity: ProcessIdentity | None = None
         self._pid: int | None = None
-        self._ran = False
+        self._has_started = False
         self._failure: tuple[int, str] | None = None
-        self._exit: Exit | None = None
-        self._left: tuple[int, ...] = ()
-        # Each is set when that is known, or when nobody is left who could say it.
-        self._is_there = trio.Event()
-        self._has_begun = trio.Event()
-        self._has_ended = trio.Event()
-        # Invariant: set last, when nothing is left, or nothing more is done about what is.
-        self._is_gone = trio.Event()
-        self._listening = trio.CancelScope(shield=True)
-        self._draining = trio.CancelScope(shield=True)
+        self._exit: ProcessExit | None = None
+        self._survivor_pids: tuple[int, ...] = ()
+        # Each is set when the guardian has reported it, or when the guardian has ended.
+        self._forked = trio.Event()
+        self._exec_known = trio.Event()
+        self._exited = trio.Event()
+        # Invariant: set last, when no process is left, or the survivors are given up.
+        self._all_exited = trio.Event()
+        self._listen_scope = trio.CancelScope(shield=True)
+        self._drain_scope = trio.CancelScope(shield=True)
 
     # For the driver ---------------------------------------------------------------------
 
     @property
     def identity(self) -> ProcessIdentity:
-        assert self._identity is not None  # nobody gets to see it before
+        assert self._identity is not None  # set before the process is yielded
         return self._identity
 
     async def send(self, data: bytes) -> None:
-        await self._streams.stdin.send(data, within_seconds=self._terms.input_seconds)
+        await self._streams.stdin.send(data, within_seconds=self._settings.input_seconds)
 
     async def receive(self) -> bytes:
         return await self._streams.stdout.receive()
@@ -135,157 +144,157 @@ class ContainedProcess:
         self._streams.stdin.close()
 
     def interrupt(self) -> None:
-        self._lifeline.order("interrupt")
+        self._guardian_client.send_command("interrupt")
 
     def terminate(self) -> None:
-        self._lifeline.order("terminate")
+        self._guardian_client.send_command("terminate")
 
     def kill(self) -> None:
-        self._lifeline.order("kill")
+        self._guardian_client.send_command("kill")
 
-    async def wait(self) -> Exit:
-        await self._has_ended.wait()
+    async def wait(self) -> ProcessExit:
+        await self._exited.wait()
         assert self._exit is not None
         return self._exit
 
     async def wait_gone(self, seconds: float) -> tuple[int, ...]:
         with trio.move_on_after(seconds):
-            await self._is_gone.wait()
-            return self._left
-        return self._who_is_left()
+            await self._all_exited.wait()
+            return self._survivor_pids
+        return self._survivors()
 
     def stderr_tail(self) -> str:
-        return readable(self._tail.read())
+        return decode_printable(self._tail.read())
 
     # For the block ----------------------------------------------------------------------
 
-    async def begin(self, before_it_runs: BeforeItRuns) -> None:
-        """Have the agent there, then on record, then running; raises `LaunchFailed`."""
-        seconds = self._terms.start_seconds
-        order = encode_launch(self._launch, self._marker)
+    async def start(self, before_exec: BeforeExec) -> None:
+        """Fork the agent, have it recorded, then execute its program; raise `LaunchFailed`."""
+        seconds = self._settings.start_seconds
+        request = encode_launch(self._launch, self._marker)
         with trio.move_on_after(seconds):
-            await self._lifeline.send(order, within_seconds=seconds)
-            await self._is_there.wait()
+            await self._guardian_client.send_launch(request, within_seconds=seconds)
+            await self._forked.wait()
         if self._pid is None:
-            raise self._why_not()
-        self._identity = identify(self._pid) or _unknown(self._pid)
+            raise self._start_error()
+        self._identity = identify(self._pid) or _unverified_identity(self._pid)
         if self._identity is None:
-            raise LaunchFailed("somebody has killed it before it ran")
-        await before_it_runs(self._identity)
-        self._lifeline.order("go")
+            raise LaunchFailed("the process was killed before it ran")
+        await before_exec(self._identity)
+        self._guardian_client.send_command("go")
         with trio.move_on_after(seconds):
-            await self._has_begun.wait()
-        if not self._ran:
-            raise self._why_not()
+            await self._exec_known.wait()
+        if not self._has_started:
+            raise self._start_error()
 
-    def _why_not(self) -> LaunchFailed:
+    def _start_error(self) -> LaunchFailed:
         if self._failure is not None:
             return launch_failure(self._launch, *self._failure)
-        if self._has_ended.is_set():
-            return LaunchFailed("its guardian has died before it ran")
-        return LaunchFailed(f"its guardian was not ready in {self._terms.start_seconds} s")
+        if self._exited.is_set():
+            return LaunchFailed("its guardian died before it ran")
+        return LaunchFailed(f"its guardian was not ready within {self._settings.start_seconds} s")
 
     @enable_ki_protection
     async def listen(self) -> None:
-        """Hear the guardian out; if it ends before its time, see to what it has left."""
-        with self._listening:
+        """Handle the guardian's reports; if it ends early, kill its containment."""
+        with self._listen_scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._lifeline.keep_awake)
-                await self._lifeline.listen(self._hear)
-                nursery.cancel_scope.cancel(reason="the guardian is no more")
-            if not self._is_gone.is_set():
-                await self._take_over()
+                nursery.start_soon(self._guardian_client.send_continue_periodically)
+                await self._guardian_client.read_reports(self._on_report)
+                nursery.cancel_scope.cancel(reason="the guardian has ended")
+            if not self._all_exited.is_set():
+                await self._kill_without_guardian()
 
     @enable_ki_protection
     async def drain(self) -> None:
-        """Read what it writes to standard error, always."""
-        with self._draining:
+        """Read standard error continuously."""
+        with self._drain_scope:
             await self._tail.drain()
 
     async def end(self) -> None:
-        """Kill what is left, see to it within the bound, and let go of everything.
+        """Kill what is left of the process, within a time limit, and release all resources.
 
-        A guardian that cannot do it in its time is killed, and then it is done without one.
+        A guardian that does not finish in time is killed, and the rest is killed without it.
         """
-        with trio.move_on_after(self._terms.kill_seconds, shield=True):
-            self._lifeline.cut()
-            await self._is_gone.wait()
-        with trio.move_on_after(2 * self._terms.kill_seconds, shield=True):
-            await self._lifeline.end()
-            await self._is_gone.wait()
-        for pid in self._who_is_left():
+        with trio.move_on_after(self._settings.kill_seconds, shield=True):
+            self._guardian_client.close_commands()
+            await self._all_exited.wait()
+        with trio.move_on_after(2 * self._settings.kill_seconds, shield=True):
+            await self._guardian_client.kill_and_wait()
+            await self._all_exited.wait()
+        for pid in self._survivors():
             logger.error("process %d could not be killed", pid)
-        self._listening.cancel(reason="the process is over")
-        self._draining.cancel(reason="the process is over")
+        self._listen_scope.cancel(reason="the process is over")
+        self._drain_scope.cancel(reason="the process is over")
         self._streams.close()
 
-    # What the guardian says -------------------------------------------------------------
+    # Reports of the guardian ------------------------------------------------------------
 
-    def _hear(self, line: str) -> None:
+    def _on_report(self, line: str) -> None:
         word, *rest = line.split(" ")
         match word, rest:
             case "agent", [pid]:
                 self._pid = int(pid)
-                self._is_there.set()
+                self._forked.set()
             case "running", []:
-                self._ran = True
-                self._has_begun.set()
+                self._has_started = True
+                self._exec_known.set()
             case "failed", [number, what]:
                 self._failure = (int(number), what)
-                self._is_there.set()
-                self._has_begun.set()
+                self._forked.set()
+                self._exec_known.set()
             case "exited", [code]:
-                self._end_with(_exit(int(code)))
+                self._set_exit(_exit_from_code(int(code)))
             case "signal", [number, *pids]:
                 for pid in pids:
-                    self._note(int(number), int(pid))
+                    self._report_signal(int(number), int(pid))
             case "left", pids:
-                self._left = tuple(map(int, pids))
-                self._streams.give_up()
+                self._survivor_pids = tuple(map(int, pids))
+                self._streams.stop_waiting()
             case "gone", []:
-                self._left = ()
-                self._end_with(_exit(None))
-                self._is_gone.set()
+                self._survivor_pids = ()
+                self._set_exit(_exit_from_code(None))
+                self._all_exited.set()
             case _:
-                logger.error("a guardian says: %s", line)
+                logger.error("unexpected report from a guardian: %s", line)
 
-    def _end_with(self, how: Exit) -> None:
-        """The first to say how it ended is right."""
-        self._exit = self._exit or how
-        self._is_there.set()
-        self._has_begun.set()
-        self._has_ended.set()
+    def _set_exit(self, end: ProcessExit) -> None:
+        """Store how the process ended; only the first call counts."""
+        self._exit = self._exit or end
+        self._forked.set()
+        self._exec_known.set()
+        self._exited.set()
 
-    async def _take_over(self) -> None:
-        """The guardian was killed: everything that it has guarded goes, as far as it is found."""
-        self._end_with(Exit(None, guarded=False))
+    async def _kill_without_guardian(self) -> None:
+        """Kill all processes of the containment that can be found; the guardian was killed."""
+        self._set_exit(ProcessExit(None, guarded=False))
         if self._identity is not None:
             logger.error("the guardian of process %d is dead", self._identity.pid)
-            left = await kill_marked(
+            left = await kill_containment(
                 self._marker,
                 self._identity,
-                within_seconds=self._terms.kill_seconds,
-                on_kill=lambda one: self._note(signal.SIGKILL, one.pid),
+                within_seconds=self._settings.kill_seconds,
+                on_kill=lambda process: self._report_signal(signal.SIGKILL, process.pid),
             )
-            self._left = tuple(one.pid for one in left)
-        self._streams.give_up()
-        self._is_gone.set()
+            self._survivor_pids = tuple(process.pid for process in left)
+        self._streams.stop_waiting()
+        self._all_exited.set()
 
-    def _note(self, number: int, pid: int) -> None:
-        self._terms.on_signal(Signalled(number, pid, self._identity))
+    def _report_signal(self, number: int, pid: int) -> None:
+        self._settings.on_signal(SentSignal(number, pid, self._identity))
 
-    def _who_is_left(self) -> tuple[int, ...]:
-        if self._left or self._is_gone.is_set():
-            return self._left
+    def _survivors(self) -> tuple[int, ...]:
+        if self._survivor_pids or self._all_exited.is_set():
+            return self._survivor_pids
         return () if self._pid is None else (self._pid,)
 
 
-def _exit(code: int | None) -> Exit:
+def _exit_from_code(code: int | None) -> ProcessExit:
     if code is not None and code < 0:
-        return Exit(None, signal=-code)
-    return Exit(code)
+        return ProcessExit(None, signal=-code)
+    return ProcessExit(code)
 
 
-def _unknown(pid: int) -> ProcessIdentity | None:
-    """For where nobody can be identified; nobody is ever taken for this one, and killed."""
+def _unverified_identity(pid: int) -> ProcessIdentity | None:
+    """Return an identity that no process matches, on a system without /proc; else None."""
     return None if identify(os.getpid()) else ProcessIdentity(pid, 0, "")

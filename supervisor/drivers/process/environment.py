@@ -1,40 +1,79 @@
-"""What of our own environment an agent gets: what is on this list, and nothing else.
+"""The environment of an agent, and checks of the commands and variables that users configure.
 
-Rule 1: a secret reaches an agent only if somebody names it for that agent, so no key, no token and
-        no handle on one (an ssh or desktop agent's socket) is on the list.
-Rule 2: nothing that is about us is passed on; every name of ours begins with UNDERSTUDY_.
+Rule 1: an agent inherits only the variables on the list below. A secret reaches it only if the user
+        names it for that agent, so the list has no key, no token and no path to one (such as the
+        socket of an ssh agent or of the desktop).
+Rule 2: no variable of our own (UNDERSTUDY_*) is inherited.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-ALLOWED_NAMES: Final = frozenset(
+from supervisor.core.errors import ConfigError, short_repr
+
+INHERITED_NAMES: Final = frozenset(
     {
-        # Who and where one is.
+        # User and directories.
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP"),
-        # Where one's own files are; not XDG_RUNTIME_DIR, which leads to the sockets of others.
+        # The user's files; not XDG_RUNTIME_DIR, which has the sockets of other programs.
         *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
         *("XDG_CONFIG_DIRS", "XDG_DATA_DIRS"),
-        # How one writes.
+        # Language and terminal.
         *("LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"),
-        # How one gets out, and whom one believes there.
+        # Proxies and certificate authorities.
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
         *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
         *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
     }
 )
-ALLOWED_BEGINNINGS: Final = ("LC_", "SSL_CERT_")
+
+INHERITED_PREFIXES: Final = ("LC_", "SSL_CERT_")
 
 
-def environment_for(extra: Mapping[str, str]) -> dict[str, str]:
-    """An agent's whole environment: what is allowed of ours, and over it what is given for it."""
-    ours = {name: value for name, value in os.environ.items() if is_allowed(name)}
+def agent_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the complete environment of an agent: inherited variables, overridden by `extra`."""
+    ours = {name: value for name, value in os.environ.items() if is_inherited(name)}
     return {**ours, **extra}
 
 
-def is_allowed(name: str) -> bool:
-    """Whether an agent may see what we have under that name."""
-    return name in ALLOWED_NAMES or name.startswith(ALLOWED_BEGINNINGS)
+def is_inherited(name: str) -> bool:
+    """Return True if agents inherit this variable."""
+    return name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES)
+
+
+def check_command(name: str, command: object) -> tuple[str, ...]:
+    """Return the words of a command; raise `ConfigError` if it is not a list of words."""
+    if isinstance(command, str) or not isinstance(command, Iterable):
+        raise ConfigError(
+            f"the command of agent {short_repr(name)} is {short_repr(command)}",
+            hint='give a list of words: ["gemini", "--acp"]',
+        )
+    words = tuple(command)
+    if not words or not all(isinstance(w, str) and "\0" not in w for w in words) or not words[0]:
+        raise ConfigError(
+            f"the command of agent {short_repr(name)} is {short_repr(list(words))}",
+            hint="give the program and its arguments, each as text",
+        )
+    return words
+
+
+def check_env(name: str, env: object) -> dict[str, str]:
+    """Return the variables for an agent; raise `ConfigError` if they are not valid."""
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping) or not all(map(_is_variable, env.items())):
+        raise ConfigError(
+            f"the env of agent {short_repr(name)} is not a mapping of names to texts",
+            hint='give {"NAME": "value"}',
+        )
+    return dict(env)
+
+
+def _is_variable(item: tuple[object, object]) -> bool:
+    key, value = item
+    if not isinstance(key, str) or not isinstance(value, str):
+        return False
+    return bool(key) and "=" not in key and "\0" not in key + value

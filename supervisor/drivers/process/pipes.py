@@ -1,7 +1,7 @@
-"""Our ends of pipes to a process that we do not trust to read or to stop writing.
+"""Our ends of pipes to a process that may stop reading or never stop writing.
 
-Rule 1: a descriptor is closed exactly once, and whoever waits for it then is woken.
-Rule 2: nothing is taken from a pipe without being handed out: no await lies in between.
+Rule 1: a descriptor is closed exactly once, and a task that waits for it is woken then.
+Rule 2: no data is lost: nothing is awaited between reading and returning it.
 """
 
 from __future__ import annotations
@@ -12,152 +12,152 @@ from typing import Final
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
-from .port import InputClosed, InputStuck
+from .processes import InputClosed, InputStuck
 
-PIECE_BYTES: Final = 65536
-# A pipe holds no more than this unless somebody has made it larger.
+CHUNK_BYTES: Final = 65536
+# The default capacity of a pipe.
 _PIPE_BYTES: Final = 65536
 
 
-class Inlet:
-    """The end of a pipe that we write to."""
+class PipeWriter:
+    """The write end of a pipe."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor: int | None = descriptor
-        self._turn = trio.Lock()  # so that what one sends is not cut by what another does
+        self._lock = trio.Lock()  # concurrent sends must not interleave
 
     async def send(self, data: bytes, *, within_seconds: float) -> None:
-        """Write all of it; raises `InputClosed`, and `InputStuck` when the time is over.
+        """Write all of the data; raise `InputClosed`, or `InputStuck` after `within_seconds`.
 
-        If only a part was written, by then or because it was cancelled, the pipe is closed.
-        Where there is room for all of it at once this is no checkpoint.
+        If only a part was written, because of the timeout or a cancellation, the pipe is closed.
+        It is not a checkpoint if the pipe has room for all of the data.
         """
         rest = memoryview(data)
         with trio.move_on_after(within_seconds) as bound:
             await trio.lowlevel.checkpoint_if_cancelled()
-            await self._wait_for_turn()
+            await self._acquire_lock()
             try:
                 while rest := rest[self._write(rest) :]:
-                    await self._wait_for_room()
+                    await self._wait_writable()
             finally:
-                self._turn.release()
+                self._lock.release()
                 if 0 < len(rest) < len(data):
                     self.close()
         if bound.cancelled_caught:
-            raise InputStuck(f"it has not read what it was sent within {within_seconds} s")
+            raise InputStuck(f"the process has not read its input within {within_seconds} s")
 
     def send_nowait(self, data: bytes) -> None:
-        """Write it if there is room, which there is for a few letters; nobody is told if not."""
+        """Write the data if the pipe has room (it has, for a few bytes); drop it otherwise."""
         try:
             self._write(memoryview(data))
         except InputClosed:
             return
 
     def close(self) -> None:
-        """Let whoever reads see the end; doing so again does nothing."""
+        """Close the pipe, so that the reader sees its end; do nothing if it is closed."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             notify_closing(descriptor)
             os.close(descriptor)
 
     def _write(self, data: memoryview) -> int:
-        """How much of it there was room for."""
+        """Return the number of bytes written; 0 if the pipe is full."""
         if self._descriptor is None:
-            raise InputClosed("its input is closed")
+            raise InputClosed("the input of the process is closed")
         try:
             return os.write(self._descriptor, data)
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise InputClosed("it no longer reads its input") from error
+            raise InputClosed("the process no longer reads its input") from error
 
-    async def _wait_for_turn(self) -> None:
+    async def _acquire_lock(self) -> None:
         try:
-            self._turn.acquire_nowait()  # mostly nobody is at it, and the loop need not turn
+            self._lock.acquire_nowait()  # the usual case, which saves a pass of the event loop
         except trio.WouldBlock:
-            await self._turn.acquire()
+            await self._lock.acquire()
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_writable(self) -> None:
         if self._descriptor is None:
-            raise InputClosed("its input is closed")
+            raise InputClosed("the input of the process is closed")
         try:
             await wait_writable(self._descriptor)
         except trio.ClosedResourceError as error:
-            raise InputClosed("its input was closed meanwhile") from error
+            raise InputClosed("the input of the process was closed during a write") from error
 
 
-class Outlet:
-    """The end of a pipe that we read from."""
+class PipeReader:
+    """The read end of a pipe."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor: int | None = descriptor
-        # Invariant: once set nobody waits here, for whoever could still write is given up.
-        self._is_given_up = False
+        # Invariant: once set, `receive` never waits, because the remaining writers are given up.
+        self._has_stopped_waiting = False
 
     async def receive(self) -> bytes:
-        """The next piece; empty when there will be no more, or it was closed."""
-        piece = None
-        while piece is None and self._descriptor is not None and not self._is_given_up:
+        """Return the next chunk; empty at the end of the stream, or if the pipe was closed."""
+        chunk = None
+        while chunk is None and self._descriptor is not None and not self._has_stopped_waiting:
             try:
-                # Before there is a look: mostly nothing is there yet, and this is the checkpoint.
+                # Before the first read: usually no data has arrived, and this is the checkpoint.
                 await wait_readable(self._descriptor)
             except trio.ClosedResourceError:
-                continue  # by us: what is there is still given out
-            piece = self.receive_nowait()
-        if piece is None:
+                continue  # from stop_waiting or close; data that has arrived is still returned
+            chunk = self.receive_nowait()
+        if chunk is None:
             await trio.lowlevel.checkpoint()
-            piece = self.receive_nowait()
-        return piece or b""
+            chunk = self.receive_nowait()
+        return chunk or b""
 
     def receive_nowait(self) -> bytes | None:
-        """What is there; None if nothing is, empty when there will be no more."""
+        """Return the data that has arrived; None if there is none yet, empty at the end."""
         if self._descriptor is None:
             return b""
         try:
-            return os.read(self._descriptor, PIECE_BYTES)
+            return os.read(self._descriptor, CHUNK_BYTES)
         except BlockingIOError:
             return None
         except OSError:
             return b""
 
-    def give_up(self) -> None:
-        """Expect nothing more: what is there is given out, and then it is over."""
-        self._is_given_up = True
+    def stop_waiting(self) -> None:
+        """Return only the data that has already arrived, then the end of the stream."""
+        self._has_stopped_waiting = True
         if self._descriptor is not None:
             notify_closing(self._descriptor)
 
     def close(self) -> None:
-        """Read no more; doing so again does nothing."""
+        """Close the pipe; do nothing if it is closed."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             notify_closing(descriptor)
             os.close(descriptor)
 
 
-class Tail:
-    """The end of all that comes out of a pipe, which is always being read."""
+class OutputTail:
+    """The last bytes of a pipe that is read continuously."""
 
-    def __init__(self, outlet: Outlet, *, max_bytes: int) -> None:
-        self._outlet = outlet
+    def __init__(self, reader: PipeReader, *, max_bytes: int) -> None:
+        self._reader = reader
         self._max_bytes = max_bytes
-        self._end = bytearray()
+        self._tail = bytearray()
 
     async def drain(self) -> None:
-        """Read until there is no more."""
-        while piece := await self._outlet.receive():
-            self._add(piece)
+        """Read to the end of the pipe."""
+        while chunk := await self._reader.receive():
+            self._add(chunk)
 
     def read(self) -> bytes:
-        """What came last, with what is in the pipe right now."""
-        for _ in range(_PIPE_BYTES // 4096):  # each piece is a page or more: no flood keeps us
-            piece = self._outlet.receive_nowait()
-            if not piece:
+        """Return the last bytes, including those in the pipe at the moment."""
+        for _ in range(_PIPE_BYTES // 4096):  # bounded, so that a flood cannot keep us here
+            chunk = self._reader.receive_nowait()
+            if not chunk:
                 break
-            self._add(piece)
-        return bytes(self._end)
+            self._add(chunk)
+        return bytes(self._tail)
 
-    def _add(self, piece: bytes) -> None:
-        self._end += piece
-        del self._end[: -self._max_bytes]
+    def _add(self, chunk: bytes) -> None:
+        self._tail += chunk
+        del self._tail[: -self._max_bytes]

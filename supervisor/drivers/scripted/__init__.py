@@ -1,19 +1,19 @@
-"""The scripted language as an agent of its own: a process that speaks ACP and does as it is told.
+"""The scripted agent as a process that speaks ACP.
 
     python -m supervisor.drivers.scripted [FLAGS]
 
-The text of a prompt is its script, one step a line. `steps` has the language, `flags` what it is
-told once and for all; docs/reference/scripted.md lists both.
+The text of a prompt is its script, one step per line. `steps` defines the steps, `flags` the
+command line; docs/reference/scripted.md lists both.
 
-Rule 1: the agent itself does nothing but take lines and the time, and give lines, orders and the
-        next time it wants to be woken. Only `__main__` touches descriptors, signals and processes.
-Rule 2: nothing but the standard library (and our own errors), for it has to be up at once.
-Rule 3: it is a proper agent unless it is told not to be.
+Rule 1: `ScriptedAgent` does no I/O: lines and the time go in; lines, actions and the next deadline
+        come out. Only `__main__` uses descriptors, signals and processes.
+Rule 2: it imports only the standard library, our errors and `script_numbers`, to start quickly.
+Rule 3: it follows the protocol unless a step or a flag makes it misbehave.
 """
 
-from .agent import ScriptedAgent
+from .conversations import MemoryConversations
+from .engine import ScriptedAgent
 from .flags import Flags, parse
-from .sessions import MemoryShelf
-from .wants import Want
+from .outbox import ProcessAction
 
-__all__ = ["Flags", "MemoryShelf", "ScriptedAgent", "Want", "parse"]
+__all__ = ["Flags", "MemoryConversations", "ProcessAction", "ScriptedAgent", "parse"]

@@ -1,9 +1,9 @@
-"""The agent as a process: its lines come from descriptor 0 and go to 1, its log goes to 2.
+"""The host process of a scripted agent: input on descriptor 0, output on 1, log on 2.
 
-Rule 1: one thread and one wait, for input, for room in the output and for the time together; so
-        whatever it is busy with, it hears.
-Rule 2: nothing here decides anything. What is done that is no input or output is an order of the
-        agent's, and is done when all that was put out before it has been written.
+Rule 1: one thread and one wait, for input, for room in the output and for the deadline together, so
+        that input is always read.
+Rule 2: nothing is decided here. An action of the agent is performed when all output before it was
+        written.
 """
 
 from __future__ import annotations
@@ -18,60 +18,61 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, assert_never
 
 from supervisor.core.errors import ConfigError
-from supervisor.drivers.scripted import ScriptedAgent, Want, parse
-from supervisor.drivers.scripted.sessions import Shelf
+
+from . import ProcessAction, ScriptedAgent, parse
+from .conversations import SavedConversations
 
 STDIN: Final = 0
 STDOUT: Final = 1
 STDERR: Final = 2
 READ_BYTES: Final = 65_536
-# A pipe that is said to be writable takes so much without making us wait.
+# A write of this size to a writable pipe does not block.
 WRITE_BYTES: Final = select.PIPE_BUF
-# How long a process that leaves waits for somebody to read its last words.
-LAST_WORDS_SECONDS: Final = 0.5
-# A child that was forgotten by everybody is gone after that.
+# How long an exiting process waits until its last output is read.
+LAST_OUTPUT_SECONDS: Final = 0.5
+# A forked child that is never killed exits after this time.
 SLEEP_SECONDS: Final = 600.0
 
 
 def main(words: Sequence[str]) -> NoReturn:
-    """Run an agent with these flags until it has to leave."""
+    """Run an agent with these flags until it exits."""
     try:
         flags = parse(words)
     except ConfigError as error:
         os.write(STDERR, f"scripted: {error}\n".encode())
         raise SystemExit(2) from None
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # to end, and not to tell a story of it
-    shelf = None if flags.state is None else _folder(flags.state)
-    _Process(ScriptedAgent(flags, shelf=shelf, environment=os.environ)).run()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # end without a traceback
+    saved = None if flags.state is None else _open_folder(flags.state)
+    _ProcessHost(ScriptedAgent(flags, saved=saved, environment=os.environ)).run()
 
 
-def _folder(path: str) -> Shelf:
-    from supervisor.drivers.scripted.folder import FolderShelf  # noqa: PLC0415 - says why itself
+def _open_folder(path: str) -> SavedConversations:
+    from .conversation_files import FolderConversations  # noqa: PLC0415 - slow to import, see there
 
-    return FolderShelf(path)
+    return FolderConversations(path)
 
 
-class _Process:
-    """The descriptors of this process, at an agent's service."""
+class _ProcessHost:
+    """The loop that connects an agent to the descriptors of this process."""
 
     def __init__(self, agent: ScriptedAgent) -> None:
         self._agent = agent
         self._unread = bytearray()
         self._unwritten = memoryview(b"")
-        self._reads = True
-        self._writes = True
+        self._is_reading = True
+        self._is_writing = True
 
     def run(self) -> NoReturn:
         while True:
             self._agent.tick(time.monotonic())
-            # Not before what was taken earlier is written: so a script knows when to wait.
+            # Only when earlier output is written, so that a script waits while the pipe is full.
             if not self._unwritten:
                 self._unwritten = memoryview(b"".join(self._agent.take_output()))
-            is_free = not self._unwritten or self._agent.is_leaving
-            wants = self._agent.take_wants() if is_free else []
-            for want in wants:
-                self._agent.done(want, self._perform(want))
-            if not wants:
+            is_free = not self._unwritten or self._agent.is_exiting
+            actions = self._agent.take_actions() if is_free else []
+            for action in actions:
+                self._agent.action_done(action, self._perform(action))
+            if not actions:
                 self._wait()
 
     # Input and output -------------------------------------------------------------------------
@@ -80,7 +81,7 @@ class _Process:
         deadline = self._agent.next_deadline()
         seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
         poller = select.poll()
-        if self._reads:
+        if self._is_reading:
             poller.register(STDIN, select.POLLIN)
         if self._unwritten:
             poller.register(STDOUT, select.POLLOUT)
@@ -95,33 +96,33 @@ class _Process:
         self._agent.tick(time.monotonic())
         self._unread += data
         if not data:
-            self._reads = False
-            self._agent.hear_end()
+            self._is_reading = False
+            self._agent.receive_eof()
         elif b"\n" in data:
             *lines, self._unread = self._unread.split(b"\n")
             for line in lines:
-                self._agent.hear(bytes(line))
+                self._agent.receive_line(bytes(line))
 
     def _write(self) -> None:
-        if not self._writes:
+        if not self._is_writing:
             self._unwritten = self._unwritten[:0]
             return
         try:
             written = os.write(STDOUT, self._unwritten[:WRITE_BYTES])
         except BrokenPipeError:
-            os.write(STDERR, b"scripted: nobody reads what I say\n")
+            os.write(STDERR, b"scripted: standard output is closed\n")
             os._exit(1)
         self._unwritten = self._unwritten[written:]
 
-    # Orders -----------------------------------------------------------------------------------
+    # Actions ----------------------------------------------------------------------------------
 
-    def _perform(self, want: Want) -> str:
-        """Carry an order out; gives what there is to say of it."""
-        match want.do:
+    def _perform(self, action: ProcessAction) -> str:
+        """Perform an action; return its output."""
+        match action.kind:
             case "exit":
-                self._leave(want.number)
+                self._exit(action.number)
             case "fork":
-                return " ".join(map(str, _fork_many(want.number)))
+                return " ".join(map(str, _fork_many(action.number)))
             case "detach":
                 return _detach()
             case "ignore_term":
@@ -129,32 +130,32 @@ class _Process:
             case "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "deafen":
-                self._reads = False
+                self._is_reading = False
             case "close_output":
                 self._close_output()
             case "log":
-                _log(want.text.encode(errors="replace"))
+                _log(action.text.encode(errors="replace"))
             case never:
                 assert_never(never)
         return ""
 
-    def _leave(self, code: int) -> NoReturn:
+    def _exit(self, code: int) -> NoReturn:
         self._unwritten = memoryview(b"".join([self._unwritten, *self._agent.take_output()]))
         poller = select.poll()
         poller.register(STDOUT, select.POLLOUT)
-        deadline = time.monotonic() + LAST_WORDS_SECONDS
+        deadline = time.monotonic() + LAST_OUTPUT_SECONDS
         while self._unwritten and (left := deadline - time.monotonic()) > 0:
             if poller.poll(left * 1000):
                 self._write()
-        # The children that were forked share our buffers and our exit handlers: neither is used.
+        # Forked children share our buffers and exit handlers, so neither is used.
         os._exit(code % 256)
 
     def _close_output(self) -> None:
-        self._writes = False
-        # Something has to be there, or the next file that is opened gets the number.
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, STDOUT)
-        os.close(nothing)
+        self._is_writing = False
+        # The descriptor stays in use, or the next file that is opened would get its number.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, STDOUT)
+        os.close(null)
 
 
 def _log(text: bytes) -> None:
@@ -163,7 +164,7 @@ def _log(text: bytes) -> None:
 
 
 def _fork_many(count: int) -> list[int]:
-    """As many children as the machine lets us have."""
+    """Fork children; return their pids, fewer if the system refuses more."""
     pids: list[int] = []
     try:
         while len(pids) < count:
@@ -174,7 +175,7 @@ def _fork_many(count: int) -> list[int]:
 
 
 def _fork() -> int:
-    """A child that only sleeps, and holds whatever we hold."""
+    """Fork a child that only sleeps and keeps our descriptors open; return its pid."""
     pid = os.fork()
     if pid == 0:
         time.sleep(SLEEP_SECONDS)
@@ -183,16 +184,16 @@ def _fork() -> int:
 
 
 def _detach() -> str:
-    """One in a session of its own, which is nobody's child any more; gives its pid."""
+    """Fork a child in a session of its own whose parent has exited; return its pid."""
     ours, theirs = os.pipe()
-    between = os.fork()
-    if between == 0:
+    parent = os.fork()
+    if parent == 0:
         os.setsid()
         os.close(ours)
         os.write(theirs, str(_fork_closing(theirs)).encode())
         os._exit(0)
     os.close(theirs)
-    os.waitpid(between, 0)
+    os.waitpid(parent, 0)
     pid = os.read(ours, READ_BYTES).decode()
     os.close(ours)
     return pid

@@ -1,15 +1,14 @@
-"""What an agent is told once and for all: the flags of the command line."""
+"""The flags of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from supervisor.core.errors import ConfigError, shown
+from supervisor.core.errors import ConfigError, short_repr
+from supervisor.drivers.script_numbers import parse_number, parse_whole_number
 
-from .amounts import number, whole
-
-# Where something can go wrong, and the method that leads there.
+# The values of PHASES, and the ACP methods they stand for.
 PHASES: Final = {
     "initialize": "initialize",
     "authenticate": "authenticate",
@@ -28,7 +27,7 @@ STEERING_OUTCOMES: Final = ("injected", "startedNewTurn", "promptRequired")
 
 
 class Flags(NamedTuple):
-    """What was told; methods stand where the command line has phases."""
+    """The parsed command line; phases are replaced by methods."""
 
     die_at: frozenset[str] = frozenset()
     hang_at: frozenset[str] = frozenset()
@@ -58,47 +57,51 @@ NO_FLAGS: Final = Flags()
 
 
 class Flag(NamedTuple):
-    """One flag: its name, what stands for its value, what it does, and how that is read."""
+    """One flag: its name, the name of its value, its help text, and the parser of its value."""
 
     name: str
     value: str | None
-    does: str
-    read: Callable[[str], Any] = str
+    help: str
+    parse: Callable[[str], Any] = str
 
     @property
     def field(self) -> str:
-        """Where `Flags` has it."""
+        """The name of its field in `Flags`."""
         return self.name.removeprefix("--").replace("-", "_")
 
 
 def parse(words: Iterable[str]) -> Flags:
-    """Read a command line; raises `ConfigError`."""
-    given: dict[str, Any] = {}
+    """Parse a command line; raise `ConfigError`."""
+    fields: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:
         flag = _BY_NAME.get(word)
         if flag is None:
-            raise ConfigError(f"there is no flag {shown(word)}", hint=f"there are {_ALL_NAMES}")
+            raise ConfigError(
+                f"unknown flag {short_repr(word)}", hint=f"the flags are {_ALL_NAMES}"
+            )
         if flag.value is None:
-            given[flag.field] = True
+            fields[flag.field] = True
             continue
         text = next(rest, None)
         if text is None:
             raise ConfigError(f"{word} has no value", hint=f"write: {word} {flag.value}")
-        value = flag.read(text)
-        if isinstance(value, frozenset):  # such a flag may be given more than once
-            value |= given.get(flag.field, frozenset())
-        given[flag.field] = value
-    return Flags(**given)
+        value = flag.parse(text)
+        if isinstance(value, frozenset):  # such a flag may be repeated
+            value |= fields.get(flag.field, frozenset())
+        fields[flag.field] = value
+    return Flags(**fields)
 
 
 def _words(text: str, allowed: Iterable[str]) -> list[str]:
     allowed = list(allowed)
-    given = text.split(",")
-    for word in given:
+    words = text.split(",")
+    for word in words:
         if word not in allowed:
-            raise ConfigError(f"{shown(word)} is none of them", hint=f"give {', '.join(allowed)}")
-    return given
+            raise ConfigError(
+                f"{short_repr(word)} is not a valid value", hint=f"give {', '.join(allowed)}"
+            )
+    return words
 
 
 def _phases(text: str) -> frozenset[str]:
@@ -112,42 +115,46 @@ def _offers(text: str) -> tuple[str, ...]:
 def _outcome(text: str) -> str:
     if text not in STEERING_OUTCOMES:
         raise ConfigError(
-            f"{shown(text)} is no outcome", hint=f"give {', '.join(STEERING_OUTCOMES)}"
+            f"{short_repr(text)} is not an outcome", hint=f"give {', '.join(STEERING_OUTCOMES)}"
         )
     return text
 
 
 FLAGS: Final = (
-    Flag("--die-at", "PHASES", "dies when that is asked of it, with code 1", _phases),
-    Flag("--hang-at", "PHASES", "never answers that, and does nothing about it", _phases),
-    Flag("--fail-at", "PHASES", "answers that with an error", _phases),
-    Flag("--rubbish-at", "PHASES", "answers that with something that means nothing", _phases),
+    Flag("--die-at", "PHASES", "exits with code 1 at these requests", _phases),
+    Flag("--hang-at", "PHASES", "never answers these requests, and ignores them", _phases),
+    Flag("--fail-at", "PHASES", "answers these requests with an error", _phases),
+    Flag("--rubbish-at", "PHASES", "answers these requests with an invalid result", _phases),
     Flag(
         "--delay",
         "SECONDS",
-        "takes so long before it looks at any request but a prompt",
-        lambda text: number("--delay", text),
+        "waits this long before it handles any request but a prompt",
+        lambda text: parse_number("--delay", text),
     ),
     Flag(
         "--protocol",
         "NUMBER",
         "answers `initialize` with this version",
-        lambda text: whole("--protocol", text),
+        lambda text: parse_whole_number("--protocol", text),
     ),
     Flag("--auth", "METHOD", "opens no session before `authenticate` with this method"),
-    Flag("--steering", "OUTCOME", "takes `_session/steering`, with this outcome", _outcome),
+    Flag("--steering", "OUTCOME", "supports `_session/steering`, with this outcome", _outcome),
     Flag("--load", None, "can load sessions, and replays their history"),
     Flag("--resume", None, "can resume sessions, and replays nothing"),
     Flag("--resume-replays", None, "replays the history on resume too, as some agents do"),
     Flag("--close", None, "can close sessions"),
-    Flag("--state", "FOLDER", "keeps its sessions there, so that another process has them too"),
-    Flag("--mcp", None, "takes MCP servers over HTTP and SSE, too"),
-    Flag("--attachments", None, "takes images, audio and embedded resources in prompts"),
+    Flag("--state", "FOLDER", "saves its sessions there, so that another process can load them"),
+    Flag("--mcp", None, "accepts MCP servers over HTTP and SSE, too"),
+    Flag("--attachments", None, "accepts images, audio and embedded resources in prompts"),
     Flag("--modes", None, "has the modes `code` and `ask`"),
-    Flag("--config-options", None, "has the options `model` and, if the client can, `brief`"),
+    Flag(
+        "--config-options",
+        None,
+        "has the options `model` and, if the client supports booleans, `brief`",
+    ),
     Flag("--offers", "KINDS", "offers only these answers to its permission requests", _offers),
-    Flag("--usage", None, "says in the answer to a prompt how many tokens the turn used"),
-    Flag("--echo", None, "plays no script: says the text back, word by word"),
+    Flag("--usage", None, "reports the tokens of the turn in the answer to a prompt"),
+    Flag("--echo", None, "runs no script: says the text back, word by word"),
     Flag("--out-of-order", None, "lets every second answer overtake the one before it"),
     Flag("--banner", "TEXT", "writes this line to its output first, as if it were a terminal"),
 )

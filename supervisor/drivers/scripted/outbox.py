@@ -1,104 +1,127 @@
-"""All that leaves an agent, in the order in which it is to leave."""
+"""The output and the actions of a scripted agent, in order.
+
+A `ProcessAction` is what a line of output cannot do. The host performs the actions in order, after
+the output before them, and calls `ScriptedAgent.action_done`; the script waits for that.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from .wants import Want
-from .wire import Id, Json, line
+from .wire import Json, MessageId, encode_line
 
-# A script waits while so much of what it has put out was not taken.
+ActionKind: TypeAlias = Literal[
+    "exit",  # exit with the code `number`
+    "fork",  # start `number` children that only sleep; the result is their pids
+    "detach",  # start one in a session of its own, double forked; the result is its pid
+    "ignore_term",  # ignore SIGTERM; children inherit that
+    "stop",  # send SIGSTOP to itself
+    "deafen",  # stop reading the input, including its end
+    "close_output",  # close the output and drop later output
+    "log",  # write `text` to standard error, unchanged
+]
+
+
+class ProcessAction(NamedTuple):
+    """One action that the host of the agent has to perform."""
+
+    kind: ActionKind
+    number: int = 0
+    text: str = ""
+
+
+# A script waits while this much of its output was not taken.
 FULL_BYTES: Final = 65_536
-# How long an answer waits for another one to overtake it.
+# How long an answer is delayed for another one to overtake it.
 OVERTAKEN_SECONDS: Final = 0.2
 
 
-class Outbox:
-    """What was written and not taken yet; with `swaps`, every second answer overtakes one."""
+class EngineOutbox:
+    """Output not yet taken; with `swaps_answers`, every second answer overtakes the first."""
 
-    def __init__(self, *, swaps: bool) -> None:
-        # The time, as of the last tick: all that an agent knows of it.
+    def __init__(self, *, swaps_answers: bool) -> None:
+        # The time of the last tick.
         self.now = 0.0
         self.waiting_bytes = 0
-        self._swaps = swaps
+        self._swaps_answers = swaps_answers
         self._lines: list[bytes] = []
-        self._wants: deque[Want] = deque()
+        self._actions: deque[ProcessAction] = deque()
         self._requests = 0
-        # Invariant: there is at most one, and only with `swaps`.
-        self._held: bytes | None = None
-        self._held_until = 0.0
+        # Invariant: at most one answer is delayed, and only with `swaps_answers`.
+        self._delayed_answer: bytes | None = None
+        self._delayed_until = 0.0
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be put out just now."""
+        """True while scripts must wait before they write more."""
         return self.waiting_bytes >= FULL_BYTES
 
     def write(self, data: bytes) -> None:
-        """Put it out as it is."""
+        """Add bytes to the output, unchanged."""
         self._lines.append(data)
         self.waiting_bytes += len(data)
 
     def notify(self, method: str, params: Json) -> None:
-        """Tell the client something."""
-        self.write(line({"method": method, "params": params}))
+        """Send a notification to the client."""
+        self.write(encode_line({"method": method, "params": params}))
 
     def request(self, method: str, params: Json) -> int:
-        """Ask the client something; gives the number of the question."""
+        """Send a request to the client; return its id."""
         self._requests += 1
-        self.write(line({"id": self._requests, "method": method, "params": params}))
+        self.write(encode_line({"id": self._requests, "method": method, "params": params}))
         return self._requests
 
-    def answer(self, request: Id, result: Any) -> None:  # noqa: ANN401 - rubbish too
-        """Answer a request of the client."""
-        self._reply(line({"id": request, "result": result}))
+    def answer(self, request: MessageId, result: Any) -> None:  # noqa: ANN401 - also invalid results
+        """Answer a request of the client with a result."""
+        self._reply(encode_line({"id": request, "result": result}))
 
-    def refuse(self, request: Id, code: int, text: str) -> None:
-        """Answer it with an error."""
-        self._reply(line({"id": request, "error": {"code": code, "message": text}}))
+    def refuse(self, request: MessageId, code: int, text: str) -> None:
+        """Answer a request of the client with an error."""
+        self._reply(encode_line({"id": request, "error": {"code": code, "message": text}}))
 
-    def want(self, want: Want) -> None:
-        """Give an order."""
-        self._wants.append(want)
-
-    @property
-    def has_orders(self) -> bool:
-        """Whether something is to be done that nobody has taken in hand."""
-        return bool(self._wants)
+    def request_action(self, action: ProcessAction) -> None:
+        """Add an action for the host."""
+        self._actions.append(action)
 
     @property
-    def is_leaving(self) -> bool:
-        """Whether one of the orders is to leave."""
-        return any(want.do == "exit" for want in self._wants)
+    def has_actions(self) -> bool:
+        """True while an action waits to be taken."""
+        return bool(self._actions)
+
+    @property
+    def is_exiting(self) -> bool:
+        """True if one of the actions is to exit."""
+        return any(action.kind == "exit" for action in self._actions)
 
     def take(self) -> list[bytes]:
-        """What is to be written, in order."""
+        """Return the bytes to write, in order."""
         taken, self._lines, self.waiting_bytes = self._lines, [], 0
         return taken
 
-    def take_wants(self) -> list[Want]:
-        """What is to be done, in order, once all that came before is written."""
-        taken = list(self._wants)
-        self._wants.clear()
+    def take_actions(self) -> list[ProcessAction]:
+        """Return the actions to perform, in order, once all earlier output is written."""
+        taken = list(self._actions)
+        self._actions.clear()
         return taken
 
     def next_deadline(self) -> float | None:
-        """When an answer has waited long enough, if one waits."""
-        return None if self._held is None else self._held_until
+        """Return the time at which a delayed answer is sent; None if none is delayed."""
+        return None if self._delayed_answer is None else self._delayed_until
 
     def tick(self, now: float) -> None:
-        """It is so late now."""
+        """Set the current time and send a delayed answer that is due."""
         self.now = now
-        if self._held is not None and now >= self._held_until:
-            held, self._held = self._held, None
-            self.write(held)
+        if self._delayed_answer is not None and now >= self._delayed_until:
+            delayed, self._delayed_answer = self._delayed_answer, None
+            self.write(delayed)
 
     def _reply(self, answer: bytes) -> None:
-        if not self._swaps:
+        if not self._swaps_answers:
             self.write(answer)
-        elif self._held is None:
-            self._held, self._held_until = answer, self.now + OVERTAKEN_SECONDS
+        elif self._delayed_answer is None:
+            self._delayed_answer, self._delayed_until = answer, self.now + OVERTAKEN_SECONDS
         else:
-            held, self._held = self._held, None
+            delayed, self._delayed_answer = self._delayed_answer, None
             self.write(answer)
-            self.write(held)
+            self.write(delayed)

@@ -1,271 +1,345 @@
-"""One script as it is played: what a step may do, and what it may wait for.
+"""The turn of a script: what a step may do and what it may wait for.
 
-Rule 1: a step is a function of the turn and the rest of its line. If it has to wait it is a
-        generator that yields what it waits for, and somebody else sees to it that it goes on.
-Rule 2: a cancelled turn finds `Cancelled` where it waits.
+Rule 1: a step is a function of the turn and the rest of its line. A step that waits is a generator
+        that yields what it waits for; `service` resumes it.
+Rule 2: in a cancelled turn `TurnCancelled` is raised where the step waits.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from supervisor.core.errors import ConfigError
 
 from .flags import Flags
-from .outbox import Outbox
-from .sessions import Session
-from .wants import Want
-from .wire import INTERNAL_ERROR, REQUEST_CANCELLED, Id, Json, Refusal, Reply
+from .outbox import EngineOutbox, ProcessAction
+from .wire import INTERNAL_ERROR, REQUEST_CANCELLED, ClientReply, ErrorReply, Json, MessageId
+
+MAX_HISTORY: Final = 10_000
+MODES: Final = {"code": "Code", "ask": "Ask"}
+MODELS: Final = {"small": "Small", "large": "Large"}
+
+
+class Conversation:
+    """A conversation: its settings and its history."""
+
+    def __init__(self, name: str, cwd: str, servers: list[Json], saved: Json | None = None) -> None:
+        saved = saved or {}
+        self.id = name
+        self.cwd = cwd
+        self.servers = servers
+        self.mode: str = saved.get("mode", "code")
+        self.options: Json = saved.get("options", {"model": "small", "brief": False})
+        self.tokens: int = saved.get("tokens", 0)
+        # The newest updates, as they were sent.
+        self.history: deque[Json] = deque(saved.get("history", ()), maxlen=MAX_HISTORY)
+        # Invariant: set from a prompt until its answer; another prompt is refused meanwhile.
+        self.turn: ScriptTurn | None = None
+        # Saved when a turn starts, so that call ids are never reused.
+        self.turns: int = saved.get("turns", 0)
+        self._calls = 0
+
+    def new_call_id(self) -> str:
+        """Return a tool call id that is unique in the conversation, over all processes."""
+        self._calls += 1
+        return f"call-{self.turns}-{self._calls}"
+
+    def saved_state(self) -> Json:
+        """Return the state to save."""
+        return {
+            "mode": self.mode,
+            "options": self.options,
+            "tokens": self.tokens,
+            "turns": self.turns,
+            "history": list(self.history),
+        }
+
+    def modes_and_options(self, flags: Flags, client: Json) -> Json:
+        """Return the fields of modes and options for answers that open a session."""
+        fields: Json = {}
+        if flags.modes:
+            available = [{"id": mode, "name": name} for mode, name in MODES.items()]
+            fields["modes"] = {"currentModeId": self.mode, "availableModes": available}
+        if flags.config_options:
+            fields["configOptions"] = self.config_options(client)
+        return fields
+
+    def config_options(self, client: Json) -> list[Json]:
+        """Return the options; a boolean one only if the client supports that."""
+        models = [{"value": value, "name": name} for value, name in MODELS.items()]
+        options: list[Json] = [
+            {
+                "type": "select",
+                "id": "model",
+                "name": "Model",
+                "category": "model",
+                "currentValue": self.options["model"],
+                "options": models,
+            }
+        ]
+        if supports_boolean_options(client):
+            brief = {"id": "brief", "name": "Brief", "currentValue": self.options["brief"]}
+            options.append({"type": "boolean", **brief})
+        return options
+
+
+def supports_boolean_options(client: Json) -> bool:
+    """Return True if the client supports boolean options."""
+    supported = (client.get("session") or {}).get("configOptions") or {}
+    return supported.get("boolean") is not None
+
 
 T = TypeVar("T")
 
 
-class Cancelled(Exception):
-    """Somebody has cancelled the turn."""
+class TurnCancelled(Exception):
+    """Raised in a step when its turn is cancelled."""
 
 
-class Pause(NamedTuple):
-    """Until then; for ever if there is no then."""
+class TimeWait(NamedTuple):
+    """A wait until that time; for ever if it is None."""
 
     until: float | None
 
 
-class Answer(NamedTuple):
-    """Until the client has answered that request."""
+class ReplyWait(NamedTuple):
+    """A wait for the client's answer to that request."""
 
     request: int
 
 
-class Done(NamedTuple):
-    """Until the order was carried out."""
+class ActionWait(NamedTuple):
+    """A wait until the host has performed the action."""
 
-    want: Want
-
-
-class Room(NamedTuple):
-    """Until what was put out is on its way."""
+    action: ProcessAction
 
 
-class Guidance(NamedTuple):
-    """Until it is steered to go on."""
+class OutputWait(NamedTuple):
+    """A wait until enough output was taken."""
 
 
-Wait: TypeAlias = Pause | Answer | Done | Room | Guidance
+class SteeringWait(NamedTuple):
+    """A wait for steering with the text `enough`."""
+
+
+Wait: TypeAlias = TimeWait | ReplyWait | ActionWait | OutputWait | SteeringWait
+
 Waiting: TypeAlias = Generator[Wait, object, T]
-Step: TypeAlias = Callable[["Turn", str], Waiting[None] | None]
+
+Step: TypeAlias = Callable[["ScriptTurn", str], Waiting[None] | None]
 
 
-class Surroundings:
-    """What a turn has around it: all that is the agent's and not the session's."""
+class EngineState:
+    """The state of the agent that all its conversations share."""
 
     def __init__(self, flags: Flags, environment: Mapping[str, str]) -> None:
         self.flags = flags
         self.environment = environment
-        self.outbox = Outbox(swaps=flags.out_of_order)
-        # What the client said that it can do.
+        self.outbox = EngineOutbox(swaps_answers=flags.out_of_order)
+        # The client's capabilities.
         self.client: Json = {}
-        # How many prompts came for a session that was busy with another.
+        # The number of prompts that arrived for a session with a running turn.
         self.overlaps = 0
-        # Whether it ends when its input does, as a proper agent would.
-        self.leaves_at_end = True
+        # False if the agent ignores the end of its input.
+        self.exits_at_eof = True
 
 
-class Turn:
-    """A script, the session that it is played in, and whoever waits for the end of it."""
+class ScriptTurn:
+    """One script, its conversation, and the request that it answers."""
 
     def __init__(
         self,
-        around: Surroundings,
-        session: Session,
+        engine_state: EngineState,
+        session: Conversation,
         blocks: Sequence[Json],
         *,
-        request: Id = None,
-        is_owed: bool = True,
+        request: MessageId = None,
+        is_answer_pending: bool = True,
     ) -> None:
-        self.around = around
+        self.engine_state = engine_state
         self.session = session
         self.request_id = request
-        # Whether somebody waits for an answer that it has not had.
-        self.is_owed = is_owed
+        # True while the client waits for the answer to `request_id`.
+        self.is_answer_pending = is_answer_pending
         self.is_over = False
-        # Whether it hears nothing of being cancelled.
-        self.is_deaf = False
+        self.ignores_cancel = False
         texts = [place for place, block in enumerate(blocks) if block.get("type") == "text"]
-        # The last text is the script. What a client has to say first it says in blocks before.
+        # The last text is the script; a client may send context in blocks before it.
         self.script: str = blocks[texts[-1]]["text"] if texts else ""
         self.context = [block for place, block in enumerate(blocks) if place not in texts[-1:]]
         self.tokens = 0
-        self.wait: Wait = Pause(around.outbox.now)
-        self._can_answer = is_owed
+        self.wait: Wait = TimeWait(engine_state.outbox.now)
+        self._can_answer = is_answer_pending
         self._steered: list[str] = []
-        self._playing: Waiting[None] | None = None
+        self._script_generator: Waiting[None] | None = None
 
-    # For steps ------------------------------------------------------------------------------
+    # Used by steps --------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
-        """Put text out."""
-        self._put_out("agent_message_chunk", text)
+        """Send agent text."""
+        self._send_text("agent_message_chunk", text)
 
     def think(self, text: str) -> None:
-        """Put out what is thought and not said."""
-        self._put_out("agent_thought_chunk", text)
+        """Send a thought."""
+        self._send_text("agent_thought_chunk", text)
 
     def update(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Tell the client any other news of the session; it is part of its history."""
+        """Send a session update of that kind and add it to the history."""
         update = {"sessionUpdate": kind, **body}
         self.session.history.append(update)
-        self.around.outbox.notify(
+        self.engine_state.outbox.notify(
             "session/update", {"sessionId": self.session.id, "update": update}
         )
 
     def begin_call(self, title: str, **more: object) -> str:
-        """Begin a tool call; gives its id."""
-        call = self.session.new_call()
+        """Start a tool call; return its id."""
+        call = self.session.new_call_id()
         body = {"toolCallId": call, "title": title, "status": "in_progress", **more}
         self.update("tool_call", body)
         return call
 
     def end_call(self, call: str, *, status: str, result: str | None = None) -> None:
-        """Say what came of a call."""
+        """Report the end of a tool call."""
         body: Json = {"toolCallId": call, "status": status}
         if result is not None:
             body["rawOutput"] = result
         self.update("tool_call_update", body)
 
     def answer(self, result: object) -> None:
-        """Answer whoever waits for the end of the turn, also if that was done before."""
+        """Answer the prompt, even if it was answered before."""
         if self._can_answer:
-            self.around.outbox.answer(self.request_id, result)
-        self._is_answered()
+            self.engine_state.outbox.answer(self.request_id, result)
+        self._mark_answered()
 
     def result(self, stop_reason: str) -> Json:
-        """The answer that says why it stopped."""
-        if not self.around.flags.usage:
+        """Return the answer with this stop reason."""
+        if not self.engine_state.flags.usage:
             return {"stopReason": stop_reason}
         used = {"totalTokens": self.tokens, "inputTokens": 0, "outputTokens": self.tokens}
         return {"stopReason": stop_reason, "usage": used}
 
     def pause(self, seconds: float | None) -> Waiting[None]:
-        """Wait so long, or for ever."""
-        yield Pause(None if seconds is None else self.around.outbox.now + seconds)
+        """Wait for that time, or for ever."""
+        yield TimeWait(None if seconds is None else self.engine_state.outbox.now + seconds)
 
-    def room(self) -> Waiting[None]:
-        """Wait until there is room for more output."""
-        while self.around.outbox.is_full:
-            yield Room()
+    def wait_for_output(self) -> Waiting[None]:
+        """Wait until enough output was taken."""
+        while self.engine_state.outbox.is_full:
+            yield OutputWait()
 
-    def guidance(self) -> Waiting[None]:
-        """Wait until it is steered to go on."""
-        yield Guidance()
+    def wait_for_steering(self) -> Waiting[None]:
+        """Wait for steering with the text `enough`."""
+        yield SteeringWait()
 
-    def order(self, want: Want) -> Waiting[str]:
-        """Have something done, and wait until it is; gives what there is to say of it."""
-        self.around.outbox.want(want)
-        said = yield Done(want)
-        assert isinstance(said, str)
-        return said
+    def perform(self, action: ProcessAction) -> Waiting[str]:
+        """Request an action, wait until it is done, and return its output."""
+        self.engine_state.outbox.request_action(action)
+        output = yield ActionWait(action)
+        assert isinstance(output, str)
+        return output
 
-    def ask(self, method: str, params: Json) -> Waiting[Reply]:
-        """Ask the client something about this session, and wait for the answer."""
-        reply = yield Answer(self.send(method, params))
-        assert isinstance(reply, Reply)
+    def ask(self, method: str, params: Json) -> Waiting[ClientReply]:
+        """Send a request about this session to the client, and wait for the answer."""
+        reply = yield ReplyWait(self.send(method, params))
+        assert isinstance(reply, ClientReply)
         return reply
 
     def send(self, method: str, params: Json) -> int:
-        """Ask it, and do not wait."""
-        return self.around.outbox.request(method, {"sessionId": self.session.id, **params})
+        """Send a request about this session to the client; return its id without waiting."""
+        return self.engine_state.outbox.request(method, {"sessionId": self.session.id, **params})
 
-    # For the agent --------------------------------------------------------------------------
+    # Used by the service --------------------------------------------------------------------
 
-    def play(self, playing: Waiting[None]) -> None:
-        """Play this, from now on."""
-        self._playing = playing
-        self.go_on(None)
+    def start(self, script: Waiting[None]) -> None:
+        """Run the script until its first wait."""
+        self._script_generator = script
+        self.resume(None)
 
     @property
-    def has_begun(self) -> bool:
-        """Whether it is being played."""
-        return self._playing is not None
+    def has_started(self) -> bool:
+        """True once the script was started."""
+        return self._script_generator is not None
 
-    def go_on(self, given: object) -> None:
-        """What it waited for is there."""
-        playing = self._playing
-        assert playing is not None
-        self._run(lambda: playing.send(given))
+    def resume(self, value: object) -> None:
+        """Continue the script with the value that it waited for."""
+        script = self._script_generator
+        assert script is not None
+        self._run(lambda: script.send(value))
 
     def cancel(self) -> None:
-        """Have it end, if it hears that."""
-        if self.is_deaf or self.is_over:
+        """Cancel the script, unless it ignores that."""
+        if self.ignores_cancel or self.is_over:
             return
-        if isinstance(self.wait, Answer):
-            # The client may still have somebody thinking about it.
-            self.around.outbox.notify("$/cancel_request", {"requestId": self.wait.request})
-        playing = self._playing
-        if playing is None:
+        if isinstance(self.wait, ReplyWait):
+            # The client may still wait for a person to answer it.
+            self.engine_state.outbox.notify("$/cancel_request", {"requestId": self.wait.request})
+        script = self._script_generator
+        if script is None:
             self._end_with(self.result("cancelled"))
         else:
-            self._run(lambda: playing.throw(Cancelled()))
+            self._run(lambda: script.throw(TurnCancelled()))
 
     def cancel_request(self) -> None:
-        """Somebody no longer wants the answer: say that there will be none, and end."""
-        if self.is_owed and not self.is_deaf:
-            self.around.outbox.refuse(self.request_id, REQUEST_CANCELLED, "request cancelled")
-            self._is_answered()
+        """Answer the cancelled prompt with an error, and cancel the script."""
+        if self.is_answer_pending and not self.ignores_cancel:
+            self.engine_state.outbox.refuse(self.request_id, REQUEST_CANCELLED, "request cancelled")
+            self._mark_answered()
             self.cancel()
 
     def end(self) -> None:
-        """Have it answered as if all had been said, and end."""
-        if self.is_owed:
+        """Answer the prompt with `end_turn`, and cancel the script."""
+        if self.is_answer_pending:
             self.answer(self.result("end_turn"))
-        self._is_answered()
+        self._mark_answered()
         self.cancel()
 
     def steer(self, text: str) -> None:
-        """Have this said as soon as it runs again."""
+        """Add a steering text, which is said the next time the turn runs."""
         self._steered.append(text)
 
     def take_steering(self) -> None:
-        """Say what was steered in; `enough` is what ends a step that waits for it."""
+        """Say the steering texts; `enough` resumes a step that waits for it."""
         steered, self._steered = self._steered, []
         for text in steered:
             self.say(f"{text}; ")
-            if text == "enough" and isinstance(self.wait, Guidance):
-                self.go_on(None)
+            if text == "enough" and isinstance(self.wait, SteeringWait):
+                self.resume(None)
 
-    # Inside -----------------------------------------------------------------------------------
-
-    def _put_out(self, kind: str, text: str) -> None:
+    def _send_text(self, kind: str, text: str) -> None:
         if text:
             self.update(kind, {"content": {"type": "text", "text": text}})
 
-    def _is_answered(self) -> None:
-        self.is_owed = False
+    def _mark_answered(self) -> None:
+        self.is_answer_pending = False
         if self.session.turn is self:
             self.session.turn = None
 
-    def _run(self, going_on: Callable[[], Wait]) -> None:
+    def _run(self, advance: Callable[[], Wait]) -> None:
         try:
-            self.wait = going_on()
+            self.wait = advance()
         except StopIteration:
             self._end_with(self.result("end_turn"))
-        except Cancelled:
+        except TurnCancelled:
             self._end_with(self.result("cancelled"))
-        except Refusal as refusal:
+        except ErrorReply as refusal:
             self._fail(refusal.code, refusal.text)
         except ConfigError as error:
             self._fail(INTERNAL_ERROR, str(error))
 
     def _end_with(self, result: Json) -> None:
         self.is_over = True
-        if self.is_owed:
+        if self.is_answer_pending:
             self.answer(result)
-        self._is_answered()
+        self._mark_answered()
 
     def _fail(self, code: int, text: str) -> None:
         self.is_over = True
-        if self.is_owed:
-            self.around.outbox.refuse(self.request_id, code, text)
+        if self.is_answer_pending:
+            self.engine_state.outbox.refuse(self.request_id, code, text)
         else:
-            self.around.outbox.want(Want("log", text=f"scripted: {text}\n"))
-        self._is_answered()
+            self.engine_state.outbox.request_action(
+                ProcessAction("log", text=f"scripted: {text}\n")
+            )
+        self._mark_answered()

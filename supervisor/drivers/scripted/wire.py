@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0, one message a line: read tolerantly, written exactly."""
+"""JSON-RPC 2.0, one message per line: tolerant parser, exact encoder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
 
-Id: TypeAlias = int | str | None
+MessageId: TypeAlias = int | str | None
 Json: TypeAlias = dict[str, Any]
 
 
-class Refusal(Exception):
-    """A request is answered with this error."""
+class ErrorReply(Exception):
+    """Raised to answer a request with an error."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -28,76 +28,78 @@ class Refusal(Exception):
         self.text = text
 
 
-class Request(NamedTuple):
-    """Somebody wants an answer."""
+class ClientRequest(NamedTuple):
+    """A request of the client."""
 
-    id: Id
+    id: MessageId
     method: str
     params: Json
 
 
-class Notification(NamedTuple):
-    """Somebody says something, and that is all."""
+class ClientNotification(NamedTuple):
+    """A notification of the client."""
 
     method: str
     params: Json
 
 
-class Reply(NamedTuple):
-    """An answer to a request of ours; `error` is None if there was none."""
+class ClientReply(NamedTuple):
+    """An answer to a request of ours; `error` is None on success."""
 
-    id: Id
+    id: MessageId
     result: Any
     error: Any
 
 
-class Malformed(NamedTuple):
-    """No message; the answer that it gets."""
+class MalformedMessage(NamedTuple):
+    """A line that is not a valid message, with the error to answer."""
 
-    id: Id
+    id: MessageId
     code: int
     text: str
 
 
-Message: TypeAlias = Request | Notification | Reply | Malformed
+WireMessage: TypeAlias = ClientRequest | ClientNotification | ClientReply | MalformedMessage
 
 
-def read(line: bytes) -> Message:
-    """What a line says; whatever it is, one of the four."""
+def parse_line(line: bytes) -> WireMessage:
+    """Return the message of a line; a `MalformedMessage` if it is not valid."""
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
-        return Malformed(None, PARSE_ERROR, "this is no JSON")
-    if not isinstance(said, dict) or said.get("jsonrpc") != "2.0":
-        return Malformed(None, INVALID_REQUEST, "this is no JSON-RPC 2.0")
-    name = said.get("id")
-    if isinstance(name, bool) or not isinstance(name, int | str | None):
-        return Malformed(None, INVALID_REQUEST, "an id is a number or a text")
-    if "method" in said:
-        return _read_call(name, said)
-    if "result" in said or "error" in said:
-        return Reply(name, said.get("result"), said.get("error"))
-    return Malformed(name, INVALID_REQUEST, "there is neither a method nor an answer")
+        return MalformedMessage(None, PARSE_ERROR, "the line is not JSON")
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        return MalformedMessage(None, INVALID_REQUEST, "the message is not JSON-RPC 2.0")
+    message_id = message.get("id")
+    if isinstance(message_id, bool) or not isinstance(message_id, int | str | None):
+        return MalformedMessage(None, INVALID_REQUEST, "id must be a number or a string")
+    if "method" in message:
+        return _parse_call(message_id, message)
+    if "result" in message or "error" in message:
+        return ClientReply(message_id, message.get("result"), message.get("error"))
+    return MalformedMessage(message_id, INVALID_REQUEST, "the message has no method and no result")
 
 
-def _read_call(name: Id, said: Json) -> Message:
-    method, params = said["method"], said.get("params", {})
+def _parse_call(message_id: MessageId, message: Json) -> WireMessage:
+    method, params = message["method"], message.get("params", {})
     if not isinstance(method, str):
-        return Malformed(name, INVALID_REQUEST, "a method is a text")
+        return MalformedMessage(message_id, INVALID_REQUEST, "method must be a string")
     if not isinstance(params, dict):
-        return Malformed(name, INVALID_PARAMS, "params are an object")
-    return Request(name, method, params) if "id" in said else Notification(method, params)
+        return MalformedMessage(message_id, INVALID_PARAMS, "params must be an object")
+    if "id" in message:
+        return ClientRequest(message_id, method, params)
+    return ClientNotification(method, params)
 
 
-def line(message: Mapping[str, Any]) -> bytes:
-    """The message as it goes over the wire, with its end of line."""
+def encode_line(message: Mapping[str, Any]) -> bytes:
+    """Return the encoded message with its newline."""
     message = {"jsonrpc": "2.0", **message}
     try:
-        # Not in ASCII: whoever splits lines at more than a line feed is to be found out.
-        return (_READABLE(message) + "\n").encode()
-    except UnicodeEncodeError:  # half of a character, which only an escape can carry
-        return (_ESCAPED(message) + "\n").encode()
+        # Not in ASCII, so that a client that splits lines at other separators is found out.
+        return (_ENCODE_UTF8(message) + "\n").encode()
+    except UnicodeEncodeError:  # a lone surrogate, which must be escaped
+        return (_ENCODE_ASCII(message) + "\n").encode()
 
 
-_READABLE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_ESCAPED: Final = json.JSONEncoder(separators=(",", ":")).encode
+_ENCODE_UTF8: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ENCODE_ASCII: Final = json.JSONEncoder(separators=(",", ":")).encode

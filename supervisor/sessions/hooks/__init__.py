@@ -1,16 +1,16 @@
-"""Hooks: code of users that is asked before something happens, or told after it.
+"""Hooks: callables of the user, called before something happens or notified after it.
 
-`points` is the table of where that is, and of what may be changed there; `hook` what users give
-and get; `run` one call of a hook, contained; `observers` the queue of those who are only told;
-`dispatch` puts them together: `Hooks`, which users have as `sup.hooks`. `gates` is where sessions
-ask them, and `told` what observers hear.
+`points` is the table of points, with the fields of their events and the fields that a hook may
+change. `hook` has the classes that users see, `hook_run` one contained call of a hook, and
+`observers` the queue of notifications. `dispatch` has `Hooks`, which users reach as `sup.hooks`.
+`blocking` calls the blocking hooks for sessions; `notifications` turns records into notifications.
 """
 
 from .dispatch import DEADLINE_SECONDS, Hooks
 from .hook import Callback, Change, Denied, Deny, Hook, HookEvent, Stop
+from .hook_run import MAX_NESTING, MAX_ZOMBIES
 from .observers import MAX_WAITING
 from .points import POINTS, BlockingPoint, ObservedPoint, Point, PointName
-from .run import MAX_NESTING, MAX_ZOMBIES
 
 __all__ = [
     "DEADLINE_SECONDS",

@@ -1,9 +1,9 @@
-"""The dispatcher: who is at which point, asked in order, told in order.
+"""Dispatcher of hooks: calls the hooks of a point in the order in which they were added.
 
-Rule 1: hooks run outside of actors, each in a task of its own; whoever asks may be held up for
-        their deadlines together, and no longer.
-Rule 2: a required hook that fails denies; any other that fails is skipped, and that is logged.
-Rule 3: without a hook at a point, that point costs a look into a dict.
+Rule 1: hooks run outside of actors, each in its own task. The caller of `ask` waits at most for
+        the sum of their deadlines.
+Rule 2: a required hook that fails denies; any other hook that fails is skipped and logged.
+Rule 3: a point without hooks costs one dict lookup.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import trio
 
-from supervisor.core.errors import SupervisorError, shown
+from supervisor.core.errors import SupervisorError, short_repr
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.drivers.port import Workshop
+from supervisor.drivers.port import DriverRuntime
 
 from .hook import (
     Callback,
@@ -30,9 +30,9 @@ from .hook import (
     Stop,
     checked_deadline,
 )
-from .observers import News, Observers
+from .hook_run import MAX_NESTING, HookRun, hook_path
+from .observers import HookNotification, Observers
 from .points import POINTS, BlockingPoint, ObservedPoint, Point, PointName, Widened, point_named
-from .run import MAX_NESTING, Run, path_of_hooks
 
 logger = logging.getLogger("supervisor")
 
@@ -40,16 +40,18 @@ DEADLINE_SECONDS: Final = 5.0
 
 
 class Hooks:
-    """All hooks of a supervisor; users have it as `sup.hooks`."""
+    """All hooks of a supervisor; users reach it as `sup.hooks`."""
 
-    def __init__(self, workshop: Workshop, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
-        self._workshop = workshop
+    def __init__(
+        self, runtime: DriverRuntime, *, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> None:
+        self._runtime = runtime
         self._deadline_seconds = checked_deadline(deadline_seconds)
         self._next_number = itertools.count(1).__next__
-        # In order of adding. Tuples, so that whoever goes through one keeps what it has begun with.
-        self._at: dict[PointName, tuple[Hook, ...]] = dict.fromkeys(POINTS, ())
-        self._observers = Observers(workshop)
-        # Whether anybody observes anything: looked at for every record.
+        # In the order of adding. Tuples, so that an iteration is not affected by add and remove.
+        self._by_point: dict[PointName, tuple[Hook, ...]] = dict.fromkeys(POINTS, ())
+        self._observers = Observers(runtime)
+        # True if any observed point has a hook; kept as a field because it is read for each record.
         self.has_observers = False
 
     def add(
@@ -61,11 +63,11 @@ class Hooks:
         required: bool = False,
         deadline_seconds: float | None = None,
     ) -> Hook:
-        """Have `callback` called with a `HookEvent` at that point, after those added before it.
+        """Add a hook: call `callback` with a `HookEvent` at that point, after earlier hooks.
 
-        It may be async or not. At a point that asks it answers with None, `Change`, `Deny` or
-        `Stop`; if it fails or takes longer than `deadline_seconds` it is skipped, unless it is
-        `required`: then that is a no. With `once` it is called once at most. Raises `ConfigError`.
+        The callback may be async. At a blocking point it returns None, `Change`, `Deny` or `Stop`.
+        If it fails or exceeds `deadline_seconds` it is skipped; a `required` hook denies instead.
+        With `once` it is called at most once. Raises ConfigError.
         """
         row = point_named(point)
         hook = Hook(
@@ -79,23 +81,25 @@ class Hooks:
             ),
             forget=self._forget,
         )
-        self._at[row.name] += (hook,)
-        self._look_for_observers()
+        self._by_point[row.name] += (hook,)
+        self._update_has_observers()
         return hook
 
     def _forget(self, hook: Hook) -> None:
-        self._at[hook.point] = tuple(one for one in self._at[hook.point] if one is not hook)
-        self._look_for_observers()
+        self._by_point[hook.point] = tuple(
+            one for one in self._by_point[hook.point] if one is not hook
+        )
+        self._update_has_observers()
 
-    def _look_for_observers(self) -> None:
+    def _update_has_observers(self) -> None:
         observed = (point for point in POINTS.values() if point.kind == "observed")
-        self.has_observers = any(self._at[point.name] for point in observed)
+        self.has_observers = any(self._by_point[point.name] for point in observed)
 
-    # Asking -------------------------------------------------------------------------------
+    # Blocking points ----------------------------------------------------------------------
 
     def has(self, point: BlockingPoint) -> bool:
-        """Whether `ask` would ask anybody."""
-        return bool(self._at[point])
+        """Return True if the blocking point has a hook."""
+        return bool(self._by_point[point])
 
     async def ask(
         self,
@@ -105,17 +109,17 @@ class Hooks:
         turn_id: TurnId | None = None,
         **data: Any,  # noqa: ANN401 - the fields of the point
     ) -> Mapping[str, Any]:
-        """What is to be done instead: the data, with what hooks have changed; or `Denied`.
+        """Call the hooks of the point; return the data with their changes, or raise Denied.
 
-        Asks those who are there now, and does not even pass a checkpoint if nobody is. Cancelled,
-        it leaves at once, and the hook that it waits for is cancelled too.
+        Calls the hooks present at the start; without any there is not even a checkpoint. On
+        cancellation it returns at once and cancels the running hook.
         """
-        hooks = self._at[point]
+        hooks = self._by_point[point]
         if not hooks:
             return data
         row = POINTS[point]
         assert data.keys() == row.fields.keys(), f"{point} has {', '.join(row.fields)}"
-        above = path_of_hooks()
+        above = hook_path()
         if len(above) >= MAX_NESTING:
             raise Denied(_too_deep(above), hook=hooks[0].name)
         for hook in hooks:
@@ -124,14 +128,14 @@ class Hooks:
                 continue
             event = HookEvent(point, session_id, turn_id, data)
             try:
-                answer = await Run(hook, event, self._workshop, above=above).answer()
-                data = _heeded(hook, row, data, answer)
+                answer = await HookRun(hook, event, self._runtime, above=above).answer()
+                data = _apply_answer(hook, row, data, answer)
             except HookFailed as failure:
                 if hook.required:
                     reason = f"the required hook {hook.name} failed: {failure}"
                     raise Denied(reason, hook=hook.name) from None
                 logger.warning(
-                    "hook %s of %s was skipped for session %s: %s",
+                    "hook %s of %s skipped for session %s: %s",
                     hook.name,
                     point,
                     session_id,
@@ -139,11 +143,11 @@ class Hooks:
                 )
         return data
 
-    # Telling ------------------------------------------------------------------------------
+    # Observed points ----------------------------------------------------------------------
 
     def observes(self, point: ObservedPoint) -> bool:
-        """Whether `notify` would tell anybody."""
-        return bool(self._at[point])
+        """Return True if the observed point has a hook."""
+        return bool(self._by_point[point])
 
     def notify(
         self,
@@ -153,39 +157,39 @@ class Hooks:
         turn_id: TurnId | None = None,
         **data: Any,  # noqa: ANN401 - the fields of the point
     ) -> None:
-        """Have those told who observe that point now; never waits, and never fails."""
-        hooks = self._at[point]
+        """Queue a notification for the present hooks of the point; never waits, never fails."""
+        hooks = self._by_point[point]
         if not hooks:
             return
         if data.keys() != POINTS[point].fields.keys():
-            logger.error("an event of %s has other fields than its point: %s", point, list(data))
-        above = path_of_hooks()
+            logger.error("event of %s does not have the fields of its point: %s", point, list(data))
+        above = hook_path()
         if len(above) >= MAX_NESTING:
-            logger.warning("observers of %s were not told: %s", point, _too_deep(above))
+            logger.warning("observers of %s not notified: %s", point, _too_deep(above))
             return
-        self._observers.tell(News(point, session_id, turn_id, data, hooks, above))
+        self._observers.enqueue(HookNotification(point, session_id, turn_id, data, hooks, above))
 
     @property
     def dropped(self) -> int:
-        """How many events no observer was told of, because too many waited."""
+        """Number of notifications dropped because the queue was full."""
         return self._observers.dropped
 
     async def run(self) -> None:
-        """Tell observers what happens, for ever; runs until cancelled."""
+        """Deliver notifications to observers until cancelled."""
         await self._observers.run()
 
     async def wait_delivered(self) -> None:
-        """Wait until observers have been told all that has happened; give it a bound."""
+        """Wait until all queued notifications are delivered; the caller sets a timeout."""
         await self._observers.wait_delivered()
 
 
 def _too_deep(above: tuple[str, ...]) -> str:
-    return f"hooks lead to hooks more than {MAX_NESTING} deep: {' > '.join(above)}"
+    return f"hooks are nested more than {MAX_NESTING} deep: {' > '.join(above)}"
 
 
-def _heeded(hook: Hook, point: Point, data: dict[str, Any], answer: object) -> dict[str, Any]:
-    """The data as the hook would have it; raises `Denied`, or `HookFailed` if it makes no sense."""
-    # By its exact type: an object may lie about its class, or raise when it is asked.
+def _apply_answer(hook: Hook, point: Point, data: dict[str, Any], answer: object) -> dict[str, Any]:
+    """Return the data with the hook's changes; raise Denied, or HookFailed if it is invalid."""
+    # The exact type is compared: `isinstance` may run code of the object, which may lie or raise.
     kind = type(answer)
     if answer is None:
         return data
@@ -193,21 +197,22 @@ def _heeded(hook: Hook, point: Point, data: dict[str, Any], answer: object) -> d
         assert isinstance(answer, Deny | Stop)
         raise Denied(answer.reason, hook=hook.name, stops=kind is Stop)
     if kind is not Change:
-        raise HookFailed(f"it answered with a {kind.__name__}")
+        raise HookFailed(f"answered with an object of type {kind.__name__}")
     assert isinstance(answer, Change)
     taken = {
-        name: _taken(point, name, data.get(name), value) for name, value in answer.fields.items()
+        name: _checked_change(point, name, data.get(name), value)
+        for name, value in answer.fields.items()
     }
     return data | taken
 
 
-def _taken(point: Point, name: str, given: object, changed: object) -> object:
+def _checked_change(point: Point, name: str, given: object, changed: object) -> object:
     rule = point.may_change.get(name)
     if rule is None:
-        raise HookFailed(f"it would change {shown(name)}, which no hook of {point.name} may")
+        raise HookFailed(f"a hook of {point.name} cannot change {short_repr(name)}")
     try:
         return rule(given, changed)
     except Widened:
-        raise HookFailed(f"it would widen {name}") from None
+        raise HookFailed(f"tried to widen {name}") from None
     except SupervisorError as refusal:
-        raise HookFailed(f"it would change {name} to what was refused: {refusal.code}") from None
+        raise HookFailed(f"returned an invalid {name}: {refusal.code}") from None

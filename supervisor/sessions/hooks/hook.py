@@ -1,4 +1,4 @@
-"""What users give and get: a callback, the events it is called with, and what it may answer."""
+"""Classes that users of hooks see: the hook, its events, and the answers of a callback."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias, final
 
 import attrs
 
-from supervisor.core.errors import ConfigError, shown
+from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.drivers.plain import plain_text
+from supervisor.core.sanitize import plain_text
 
 from .points import Point, PointName
 
@@ -21,11 +21,11 @@ MAX_REASON_LETTERS: Final = 2000
 MAX_NAME_LETTERS: Final = 60
 
 
-def _own_copy(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _frozen_copy(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType({name: _copied(value) for name, value in data.items()})
 
 
-def _copied(value: Any) -> Any:  # noqa: ANN401 - what is not plain data is frozen, and stays
+def _copied(value: Any) -> Any:  # noqa: ANN401 - other values are frozen and are not copied
     if isinstance(value, Mapping):
         return {key: _copied(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -37,16 +37,16 @@ def _copied(value: Any) -> Any:  # noqa: ANN401 - what is not plain data is froz
 
 @attrs.frozen
 class HookEvent:
-    """What is about to happen, or has happened; the point's row says what is in `data`.
+    """Event at a point; the point's row lists the fields of `data`.
 
-    Every hook has its own: what it does to the dicts inside changes nothing for anybody.
+    Each hook gets its own copy: a change to the dicts inside has no effect elsewhere.
     """
 
     point: PointName
     session_id: SessionId | None
     turn_id: TurnId | None
-    # Not shown: there is people's text in it, and events end up in logs.
-    data: Mapping[str, Any] = attrs.field(converter=_own_copy, repr=False)
+    # Hidden in repr: the data contains user text, and events end up in logs.
+    data: Mapping[str, Any] = attrs.field(converter=_frozen_copy, repr=False)
 
 
 # Answers ----------------------------------------------------------------------------------
@@ -55,25 +55,25 @@ class HookEvent:
 @final
 @attrs.frozen(init=False)
 class Change:
-    """Go on, with these fields instead of those that were given."""
+    """Answer that continues with these field values in place of the event's."""
 
     fields: Mapping[str, Any] = attrs.field(repr=False)
 
-    def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - each point has its own
+    def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - the fields depend on the point
         self.__attrs_init__(MappingProxyType(fields))
 
 
 def _reason(given: object) -> str:
-    # Whoever says no means no, also without a good reason.
+    # A denial without a usable reason is still a denial.
     if not isinstance(given, str) or not given.strip():
-        return "it gave no reason"
+        return "no reason stated"
     return plain_text(given)[:MAX_REASON_LETTERS]
 
 
 @final
 @attrs.frozen
 class Deny:
-    """Do not do this."""
+    """Answer that refuses the action."""
 
     reason: str = attrs.field(converter=_reason)
 
@@ -81,20 +81,20 @@ class Deny:
 @final
 @attrs.frozen
 class Stop:
-    """Do not do this, and stop the session."""
+    """Answer that refuses the action and stops the session."""
 
     reason: str = attrs.field(converter=_reason)
 
 
-# Answers with None, Change, Deny or Stop, or is async and does; what an observer answers is not
-# looked at.
+# Returns None, Change, Deny or Stop, or an awaitable of one of them. The answer of an observer is
+# ignored.
 Callback: TypeAlias = Callable[[HookEvent], object]
 
 
 class Denied(Exception):
-    """A hook will not have it; whoever asked says so in an error of its own.
+    """A hook refused the action; the caller of `ask` raises its own error for it.
 
-    `hook` names it, and `stops` says whether the session is to be stopped as well.
+    `hook` is the name of the hook; `stops` is true if the session has to be stopped too.
     """
 
     def __init__(self, reason: str, *, hook: str, stops: bool = False) -> None:
@@ -105,7 +105,7 @@ class Denied(Exception):
 
 
 class HookFailed(Exception):
-    """A hook did not answer as hooks should; says how, and nothing of what it knows."""
+    """A hook failed or returned an invalid answer. The text never contains the event's data."""
 
 
 # The hook itself --------------------------------------------------------------------------
@@ -143,11 +143,11 @@ class Hook:
         _refuse_unless_callable(point, callback)
         for word, value in (("once", once), ("required", required)):
             if not isinstance(value, bool):
-                raise ConfigError(f"{word} is {shown(value)}", hint="give True or False")
+                raise ConfigError(f"{word} is {short_repr(value)}", hint="pass True or False")
         if required and point.kind == "observed":
             raise ConfigError(
-                f"a hook of {point.name} cannot be required: nothing waits for it",
-                hint="leave required out, or choose a point that asks before it acts",
+                f"a hook of {point.name} cannot be required: observers cannot deny",
+                hint="omit required, or use a blocking point",
             )
         self.point: PointName = point.name
         self.name = _name_of(callback)
@@ -155,14 +155,14 @@ class Hook:
         self.once = once
         self.required = required
         self.deadline_seconds = checked_deadline(deadline_seconds)
-        # Its own among all hooks; and how often it was called, and how many of those calls go on
-        # though nobody waits for them any more.
+        # Unique among all hooks of the supervisor.
         self.number = number
+        # Calls made, and abandoned calls that have not ended yet.
         self.runs = 0
         self.zombies = 0
         self.is_removed = False
-        # Invariant: set from the choice of a `once` hook until it is called, and so removed, or
-        # until it is certain that it will not be. Nobody else may call it meanwhile.
+        # Invariant: true from the claim of a `once` hook until it is called, and so removed, or
+        # released. No other caller may call the hook meanwhile.
         self._is_claimed = False
         self._forget = forget
 
@@ -170,7 +170,7 @@ class Hook:
         return f"<Hook {self.name} of {self.point}{' (removed)' if self.is_removed else ''}>"
 
     def remove(self) -> None:
-        """Do not call it any more; what it is doing just now still counts."""
+        """Remove the hook; the answer of a call already in progress still counts."""
         if not self.is_removed:
             self.is_removed = True
             self._forget(self)
@@ -178,30 +178,33 @@ class Hook:
     # For the dispatcher -------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Whether it is to be called now; True obliges to call `begin` or `release`."""
+        """Claim the hook for a call; return False if it is removed or already claimed.
+
+        After True the caller must call `begin` or `release`.
+        """
         if self.is_removed or self._is_claimed:
             return False
         self._is_claimed = self.once
         return True
 
     def begin(self) -> int:
-        """It is being called; the number of this call."""
+        """Count a call and return its number; a `once` hook is removed here."""
         self.runs += 1
         if self.once:
             self.remove()
         return self.runs
 
     def release(self) -> None:
-        """It was not called after all."""
+        """Release a claim without a call."""
         self._is_claimed = False
 
 
 def checked_deadline(seconds: object) -> float:
-    """A number of seconds that a hook can be given, or `ConfigError`."""
+    """Return a valid deadline in seconds; raise ConfigError."""
     if type(seconds) not in (int, float) or not 0 < seconds <= sys.float_info.max:  # type: ignore[operator]
         raise ConfigError(
-            f"deadline_seconds is {shown(seconds)}",
-            hint="give a finite number above 0; leave it out for the usual one",
+            f"deadline_seconds is {short_repr(seconds)}",
+            hint="pass a finite number above 0, or omit it for the default",
         )
     return float(seconds)  # type: ignore[arg-type]
 
@@ -211,16 +214,16 @@ def _refuse_unless_callable(point: Point, callback: object) -> None:
         try:
             inspect.signature(callback).bind(None)
         except ValueError:
-            return  # a builtin that does not say what it takes
+            return  # a builtin without a signature
         except TypeError:
-            problem = "which does not take one argument"
+            problem = "which does not accept one argument"
         else:
             return
     else:
-        problem = "which cannot be called"
+        problem = "which is not callable"
     raise ConfigError(
-        f"the hook of {point.name} is {shown(callback)}, {problem}",
-        hint="give a function of one argument, the event; it may be async",
+        f"the hook of {point.name} is {short_repr(callback)}, {problem}",
+        hint="pass a function of one argument, the event; it may be async",
     )
 
 

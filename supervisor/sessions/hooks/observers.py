@@ -1,8 +1,8 @@
-"""Those who are only told: they wait in one bounded queue, and nobody waits for them.
+"""Bounded queue of notifications for observers, which are never awaited by a session.
 
-Rule 1: telling is one synchronous step that never fails; what is too much is dropped, the oldest
-        first, counted, and said in the log once until the queue is empty again.
-Rule 2: one event at a time, so that every observer sees them in the order in which they happened.
+Rule 1: to queue a notification is one synchronous step that never fails. If the queue is full the
+        oldest is dropped and counted; the log says so once until the queue is empty again.
+Rule 2: notifications are delivered one at a time, so every observer sees them in order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import attrs
 import trio
 
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.drivers.port import Workshop
+from supervisor.drivers.port import DriverRuntime
 
 from .hook import Hook, HookEvent, HookFailed
+from .hook_run import HookRun
 from .points import ObservedPoint
-from .run import Run
 
 logger = logging.getLogger("supervisor")
 
@@ -28,77 +28,78 @@ MAX_WAITING: Final = 1000
 
 
 @attrs.frozen(eq=False)
-class News:
-    """Something that has happened, for those who observed it then."""
+class HookNotification:
+    """An event and the hooks that observed its point when it happened."""
 
     point: ObservedPoint
     session_id: SessionId | None
     turn_id: TurnId | None
     data: Mapping[str, Any]
     hooks: tuple[Hook, ...]
-    above: tuple[str, ...]  # the hooks by whose doing it happened
+    path: tuple[str, ...]  # names of the running hooks that led to the event
 
 
 class Observers:
-    """The queue, and whoever works it off."""
+    """Queue of notifications and the task that delivers them."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._workshop = workshop
-        self._waiting: deque[News] = deque()
-        # There while something is not delivered, and set when all of it is.
+    def __init__(self, runtime: DriverRuntime) -> None:
+        self._runtime = runtime
+        self._queue: deque[HookNotification] = deque()
+        # Exists while a notification is undelivered; set when all are delivered.
         self._delivered: trio.Event | None = None
         self._wake: trio.Event | None = None
         self._is_dropping = False
         self.dropped = 0
 
-    def tell(self, news: News) -> None:
-        """Put it into the queue."""
-        if len(self._waiting) >= MAX_WAITING:
-            self._waiting.popleft()
+    def enqueue(self, news: HookNotification) -> None:
+        """Queue a notification; drop the oldest if the queue is full."""
+        if len(self._queue) >= MAX_WAITING:
+            self._queue.popleft()
             self.dropped += 1
             if not self._is_dropping:
                 self._is_dropping = True
-                logger.warning(
-                    "observers are too slow: of %s events the oldest are dropped", MAX_WAITING
-                )
-        self._waiting.append(news)
+                logger.warning("observer queue is full at %s, dropping the oldest", MAX_WAITING)
+        self._queue.append(news)
         if self._delivered is None:
             self._delivered = trio.Event()
         if self._wake is not None:
             self._wake.set()
 
     async def wait_delivered(self) -> None:
-        """Wait until all has been delivered; only while `run` runs does that happen."""
+        """Wait until all notifications are delivered, or `run` has ended.
+
+        Without a running `run` nothing is delivered, and the wait does not end.
+        """
         if self._delivered is None:
             await trio.lowlevel.checkpoint()
         else:
             await self._delivered.wait()
 
     async def run(self) -> None:
-        """Deliver what there is, for ever; runs until cancelled."""
+        """Deliver notifications until cancelled."""
         try:
             while True:
                 await self._wait()
-                while self._waiting:
-                    await self._deliver(self._waiting.popleft())
+                while self._queue:
+                    await self._deliver(self._queue.popleft())
                 self._is_dropping = False
-                self._say_delivered()
+                self._set_delivered()
         finally:
-            self._say_delivered()
+            self._set_delivered()
 
     async def _wait(self) -> None:
         self._wake = trio.Event()
-        if self._waiting:
+        if self._queue:
             self._wake.set()
         await self._wake.wait()
         self._wake = None
 
-    async def _deliver(self, news: News) -> None:
+    async def _deliver(self, news: HookNotification) -> None:
         for hook in news.hooks:
             if hook.claim():
                 event = HookEvent(news.point, news.session_id, news.turn_id, news.data)
                 try:
-                    await Run(hook, event, self._workshop, above=news.above).answer()
+                    await HookRun(hook, event, self._runtime, above=news.path).answer()
                 except HookFailed as failure:
                     logger.warning(
                         "observer %s of %s failed for session %s: %s",
@@ -108,7 +109,7 @@ class Observers:
                         failure,
                     )
 
-    def _say_delivered(self) -> None:
+    def _set_delivered(self) -> None:
         if self._delivered is not None:
             self._delivered.set()
             self._delivered = None

@@ -1,8 +1,8 @@
-"""The points: where hooks are asked, and what observers are told.
+"""The table of hook points: the fields of each event, and the fields that a hook may change.
 
-Rule 1: every point is a row of this table. An event has the fields of its row, and no others.
-Rule 2: a hook changes only what its point's row lets it change, and only as the rule there says.
-Rule 3: of rights and of numbers a hook may leave less than there was, never more.
+Rule 1: every point is a row of this table. An event has exactly the fields of its row.
+Rule 2: a hook changes only the fields that its point allows, and each change passes its rule.
+Rule 3: a hook may lower permissions, limits and durations, and never raise them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
 
-from supervisor.core.errors import ConfigError, SpawnRefused, shown
+from supervisor.core.errors import ConfigError, SpawnRefused, short_repr
 from supervisor.core.limits import Limits
-from supervisor.core.permissions import Permissions, within
-from supervisor.drivers.plain import plain_text
-from supervisor.sessions.surface.checks import (
-    checked_attachments,
-    checked_custom,
-    checked_tags,
-    positive_seconds,
-    some_text,
+from supervisor.core.permissions import Permissions, narrow_to_parent
+from supervisor.core.sanitize import plain_text
+from supervisor.core.validation import (
+    check_attachments,
+    check_custom,
+    check_tags,
+    check_text,
+    check_ttl_seconds,
 )
 
 BlockingPoint: TypeAlias = Literal[
@@ -47,77 +47,83 @@ ObservedPoint: TypeAlias = Literal[
 ]
 PointName: TypeAlias = BlockingPoint | ObservedPoint
 
-# Gives what is taken, from what there was and what a hook would have instead; raises `Widened`,
-# or a `SupervisorError` if that cannot be meant at all.
-Rule: TypeAlias = Callable[[Any, Any], Any]
+# Called with the present value and the value from the hook; returns the value to use. Raises
+# `Widened` if that would allow more, or a `SupervisorError` if the value is invalid.
+ChangeRule: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Widened(Exception):
-    """A hook would have more than there was."""
+    """A hook returned a value that allows more than the present one."""
 
 
 @attrs.frozen
 class Point:
-    """A row: what its events say, by the names of their fields, and what a hook may change."""
+    """A row of the table: a point, the fields of its events, and the rules for changes.
+
+    `fields` has a description for each field name; `may_change` has a rule for each field that a
+    hook may change.
+    """
 
     name: PointName
     kind: Literal["blocking", "observed"]
-    says: str
+    description: str
     fields: Mapping[str, str]
-    may_change: Mapping[str, Rule]
+    may_change: Mapping[str, ChangeRule]
 
 
 # Rules ------------------------------------------------------------------------------------
 
 
 def _text(_: object, changed: object) -> str:
-    # As long as it likes: what an agent gets is not stored.
+    # The length is not bounded: the text for the agent is not stored.
     if not isinstance(changed, str) or not changed.strip():
-        raise ConfigError(f"text is {shown(changed)}", hint="give some text")
+        raise ConfigError(f"text is {short_repr(changed)}", hint="pass text that is not blank")
     return plain_text(changed)
 
 
 def _attachments(_: object, changed: Any) -> tuple[Mapping[str, Any], ...]:  # noqa: ANN401
-    return checked_attachments(changed)
+    return check_attachments(changed)
 
 
 def _label(_: object, changed: object) -> str:
-    return some_text("name or title", changed)
+    return check_text("name or title", changed)
 
 
-def _tags(_: object, changed: Any) -> tuple[str, ...]:  # noqa: ANN401 - it says what is wrong
-    return checked_tags(changed)
+def _tags(_: object, changed: Any) -> tuple[str, ...]:  # noqa: ANN401 - `check_tags` validates it
+    return check_tags(changed)
 
 
-def _custom(_: object, changed: Any) -> dict[str, str]:  # noqa: ANN401 - it says what is wrong
-    return checked_custom(changed)
+def _custom(_: object, changed: Any) -> dict[str, str]:  # noqa: ANN401 - `check_custom` validates
+    return check_custom(changed)
 
 
 def _narrower(given: Permissions, changed: object) -> Permissions:
     if not isinstance(changed, Permissions):
-        raise ConfigError(f"permissions is {shown(changed)}", hint="give supervisor.Permissions")
+        raise ConfigError(
+            f"permissions is {short_repr(changed)}", hint="pass supervisor.Permissions"
+        )
     try:
-        return within(given, changed)
+        return narrow_to_parent(given, changed)
     except SpawnRefused:
         raise Widened from None
 
 
 def _shorter(given: float | None, changed: object) -> float | None:
-    seconds = None if changed is None else positive_seconds(changed)
+    seconds = None if changed is None else check_ttl_seconds(changed)
     _refuse_more(given, seconds)
     return seconds
 
 
 def _lower(given: Limits, changed: object) -> Limits:
     if not isinstance(changed, Limits):
-        raise ConfigError(f"limits is {shown(changed)}", hint="give supervisor.Limits")
+        raise ConfigError(f"limits is {short_repr(changed)}", hint="pass supervisor.Limits")
     for limit in attrs.fields(Limits):
         _refuse_more(getattr(given, limit.name), getattr(changed, limit.name))
     return changed
 
 
 def _refuse_more(given: float | None, changed: float | None) -> None:
-    """None is no limit, and so more than any number."""
+    """Raise Widened if `changed` is above `given`; None means unlimited."""
     if given is not None and (changed is None or changed > given):
         raise Widened
 
@@ -128,38 +134,38 @@ def _refuse_more(given: float | None, changed: float | None) -> None:
 def _row(
     kind: Literal["blocking", "observed"],
     name: PointName,
-    says: str,
+    description: str,
     fields: Mapping[str, str],
-    may_change: Mapping[str, Rule],
+    may_change: Mapping[str, ChangeRule],
 ) -> Point:
     assert may_change.keys() <= fields.keys()
-    return Point(name, kind, says, MappingProxyType(fields), MappingProxyType(may_change))
+    return Point(name, kind, description, MappingProxyType(fields), MappingProxyType(may_change))
 
 
-def _asked(
-    name: BlockingPoint, says: str, fields: Mapping[str, str], /, **may_change: Rule
+def _blocking(
+    name: BlockingPoint, description: str, fields: Mapping[str, str], /, **may_change: ChangeRule
 ) -> Point:
-    return _row("blocking", name, says, fields, may_change)
+    return _row("blocking", name, description, fields, may_change)
 
 
-def _told(name: ObservedPoint, says: str, fields: Mapping[str, str]) -> Point:
-    return _row("observed", name, says, fields, {})
+def _observed(name: ObservedPoint, description: str, fields: Mapping[str, str]) -> Point:
+    return _row("observed", name, description, fields, {})
 
 
 _ROWS: Final = (
-    _asked(
+    _blocking(
         "session_create",
-        "a session is about to be made; it has no id yet",
+        "a session is about to be created; it does not have an id yet",
         {
             "agent": "the name of its agent",
             "key": "its key as text, or None",
             "name": "its name, or None",
             "title": "its title, or None",
-            "tags": "a tuple of names",
-            "custom": "text by text",
+            "tags": "a tuple of tag names",
+            "custom": "a dict of text to text",
             "workspace": "a path, or None",
-            "limits": "`Limits`: what it and all below it may have",
-            "permissions": "`Permissions`: what it may touch",
+            "limits": "`Limits` of the session and its descendants",
+            "permissions": "`Permissions` of the session",
         },
         name=_label,
         title=_label,
@@ -168,142 +174,145 @@ _ROWS: Final = (
         limits=_lower,
         permissions=_narrower,
     ),
-    _asked(
+    _blocking(
         "session_resume",
-        "a stopped session is about to be brought back",
-        {"agent": "the name of its agent", "reason": "why it had stopped"},
+        "a stopped session is about to be resumed",
+        {"agent": "the name of its agent", "reason": "its stop reason"},
     ),
-    # Not its text: that is stored as the user wrote it. What the agent gets is changed below.
-    _asked(
+    # The text cannot be changed here: the stored input is the text that the user wrote.
+    # `prompt_assembled` changes the text for the agent.
+    _blocking(
         "input_submitted",
-        "an input has come, and is not accepted yet",
+        "an input has arrived and is not accepted yet",
         {
-            "input_id": "the id that it will have",
-            "text": "as it was sent",
+            "input_id": "the id that the input will have",
+            "text": "the text as it was sent",
             "attachments": "a tuple of dicts",
             "when_busy": "`queue`, `steer`, `interrupt` or `reject`",
-            "source": "whose it is: `user`, `parent`, `child`, ...",
-            "ttl_seconds": "how long it may wait, or None",
+            "source": "the sender: `user`, `parent`, `child`, ...",
+            "ttl_seconds": "the longest time that it may wait, or None",
         },
         ttl_seconds=_shorter,
     ),
-    _asked(
+    _blocking(
         "turn_start",
-        "a turn is about to begin",
+        "a turn is about to start",
         {
-            "input_id": "the input that it is on",
-            "text": "as it was sent",
-            "source": "whose input it is",
+            "input_id": "the input of the turn",
+            "text": "the text as it was sent",
+            "source": "the sender of the input",
         },
     ),
-    _asked(
+    _blocking(
         "prompt_assembled",
-        "the agent is about to be given this; what is stored is what the user wrote",
+        "a prompt is about to be sent to the agent; the stored input stays as the user wrote it",
         {
-            "input_id": "the input that the turn is on",
-            "text": "what the agent gets",
+            "input_id": "the input of the turn",
+            "text": "the text for the agent",
             "attachments": "a tuple of dicts",
         },
         text=_text,
         attachments=_attachments,
     ),
-    # Not its input: the agent runs the tool, and a record that says otherwise would be a lie.
-    _asked(
+    # The input cannot be changed: the agent runs the tool itself, with its own input, and the
+    # record would state another one.
+    _blocking(
         "tool_before",
         "an agent is about to use a tool",
         {
             "call_id": "the id that the call will have",
-            "name": "the tool",
-            "input": "what it is used on: a dict, or None",
+            "name": "the name of the tool",
+            "input": "the arguments of the tool: a dict, or None",
         },
     ),
-    # Nothing to change: a hook may say no for the person, never yes.
-    _asked(
+    # No field can be changed: a hook may reject for the user, and never allow.
+    _blocking(
         "permission",
-        "an agent asks whether it may do something",
+        "an agent requests permission for a tool",
         {
             "request_id": "the id that the request will have",
-            "tool": "what it wants to use",
-            "question": "in words",
-            "kind": "what the tool does (`read`, `edit`, ...), or None",
-            "input": "what it is used on: a dict, or None",
+            "tool": "the name of the tool",
+            "question": "the question for the user",
+            "kind": "the kind of the tool (`read`, `edit`, ...), or None",
+            "input": "the arguments of the tool: a dict, or None",
             "options": "the decisions that are offered",
         },
     ),
-    _asked(
+    _blocking(
         "spawn_before",
-        "a child is about to be made; the event's session is its parent",
+        "a child is about to be created; the event's session is the parent",
         {
             "agent": "the name of its agent",
-            "text": "what it is to do",
+            "text": "the first input of the child",
             "name": "its name, or None",
             "role": "its role",
             "lifetime": "`with_parent` or `detached`",
             "on_end": "`tell` or `wake`",
-            "ttl_seconds": "how long it may live, or None",
-            "permissions": "`Permissions`: what it would get, inside what its parent has",
+            "ttl_seconds": "the longest time that it may exist, or None",
+            "permissions": "`Permissions` of the child, within those of its parent",
         },
         ttl_seconds=_shorter,
         permissions=_narrower,
     ),
-    _told("session_start", "a session's agent is up", {"agent": "its name"}),
-    _told(
+    _observed("session_start", "a session's agent has started", {"agent": "its name"}),
+    _observed(
         "session_stop",
         "a session has stopped",
-        {"reason": "its stop reason", "detail": "more about it, or None"},
+        {"reason": "its stop reason", "detail": "further detail, or None"},
     ),
-    _told(
+    _observed(
         "session_end",
-        "a conversation is over for good, or its chapter is",
+        "a conversation, or its current chapter, has ended for good",
         {"reason": "`archive`, `reset`, `delete`, `timeout` or `new`"},
     ),
-    _told(
+    _observed(
         "turn_end",
-        "a turn is over",
+        "a turn has ended",
         {
             "outcome": "`completed`, `interrupted`, `failed`, `timed_out` or `lost`",
-            "stop_reason": "the agent's own, or None",
-            "text": "what came of it",
-            "error": "what went wrong, or None",
+            "stop_reason": "the agent's own stop reason, or None",
+            "text": "the text of the turn's result",
+            "error": "the error, or None",
         },
     ),
-    _told(
+    _observed(
         "tool_after",
-        "a tool call is over",
+        "a tool call has ended",
         {
-            "call_id": "the call",
-            "name": "the tool",
+            "call_id": "the id of the call",
+            "name": "the name of the tool",
             "outcome": "`completed`, `failed` or `interrupted`",
-            "result": "what came of it, as plain data",
+            "result": "the result as plain data",
         },
     ),
-    _told(
+    _observed(
         "spawn_after",
-        "a child was made; the event's session is its parent",
+        "a child was created; the event's session is the parent",
         {
-            "child_id": "the child",
+            "child_id": "the id of the child",
             "agent": "the name of its agent",
             "name": "its name, or None",
             "role": "its role",
         },
     ),
-    _told(
+    _observed(
         "record_written",
         "a record is durable",
         {
             "seq": "its number in its session",
-            "at": "when that happened",
-            "kind": "what happened",
-            "body": "a dict",
+            "at": "the time of the event",
+            "kind": "the kind of record",
+            "body": "the fields of that kind: a dict",
         },
     ),
-    _told(
+    _observed(
         "health_changed",
-        "a session's badge has changed; or the store's health, and then there is no session",
+        "the badge of a session, or the health of the store, has changed; for the store the "
+        "event's session is None",
         {
-            "badge": "what it is now; of the store, unhealthy or well",
-            "before": "what it was",
-            "detail": "of the store, what is wrong with it; else None",
+            "badge": "the new badge; for the store `unhealthy` or `healthy`",
+            "before": "the previous badge",
+            "detail": "for the store the problem, if there is one; else None",
         },
     ),
 )
@@ -312,10 +321,11 @@ POINTS: Final[Mapping[PointName, Point]] = MappingProxyType({row.name: row for r
 
 
 def point_named(name: object) -> Point:
-    """The point of that name, or `ConfigError`."""
+    """Return the point of that name; raise ConfigError if it does not exist."""
     point = POINTS.get(cast("PointName", name)) if isinstance(name, str) else None
     if point is None:
         raise ConfigError(
-            f"there is no point {shown(name)} for hooks", hint=f"choose one of {', '.join(POINTS)}"
+            f"unknown hook point {short_repr(name)}",
+            hint=f"use one of {', '.join(POINTS)}",
         )
     return point

@@ -1,7 +1,7 @@
-"""A session that comes from elsewhere: our own JSON lines, or the files of picoclaw and ggcode.
+"""Import of sessions from our own JSON lines, or from files of picoclaw and ggcode.
 
-`read` is pure: lines in, facts out. What it gives can be stored under any new id, and replays
-without surprise: whatever would not is refused here, with the number of its line.
+`read_import` is pure: it takes lines and returns facts. The result can be stored under any new id
+and replayed: input for which that is not true is refused here, with the line number.
 """
 
 from __future__ import annotations
@@ -9,43 +9,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias, get_args
 
-from supervisor.core.errors import ConfigError, ImportFailed, shown
+from supervisor.core.errors import ConfigError, ImportFailed, short_repr
 
+from .builder import ImportedSession
 from .ggcode import read_ggcode
-from .imported import Imported
-from .own import read_own
+from .native import read_native
 from .picoclaw import read_picoclaw
 
-__all__ = ["FORMATS", "Format", "ImportFailed", "Imported", "read"]
+__all__ = ["IMPORT_FORMATS", "ImportFailed", "ImportFormat", "ImportedSession", "read_import"]
 
-Format: TypeAlias = Literal["jsonl", "picoclaw", "ggcode"]
-FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+ImportFormat: TypeAlias = Literal["jsonl", "picoclaw", "ggcode"]
+IMPORT_FORMATS: Final[tuple[ImportFormat, ...]] = get_args(ImportFormat)
 
 
-def read(
-    format: Format,  # noqa: A002 - the word that every surface uses for it
+def read_import(
+    format: ImportFormat,  # noqa: A002 - the name in all interfaces
     lines: Iterable[str],
     *,
     meta: str | None = None,
     at: float = 0.0,
-) -> Imported:
-    r"""The session that the lines of a file tell of.
+) -> ImportedSession:
+    r"""Return the session that the lines of a file describe; raise `ImportFailed`.
 
-    `lines` as a text file gives them, split at "\n" only; open it with `errors="surrogateescape"`,
-    so that bytes which are no text are reported with the number of their line. `meta` is the text
-    of picoclaw's file beside it, if there is one. `at` is the time of what has none of its own.
-    Raises `ImportFailed`.
+    `lines` are those of a text file, split at "\n" only. Open it with `errors="surrogateescape"`,
+    so that bytes that are not text are reported with their line number. `meta` is the text of
+    picoclaw's meta file, if there is one. `at` is the time of entries without a time.
     """
     if isinstance(lines, str):
         lines = lines.split("\n")
     match format:
         case "jsonl":
-            return read_own(lines)
+            return read_native(lines)
         case "picoclaw":
             return read_picoclaw(lines, meta, at)
         case "ggcode":
             return read_ggcode(lines, at)
         case _:
             raise ConfigError(
-                f"there is no import format {shown(format)}", hint=f"one of {', '.join(FORMATS)}"
+                f"there is no import format {short_repr(format)}",
+                hint=f"one of {', '.join(IMPORT_FORMATS)}",
             )

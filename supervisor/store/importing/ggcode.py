@@ -1,10 +1,10 @@
-"""ggcode's session: one file, one thing a line, of the `type` that it says.
+"""Import of ggcode sessions: one file, one JSON object a line, each with a `type`.
 
 `meta` (the last one counts: `session_id`, `title`, `workspace`, `vendor`, `endpoint`, `model`,
 `created_at`), `message` (with a `timestamp`, and a `message` of `role`, `content` and in newer
-files `id`), `usage`, `checkpoint`, and `cost`, `metric`, `tunnel_event`, which are nothing to us.
-The content of a message is a list of blocks: `text`, `image`, `tool_use`, `tool_result`. Results
-come in messages of the user.
+files `id`), `usage`, `checkpoint`, and `cost`, `metric`, `tunnel_event`, which are ignored. The
+content of a message is a list of blocks: `text`, `image`, `tool_use`, `tool_result`. Tool results
+are in messages of the user.
 """
 
 from __future__ import annotations
@@ -12,61 +12,66 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from supervisor.core.errors import ImportFailed, shown
+from supervisor.core.errors import ImportFailed, short_repr
 
-from .foreign import LONGEST_LINE, field, instant, objects, told
-from .imported import Imported
-from .retelling import Retelling
-from .strict import objects_in
+from .builder import HistoryBuilder, ImportedSession
+from .json_lines import (
+    MAX_FOREIGN_LINE_CHARS,
+    field,
+    object_list,
+    read_objects,
+    time_field,
+    without_empty,
+)
 
-_OF_NO_USE: Final = frozenset({"cost", "metric", "tunnel_event"})
-_NAMED: Final = ("title", "vendor", "endpoint", "model", "session_id")
+_IGNORED_TYPES: Final = frozenset({"cost", "metric", "tunnel_event"})
+_META_FIELDS: Final = ("title", "vendor", "endpoint", "model", "session_id")
 
 
-def read_ggcode(lines: Iterable[str], at: float) -> Imported:
-    """The session, with all messages; those that only sum up others are left out."""
+def read_ggcode(lines: Iterable[str], at: float) -> ImportedSession:
+    """Return the session with all messages, except summaries of other messages."""
     warnings: list[str] = []
-    things = list(objects_in(lines, warnings, longest=LONGEST_LINE))
-    meta, created_at = _meta(things)
-    retelling = Retelling(at if created_at is None else created_at)
+    entries = list(read_objects(lines, warnings, max_chars=MAX_FOREIGN_LINE_CHARS))
+    meta, created_at = _meta(entries)
+    builder = HistoryBuilder(at if created_at is None else created_at)
     summaries = {
-        field(thing, "checkpoint_summary_msg_id", str, line=number) for number, thing in things
+        field(entry, "checkpoint_summary_msg_id", str, line=number) for number, entry in entries
     } - {""}
     seen: set[str] = set()
-    for number, thing in things:
-        match field(thing, "type", str, line=number):
+    for number, entry in entries:
+        match field(entry, "type", str, line=number):
             case "message":
-                retelling.now(instant(thing, "timestamp", line=number))
-                message = field(thing, "message", dict, line=number)
+                builder.advance_to(time_field(entry, "timestamp", line=number))
+                message = field(entry, "message", dict, line=number)
                 message_id = field(message, "id", str, line=number)
                 if message_id in summaries:
-                    retelling.leave_out("a summary of earlier messages")
+                    builder.skip("a summary of earlier messages")
                 elif message_id in seen:
-                    retelling.leave_out("a message that was there before")
+                    builder.skip("a repeated message")
                 else:
-                    _retell(retelling, message, number)
+                    _add_message(builder, message, number)
                 seen |= {message_id} - {""}
             case "usage":
-                _retell_usage(retelling, field(thing, "usage_entry", dict, line=number), number)
+                _add_usage(builder, field(entry, "usage_entry", dict, line=number), number)
             case "meta" | "checkpoint":
                 pass
-            case kind if kind in _OF_NO_USE:
-                retelling.leave_out(f"a line of type {kind}")
+            case kind if kind in _IGNORED_TYPES:
+                builder.skip(f"a line of type {kind}")
             case _:
                 raise ImportFailed(
-                    "it is of no type that ggcode has",
-                    hint="is it ggcode's file? Name the format that it has",
+                    "its type is not one of ggcode's",
+                    hint="check that it is a file of ggcode, or name its format",
                     line=number,
                 )
-    if not retelling.facts:
-        raise ImportFailed("there is no message in it", hint="is it the right file?")
-    retelling.end_turn()
-    return Imported(
+    if not builder.facts:
+        raise ImportFailed("the file has no message", hint="check that it is the right file")
+    builder.end_turn()
+    return ImportedSession(
         format="ggcode",
-        facts=tuple(retelling.facts),
+        facts=tuple(builder.facts),
         title=meta["title"] or None,
         workspace=meta["workspace"] or None,
-        custom=told(
+        custom=without_empty(
             imported_from="ggcode",
             ggcode_session_id=meta["session_id"],
             ggcode_vendor=meta["vendor"],
@@ -74,42 +79,42 @@ def read_ggcode(lines: Iterable[str], at: float) -> Imported:
             ggcode_model=meta["model"],
         ),
         created_at=created_at,
-        warnings=(*warnings, *retelling.warnings),
+        warnings=(*warnings, *builder.warnings),
     )
 
 
-def _meta(things: list[tuple[int, dict[str, Any]]]) -> tuple[dict[str, str], float | None]:
-    """What the last of them says; a workspace, once said, stays."""
-    meta, created_at = dict.fromkeys((*_NAMED, "workspace"), ""), None
-    for number, thing in things:
-        if thing.get("type") == "meta":
-            workspace = field(thing, "workspace", str, line=number) or meta["workspace"]
-            meta = {name: field(thing, name, str, line=number) for name in _NAMED}
+def _meta(entries: list[tuple[int, dict[str, Any]]]) -> tuple[dict[str, str], float | None]:
+    """Return the fields of the last `meta` line; an earlier workspace is kept if it has none."""
+    meta, created_at = dict.fromkeys((*_META_FIELDS, "workspace"), ""), None
+    for number, entry in entries:
+        if entry.get("type") == "meta":
+            workspace = field(entry, "workspace", str, line=number) or meta["workspace"]
+            meta = {name: field(entry, name, str, line=number) for name in _META_FIELDS}
             meta["workspace"] = workspace
-            created_at = instant(thing, "created_at", line=number) or created_at
+            created_at = time_field(entry, "created_at", line=number) or created_at
     return meta, created_at
 
 
-def _retell(retelling: Retelling, message: dict[str, Any], line: int) -> None:
+def _add_message(builder: HistoryBuilder, message: dict[str, Any], line: int) -> None:
     role = field(message, "role", str, line=line)
-    blocks = objects(message, "content", line=line)
+    blocks = object_list(message, "content", line=line)
     match role:
         case "user" | "tool":
-            _retell_user(retelling, blocks, line)
+            _add_user_blocks(builder, blocks, line)
         case "assistant":
             for block in blocks:
-                _retell_agent(retelling, block, line)
+                _add_assistant_block(builder, block, line)
         case "system":
-            retelling.leave_out("a message of the system")
+            builder.skip("a system message")
         case _:
             raise ImportFailed(
-                "it is no message of a user, an assistant or the system",
-                hint="is it ggcode's file? Name the format that it has",
+                "it is not a message of a user, an assistant or the system",
+                hint="check that it is a file of ggcode, or name its format",
                 line=line,
             )
 
 
-def _retell_user(retelling: Retelling, blocks: list[dict[str, Any]], line: int) -> None:
+def _add_user_blocks(builder: HistoryBuilder, blocks: list[dict[str, Any]], line: int) -> None:
     texts, answers = [], 0
     for block in blocks:
         match field(block, "type", str, line=line):
@@ -117,20 +122,20 @@ def _retell_user(retelling: Retelling, blocks: list[dict[str, Any]], line: int) 
                 texts.append(field(block, "text", str, line=line))
             case "tool_result":
                 answers += 1
-                _retell_result(retelling, block, line)
+                _add_tool_result(builder, block, line)
             case kind:
-                retelling.leave_out(f"{_named(kind)} block of a user's message")
+                builder.skip(f"{_kind_name(kind)} block of a user's message")
     text = "\n".join(filter(None, texts))
     if answers and text:
-        retelling.steer(text)  # it came along with results, so the turn went on
+        builder.add_steering(text)  # it came with results, so the turn continued
     elif not answers:
-        retelling.hear(text)
+        builder.add_user_text(text)
 
 
-def _retell_result(retelling: Retelling, block: dict[str, Any], line: int) -> None:
+def _add_tool_result(builder: HistoryBuilder, block: dict[str, Any], line: int) -> None:
     if field(block, "images", list, line=line):
-        retelling.leave_out("images of a tool's result")
-    retelling.end_call(
+        builder.skip("images of a tool's result")
+    builder.end_call(
         field(block, "tool_id", str, line=line),
         field(block, "output", str, line=line),
         outcome="failed" if field(block, "is_error", bool, line=line) else "completed",
@@ -138,38 +143,40 @@ def _retell_result(retelling: Retelling, block: dict[str, Any], line: int) -> No
     )
 
 
-def _retell_agent(retelling: Retelling, block: dict[str, Any], line: int) -> None:
+def _add_assistant_block(builder: HistoryBuilder, block: dict[str, Any], line: int) -> None:
     kind, text = field(block, "type", str, line=line), field(block, "text", str, line=line)
     thought = field(block, "reasoning_content", str, line=line)
     if thought:
-        retelling.think(thought)
+        builder.add_thought(thought)
     match kind:
         case "text" if text:
-            retelling.say(text)
+            builder.add_agent_text(text)
         case "thinking" | "reasoning" if text:
-            retelling.think(text)
+            builder.add_thought(text)
         case "tool_use":
             name = field(block, "tool_name", str, line=line) or "unknown"
-            retelling.call(field(block, "tool_id", str, line=line), name, block.get("input"))
+            builder.start_call(field(block, "tool_id", str, line=line), name, block.get("input"))
         case "tool_result":
-            _retell_result(retelling, block, line)
+            _add_tool_result(builder, block, line)
         case "text" | "thinking" | "reasoning":
             pass
         case _:
-            retelling.leave_out(f"{_named(kind)} block of an assistant's message")
+            builder.skip(f"{_kind_name(kind)} block of an assistant's message")
 
 
-def _named(kind: str) -> str:
-    """The kind as the log may have it: it is whatever the file says."""
+def _kind_name(kind: str) -> str:
+    """Return the kind in a form that is safe to log: it may be any text."""
     if not kind:
-        return "nameless"
-    return kind if kind.isidentifier() and kind.isascii() else shown(kind)
+        return "unnamed"
+    return kind if kind.isidentifier() and kind.isascii() else short_repr(kind)
 
 
-def _retell_usage(retelling: Retelling, entry: dict[str, Any], line: int) -> None:
-    retelling.now(instant(entry, "timestamp", line=line))
+def _add_usage(builder: HistoryBuilder, entry: dict[str, Any], line: int) -> None:
+    builder.advance_to(time_field(entry, "timestamp", line=line))
     usage = field(entry, "usage", dict, line=line)
-    # What was read from a cache is in the total, and not in the other.
+    # Only the total includes tokens read from a cache.
     total = field(usage, "prompt_tokens_total", int, line=line)
-    given = field(usage, "input_tokens", int, line=line)
-    retelling.spend(max(0, total, given), max(0, field(usage, "output_tokens", int, line=line)))
+    uncached = field(usage, "input_tokens", int, line=line)
+    builder.add_usage(
+        max(0, total, uncached), max(0, field(usage, "output_tokens", int, line=line))
+    )

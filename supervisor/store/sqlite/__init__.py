@@ -1,5 +1,6 @@
 """Sessions in one SQLite file.
 
-`files` opens it, `schema` says what is in it, `lock` keeps others out, `writing` and `reading` are
-all the SQL there is, `store` is the port around them, and `copies` makes backups.
+`schema` has the tables and migrations, `files` opens connections, `lock` excludes other
+supervisors, `write`, `bulk`, `read` and `lists` have the SQL, `query` runs SQL of users, `store`
+implements the port, and `backup` copies and restores the file.
 """

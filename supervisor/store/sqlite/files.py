@@ -1,8 +1,10 @@
-"""Connections to the file: one that writes, some that read, and what their errors mean.
+"""Connections to the file: one writer, some readers; what their errors mean; the file's identity.
 
-Rule 1: one connection ever writes or checkpoints. SQLite before 3.51.3 can corrupt a WAL that two
-        of them reset at once, and the others need not.
-Rule 2: nobody but its owner can read what is in the file.
+Rule 1: exactly one connection writes or checkpoints. SQLite before 3.51.3 can corrupt a WAL that
+        two connections reset at once, and readers need not.
+Rule 2: only its owner can read the file.
+Rule 3: a file that is deleted or replaced while it is open accepts writes, and all of them are lost
+        when it is closed. SQLite does not notice, so the writer checks before and after each write.
 """
 
 from __future__ import annotations
@@ -13,39 +15,50 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
-from supervisor.core.errors import ConfigError, StoreDegraded, shown
+from supervisor.core.errors import ConfigError, StoreDegraded, short_repr
 
-# How long SQLite itself waits for somebody else's lock before it says so; and how long while it is
-# known that somebody has it, for brakes must not wait behind that.
+from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
+
+# How long SQLite waits for the lock of another connection; and how long after it was found locked,
+# because stops and interrupts must not wait behind that.
 _BUSY_MS: Final = 1_000
-_STILL_BUSY_MS: Final = 20
-# Pages in the WAL before they go into the file. Each checkpoint costs two more fsyncs in the way of
-# a commit, so it comes rarely; 4,000 pages are 16 MB.
-_CHECKPOINT_PAGES: Final = 4_000
-_OWNER_ONLY: Final = 0o600
-# The last version of files that have no such table.
-_WITHOUT_UNFINISHED: Final = 3
 
-# What a write may meet that is nobody's mistake and may pass: by the first byte of SQLite's code.
-_TROUBLES: Final = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space; it goes on by itself"),
-    sqlite3.SQLITE_IOERR: ("the disk fails", "look at the disk and the system's log"),
-    sqlite3.SQLITE_READONLY: ("the file is read-only", "make it and its folder writable"),
+_SHORT_BUSY_MS: Final = 20
+# Pages in the WAL before a checkpoint. Each checkpoint adds two fsyncs to a commit, so it is rare;
+# 4,000 pages are 16 MB.
+_CHECKPOINT_PAGES: Final = 4_000
+
+_OWNER_ONLY: Final = 0o600
+# The last versions of files without the table `unfinished`, and without the column `kept.owner`.
+_LAST_VERSION_WITHOUT_UNFINISHED: Final = 3
+_LAST_VERSION_WITHOUT_OWNER: Final = 5
+
+# Problems of the disk or the file, which may pass: by the primary result code of SQLite.
+_DEGRADED_PROBLEMS: Final = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space; the store retries by itself"),
+    sqlite3.SQLITE_IOERR: ("the disk fails", "check the disk and the system log"),
+    sqlite3.SQLITE_READONLY: ("the file is read-only", "make it and its directory writable"),
     sqlite3.SQLITE_BUSY: ("another program has it locked", "close that program's transaction"),
     sqlite3.SQLITE_LOCKED: ("another program has it locked", "close that program's transaction"),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "look whether the folder is still there"),
-    sqlite3.SQLITE_PERM: ("it may not be opened", "look at its owner and mode"),
-    sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory; it goes on by itself"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check that its directory exists"),
+    sqlite3.SQLITE_PERM: ("permission denied", "check its owner and mode"),
+    sqlite3.SQLITE_NOMEM: (
+        "there is no memory left",
+        "free some memory; the store retries by itself",
+    ),
     sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
-    sqlite3.SQLITE_NOTADB: ("it is no database", "restore a backup, supervisor.restore() does it"),
+    sqlite3.SQLITE_NOTADB: (
+        "it is not a database",
+        "restore a backup, supervisor.restore() does it",
+    ),
 }
-# Of these, those after which nothing of a transaction is in the file. After a failed fsync it may
-# be, and come back when the power goes.
-_CERTAIN: Final = frozenset(
+# Codes after which nothing of the transaction is in the file. After a failed fsync a part may be,
+# and may be found after a power loss.
+_NOT_WRITTEN_CODES: Final = frozenset(
     {
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_READONLY,
@@ -55,56 +68,63 @@ _CERTAIN: Final = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
-# And of those that are not, this one: a commit is the last page that is written, so where a page
-# could not be (a file that may not grow any more, say) there is none.
-_CERTAIN_IN_ALL: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE})
+# The commit is the last page written, so if writing a page failed (for example in a file that must
+# not grow), there is no commit.
+_NOT_WRITTEN_EXTENDED_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE})
 
 
-def trouble_of(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
-    """What is wrong with the file, if it is that and not what was asked of it."""
+def degraded_error(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
+    """Return the error for a problem of the file or disk; None if the statement is at fault."""
     code = getattr(error, "sqlite_errorcode", None)
-    known = _TROUBLES.get(code & 0xFF) if isinstance(code, int) else None
+    known = _DEGRADED_PROBLEMS.get(code & 0xFF) if isinstance(code, int) else None
     if known is None and not isinstance(error, sqlite3.OperationalError):
         return None
-    # Whatever else SQLite cannot do (a table that is gone) is somebody's hand in the file.
-    problem, hint = known or (str(error), "look at the file, or restore a backup")
-    is_certain = isinstance(code, int) and (code & 0xFF in _CERTAIN or code in _CERTAIN_IN_ALL)
+    # Other operational errors (a missing table) mean that another program changed the file.
+    problem, hint = known or (str(error), "inspect the file, or restore a backup")
+    is_surely_unwritten = isinstance(code, int) and (
+        code & 0xFF in _NOT_WRITTEN_CODES or code in _NOT_WRITTEN_EXTENDED_CODES
+    )
     return StoreDegraded(
-        f"the store {path.name} cannot be used: {problem}", hint=hint, is_certain=is_certain
+        f"the store {path.name} cannot be used: {problem}",
+        hint=hint,
+        is_surely_unwritten=is_surely_unwritten,
     )
 
 
-def whole_path(path: str | os.PathLike[str]) -> Path:
-    """The file itself: absolute, for folders are changed; without links, for they are other names.
+def resolve_path(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a store, without symbolic links.
 
-    Raises `ConfigError` if no file can be there.
+    Absolute, because the working directory may change; without links, because locks and the WAL go
+    by the name. Raise `ConfigError` if no file can be there.
     """
     try:
         whole = Path(os.fsdecode(path)).expanduser().resolve()
-        # Two slashes in front would mean a machine to SQLite.
+        # To SQLite, two slashes in front are the name of a host.
         whole = Path("/" + str(whole).lstrip("/"))
-        # A pipe would be waited for, for ever; and a device is no place for anything.
+        # Opening a pipe would block for ever, and a device cannot hold a database.
         if (whole.exists() and not whole.is_file()) or not whole.parent.is_dir():
             raise ConfigError(
-                f"{whole.name or whole} is no file that can be made", hint="name a file in a folder"
+                f"{whole.name or whole} is not a file and cannot be created",
+                hint="name a file in an existing directory",
             )
         os.fsencode(whole)
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
-            f"{shown(os.fspath(path))} is no file's name", hint="name a file in a folder"
+            f"{short_repr(os.fspath(path))} is not a file name",
+            hint="name a file in an existing directory",
         ) from error
     return whole
 
 
-def why_only_read(path: Path) -> StoreDegraded | None:
-    """Why nothing can be written to a store that is there; None if it seems that it can be."""
+def read_only_problem(path: Path) -> StoreDegraded | None:
+    """Return the error for an existing store that cannot be written; None if it can be."""
     if not path.is_file():
         return None
     beside = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm", ".lock"))
     has_room = _may_write(path.parent) or all(_may_write(one) for one in beside)
     if _may_write(path) and has_room:
         return None
-    problem, hint = _TROUBLES[sqlite3.SQLITE_READONLY]
+    problem, hint = _DEGRADED_PROBLEMS[sqlite3.SQLITE_READONLY]
     return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
 
 
@@ -113,18 +133,18 @@ def _may_write(path: Path) -> bool:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """The connection that writes, made with the file if there is none."""
-    make_private(path)
-    _let_log_be_written(path)
+    """Return the writing connection; create the file if it does not exist."""
+    create_private(path)
+    _make_wal_writable(path)
     connection = _connect(path, mode="rwc")
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        # What is acknowledged is on the disk: anything less loses it when the power goes.
+        # Acknowledged means on disk: anything less loses commits when power is lost.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
-        # What is deleted is overwritten, wherever SQLite was built.
+        # Deleted data is overwritten, whatever the build of SQLite has as its default.
         connection.execute("PRAGMA secure_delete = ON")
     except BaseException:
         connection.close()
@@ -134,45 +154,46 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; the lock is taken at once, so that nothing read in it is old."""
+    """Run the block in a transaction; take the write lock first, so that its reads are current."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            # If this fails too, the next BEGIN says so.
+            # If this fails too, the next BEGIN raises.
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
         raise
 
 
-def be_patient(connection: sqlite3.Connection, *, patient: bool) -> None:
-    """Say how long to wait for somebody else's lock."""
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS if patient else _STILL_BUSY_MS}")
+def set_busy_timeout(connection: sqlite3.Connection, *, patient: bool) -> None:
+    """Set how long to wait for the lock of another connection."""
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS if patient else _SHORT_BUSY_MS}")
 
 
-def _let_log_be_written(path: Path) -> None:
-    """Have the WAL and its index writable if the file is.
+def _make_wal_writable(path: Path) -> None:
+    """Make the WAL and its index writable if the file is.
 
-    SQLite makes them with the mode of the file, so they stay read-only after it no longer is.
+    SQLite creates them with the mode of the file, so they stay read-only after the file is
+    made writable again.
     """
     for ending in ("-wal", "-shm"):
         beside = path.with_name(f"{path.name}{ending}")
         if beside.exists() and _may_write(path) and not _may_write(beside):
-            with contextlib.suppress(OSError):  # then SQLite says what is wrong
+            with contextlib.suppress(OSError):  # then SQLite raises
                 beside.chmod(_OWNER_ONLY)
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, nor move what others wrote."""
-    # To read, SQLite wants a WAL beside the file, and makes one. Where it cannot, or where it would
-    # be one that nobody can write to, the file is all there is; unless its own WAL is there, even
-    # an empty one: then somebody who can write may have it open.
-    alone = why_only_read(path) is not None and not path.with_name(f"{path.name}-wal").exists()
+    """Return a connection that can neither write nor checkpoint."""
+    # To read, SQLite needs a WAL beside the file, and creates one. Where it cannot, or where the
+    # WAL would be read-only, the file is opened as immutable. Not if a WAL exists, even an empty
+    # one: then a writer may have the file open.
+    alone = read_only_problem(path) is not None and not path.with_name(f"{path.name}-wal").exists()
     connection = _connect(path, mode="ro&immutable=1" if alone else "ro")
     try:
-        _complete(connection)
+        _add_missing_tables(connection)
         connection.execute("PRAGMA query_only = 1")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
     except BaseException:
@@ -181,11 +202,24 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _complete(connection: sqlite3.Connection) -> None:
-    """Have what every file is asked for, in one that nobody has brought up to date."""
+def _add_missing_tables(connection: sqlite3.Connection) -> None:
+    """Create temporary tables and views that an older file lacks, so that it can be read as it is.
+
+    A temporary name hides the same name in the file.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if 0 < version <= _WITHOUT_UNFINISHED:
-        connection.execute("PRAGMA temp_store = MEMORY")
+    if not 0 < version <= _LAST_VERSION_WITHOUT_OWNER:
+        return
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(
+        f"""
+        CREATE TEMP VIEW kept AS
+        SELECT {OLD_SCOPE_SQL} AS scope, {OLD_OWNER_SQL} AS owner, key, session_id, fingerprint,
+            answer
+        FROM main.kept WHERE scope <> '{OLD_STALE_INDEX_SCOPE}'
+        """  # noqa: S608 - constants of ours
+    )
+    if version <= _LAST_VERSION_WITHOUT_UNFINISHED:
         connection.execute("CREATE TEMP TABLE unfinished (session_id, arrives_from)")
 
 
@@ -194,12 +228,62 @@ def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
         f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=_BUSY_MS / 1_000,
-        isolation_level=None,  # transactions begin and end where we say so
-        check_same_thread=False,  # one at a time, but not always the same
+        isolation_level=None,  # no implicit transactions
+        check_same_thread=False,  # used by one thread at a time, not always the same one
     )
 
 
-def make_private(path: Path) -> None:
-    """Have the file there before SQLite makes it as readable as others; WAL and shm follow it."""
+def create_private(path: Path) -> None:
+    """Create the file with mode 0600; SQLite gives its WAL and index the same mode."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+
+
+DeviceAndInode: TypeAlias = tuple[int, int]
+
+
+class FileIdentity:
+    """Device and inode of the file and its WAL when they were opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._opened_file = device_and_inode(path)
+        # None until the first write creates the WAL; it exists until the file is closed.
+        self._opened_wal: DeviceAndInode | None = None
+
+    def check(self, *, is_surely_unwritten: bool) -> None:
+        """Raise `StoreDegraded` with `is_surely_unwritten` if a file was deleted or replaced."""
+        wal = device_and_inode(self._wal)
+        if self._opened_wal is None:
+            self._opened_wal = wal
+        if device_and_inode(self._path) != self._opened_file:
+            raise self._error(self._path, is_surely_unwritten=is_surely_unwritten)
+        if wal != self._opened_wal:
+            raise self._error(self._wal, is_surely_unwritten=is_surely_unwritten)
+
+    def _error(self, path: Path, *, is_surely_unwritten: bool) -> StoreDegraded:
+        what = "another file is in its place" if path.exists() else "it was deleted or moved"
+        return StoreDegraded(
+            f"the store {self._path.name} cannot be used: {what} ({path.name}) while it was open",
+            hint="put it back where it was, or restore a backup and start again",
+            is_surely_unwritten=is_surely_unwritten,
+        )
+
+
+def device_and_inode(file: Path | int) -> DeviceAndInode | None:
+    """Return the identity of a path or descriptor; None if the file is missing."""
+    try:
+        found = os.stat(file)  # noqa: PTH116 - called three times per commit, and faster
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def refuse_hard_links(path: Path) -> None:
+    """Raise ConfigError if the file has hard links: each name has its own lock and WAL."""
+    if path.stat().st_nlink > 1:
+        raise ConfigError(
+            f"{path.name} has a hard link",
+            hint="delete the other link, or make a copy instead with sup.backup()",
+        )

@@ -1,8 +1,8 @@
-"""One supervisor for each file: who came first, and how the second one hears of it.
+"""Lock that allows one supervisor per file.
 
-Rule 1: the lock is the kernel's. It goes with the process that holds it, kill -9 included, so that
-        there are no stale ones. What is written in the lock's file is only for the message.
-Rule 2: others go by the file's name. Whoever has the lock looks whether its file is still there.
+Rule 1: the lock is the kernel's (flock). It ends with the process that holds it, kill -9 included,
+        so there are no stale locks. The content of the lock file is only for the error message.
+Rule 2: other processes find the lock by its name, so the holder checks that its file still exists.
 """
 
 from __future__ import annotations
@@ -19,125 +19,124 @@ from typing import Final
 
 from supervisor.core.errors import ConfigError, StoreDegraded, StoreLocked
 
-from .place import identity
+from .files import device_and_inode
 
 _OWNER_ONLY = 0o600
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[Lock]:
-    """Hold the lock of a store; raises `StoreLocked` with who has it.
+    """Hold the lock of a store; raise `StoreLocked` with the process that holds it.
 
-    The lock's file stays behind: whoever deleted it could delete one that somebody else has just
-    locked.
+    The lock file is not deleted afterwards: another process may just have locked it.
     """
     lock = Lock(path)
     try:
         yield lock
-        lock.sign_off()
+        lock.clear_owner()
     finally:
-        lock.let_go()
+        lock.release()
 
 
 class Lock:
-    """The lock of a store, from its making until it is let go."""
+    """The lock of a store, held from construction until `release`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = _take(path)
-        self._identity = identity(self._descriptor)
+        self._descriptor = _acquire(path)
+        self._identity = device_and_inode(self._descriptor)
 
     def check(self) -> None:
-        """Take it again if somebody has deleted its file, by which others would go.
+        """Acquire the lock again if its file was deleted.
 
-        Raises `StoreDegraded` if somebody else has taken it before us, or it cannot be taken.
+        Raise `StoreDegraded` if another process has acquired it first, or it cannot be acquired.
         """
-        if identity(lock_path(self._path)) == self._identity:
+        if device_and_inode(lock_path(self._path)) == self._identity:
             return
         try:
-            descriptor = _take(self._path)
+            descriptor = _acquire(self._path)
         except (StoreLocked, ConfigError) as error:
             name = self._path.name
             raise StoreDegraded(
                 f"the store {name} cannot be used: its lock is gone, and {error.args[0]}",
-                hint="stop one of the two supervisors; nobody may delete the file of a lock",
-                is_certain=True,
+                hint="stop one of the two supervisors, and do not delete lock files",
+                is_surely_unwritten=True,
             ) from error
-        self.let_go()
-        self._descriptor, self._identity = descriptor, identity(descriptor)
+        self.release()
+        self._descriptor, self._identity = descriptor, device_and_inode(descriptor)
 
-    def sign_off(self) -> None:
-        """Say that whoever had it has left in order; else it shows who was gone all at once."""
+    def clear_owner(self) -> None:
+        """Empty the lock file after an orderly exit; after a crash it names the dead owner."""
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)
 
-    def let_go(self) -> None:
-        """Whoever wants it may have it."""
-        _held.discard(self._descriptor)
+    def release(self) -> None:
+        """Release the lock."""
+        _held_descriptors.discard(self._descriptor)
         os.close(self._descriptor)
 
 
-def _take(path: Path) -> int:
-    """The descriptor by which we have the lock; raises who has it."""
-    # Not inherited by agents: Python opens everything so that it ends with us.
+def _acquire(path: Path) -> int:
+    """Acquire the lock and return its descriptor; raise `StoreLocked` or `ConfigError`."""
+    # Not inherited by agents: Python opens files with O_CLOEXEC.
     try:
         descriptor = os.open(lock_path(path), os.O_CREAT | os.O_RDWR, _OWNER_ONLY)
     except OSError as error:
-        raise _not_lockable(path, error) from error
+        raise _lock_error(path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         is_taken = isinstance(error, BlockingIOError)
-        refusal = _taken(path, descriptor) if is_taken else _not_lockable(path, error)
+        refusal = _locked_error(path, descriptor) if is_taken else _lock_error(path, error)
         os.close(descriptor)
         raise refusal from None
-    with contextlib.suppress(OSError):  # a full disk: it is a lock all the same
-        _sign(descriptor)
-    _held.add(descriptor)
+    with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+        _write_owner(descriptor)
+    _held_descriptors.add(descriptor)
     return descriptor
 
 
-def _not_lockable(path: Path, error: OSError) -> ConfigError:
+def _lock_error(path: Path, error: OSError) -> ConfigError:
     return ConfigError(
         f"{path.name} cannot be locked: {error.strerror}",
-        hint="name a file in a folder that you may write to",
+        hint="name a file in a directory that you can write to",
     )
 
 
-# Locks of this process. A child that is forked without another program in it has them too, and
-# would keep them when we are gone.
-_held: Final[set[int]] = set()
+# Descriptors of the locks of this process. A child forked without exec inherits them, and would
+# hold the locks after this process has ended.
+_held_descriptors: Final[set[int]] = set()
 
 
-def _let_go_in_child() -> None:
-    for descriptor in _held:
+def _release_in_child() -> None:
+    for descriptor in _held_descriptors:
         with contextlib.suppress(OSError):
             os.close(descriptor)
-    _held.clear()
+    _held_descriptors.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 def lock_path(path: Path) -> Path:
-    """Where a store's lock is: beside it."""
+    """Return the path of a store's lock file, beside the store."""
     return path.with_name(f"{path.name}.lock")
 
 
-def _sign(descriptor: int) -> None:
+def _write_owner(descriptor: int) -> None:
     os.ftruncate(descriptor, 0)
-    signature = {"pid": os.getpid(), "since": time.time()}
-    os.pwrite(descriptor, json.dumps(signature).encode(), 0)
+    owner = {"pid": os.getpid(), "since": time.time()}
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
 
 
-def _taken(path: Path, descriptor: int) -> StoreLocked:
-    who = "another process"
-    # Whoever has it may be about to sign.
+def _locked_error(path: Path, descriptor: int) -> StoreLocked:
+    holder = "another process"
+    # The holder may not have written its name yet.
     with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, OSError):
-        signature = json.loads(os.pread(descriptor, 4096, 0))
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
-        who = f"process {int(signature['pid'])}, since {since},"
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
+        holder = f"process {int(owner['pid'])}, since {since},"
     return StoreLocked(
-        f"{who} has {path.name} open",
+        f"{holder} has {path.name} open",
         hint="use that supervisor, or stop it first",
     )

@@ -1,32 +1,43 @@
-"""What is in the file, and how an older file becomes a newer one.
+"""Schema of the store, and the migrations from each version to the next.
 
-Rule 1: forward only. A step that was released never changes; what comes next is another step.
-Rule 2: `PRAGMA user_version` says how many steps were taken, in the same transaction as the step.
-Rule 3: before the first step that changes an existing file, it is copied.
+Rule 1: forward only. A released migration never changes; a change is another migration.
+Rule 2: `PRAGMA user_version` is the number of migrations applied. It is set in the transaction of
+        the migration, together with the row in `_sqlite_migrations`, so both always agree.
+Rule 3: an existing file is copied before its first migration (`backup.copy_before_migration`).
+Rule 4: sqlite-utils is imported only when a migration is due: the import takes about 150 ms.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from supervisor.core.errors import ConfigError, StoreTooNew
-from supervisor.store.words import SAID, indexed
+from supervisor.store.tokenizer import INDEXED_KINDS, index_text
 
-# "undr": by this a file knows that it is ours.
+from .files import transaction
+from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
+
+if TYPE_CHECKING:  # about 150 ms, see rule 4
+    from sqlite_utils import Database, Migrations
+
+# "undr": marks a file as a store of ours.
 APPLICATION_ID: Final = 0x756E6472
 _HEADER_BYTES: Final = 100
-# So many records are read at once by a step that has to look at all of them.
-_AT_ONCE: Final = 1_000
+# Records read at once by a migration that has to read all of them.
+_REINDEX_BATCH: Final = 1_000
+# The name of our migrations in the table `_sqlite_migrations`.
+_MIGRATION_SET: Final = "understudy"
 
 
-def _first(connection: sqlite3.Connection) -> None:
-    """Sessions, records, answers that are kept, rows of before, processes, and words."""
+def _version_1(db: Database) -> None:
+    """Create sessions, records, idempotent replies, snapshots, processes, full-text index."""
     for statement in (
-        # `row` is all of it, as JSON. What lists are filtered by stands beside it again.
+        # `row` is the whole session, as JSON. The columns that lists filter by repeat parts of it.
         """
         CREATE TABLE sessions (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -50,9 +61,10 @@ def _first(connection: sqlite3.Connection) -> None:
         "CREATE INDEX sessions_by_phase ON sessions (phase, number)",
         "CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL",
         "CREATE INDEX sessions_by_root ON sessions (root)",
-        # Small enough to be looked through: whoever looks for part of a name has to.
+        # Small enough to scan: a search for part of a name has to.
         "CREATE INDEX sessions_by_label ON sessions (label, tags)",
-        # Not STRICT: what is wrong in a record that somebody else has touched is found, not hidden.
+        # Not STRICT: a value of the wrong type in a record that another program changed is
+        # reported, not hidden.
         """
         CREATE TABLE records (
             position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -97,9 +109,9 @@ def _first(connection: sqlite3.Connection) -> None:
             PRIMARY KEY (boot_id, pid, start_time)
         ) STRICT, WITHOUT ROWID
         """,
-        # By position, the words that were said, as `store.words` compares them. The words alone:
-        # the text is in the records. What is a word was decided before they come here, so that
-        # nothing but the blank between them means anything.
+        # By position, the tokens of user and agent text, as `store.tokenizer` compares them. The
+        # text itself is only in the records. The tokenizer has split it already, so here only the
+        # blank separates tokens.
         """
         CREATE VIRTUAL TABLE words USING fts5 (
             text, content = '', tokenize = "ascii tokenchars '_'"
@@ -107,19 +119,19 @@ def _first(connection: sqlite3.Connection) -> None:
         """,
         f"PRAGMA application_id = {APPLICATION_ID}",
     ):
-        connection.execute(statement)
+        db.execute(statement)
 
 
-def _second(connection: sqlite3.Connection) -> None:
-    """Whom a start need not read, and who bears which key.
+def _version_2(db: Database) -> None:
+    """Add the columns `resting` (start-up need not read the row) and `key`.
 
-    `resting` is what `core.recovery.rests` says of the row. For rows that are there already it is
-    said in SQL, which stays as it is when the rows of later programs have become others. What is
-    left out of a row is empty; a row that cannot be read does not rest.
+    `resting` is `core.recovery.needs_no_recovery` of the row. For existing rows it is computed in
+    SQL, so that this migration does not change when a later program changes the rows. A field
+    left out of a row is empty. A row that cannot be read does not rest.
     """
-    connection.execute("ALTER TABLE sessions ADD COLUMN resting INTEGER NOT NULL DEFAULT 0")
-    connection.execute("ALTER TABLE sessions ADD COLUMN key TEXT")
-    connection.execute(
+    db.execute("ALTER TABLE sessions ADD COLUMN resting INTEGER NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE sessions ADD COLUMN key TEXT")
+    db.execute(
         """
         UPDATE sessions SET resting = 1
         WHERE CASE WHEN json_valid(row) THEN
@@ -137,41 +149,41 @@ def _second(connection: sqlite3.Connection) -> None:
         END
         """
     )
-    # Not in SQL: its JSON ends a text at a NUL.
-    connection.create_function("understudy_key", 1, _key_of, deterministic=True)
-    connection.execute(
+    # Not in SQL: SQLite's JSON functions end a text at a NUL.
+    db.register_function(_key_text, name="understudy_key", deterministic=True)
+    db.execute(
         "UPDATE sessions SET key = understudy_key(row)"
         " WHERE channel IS NOT NULL AND json_valid(row)"
     )
 
 
-def _key_of(row: str) -> str:
-    """The text form of a row's key, as it was when rows came to have it beside them."""
+def _key_text(row: str) -> str:
+    """Return the text form of a row's key, as version 2 defined it."""
     key = json.loads(row)["key"]
     parts = [key[name] for name in ("agent", "channel", "peer", "thread") if key.get(name)]
     return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
 
 
-# An input's id, in the record of its acceptance; none in one that is damaged, which must be
-# mended and keeps nobody from the rest.
-INPUT_ID: Final = "CASE WHEN json_valid(body) THEN body ->> '$.input_id' END"
+# The id of an input, in its `input_accepted` record. NULL in a damaged record, so that one damaged
+# record does not make the index, or a read of other records, fail.
+INPUT_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.input_id' END"
 
 
-def _third(connection: sqlite3.Connection) -> None:
-    """What became of an input is found without reading all that its session has ever done."""
-    connection.execute(
+def _version_3(db: Database) -> None:
+    """Index accepted inputs by id, so that a lookup does not read the whole session."""
+    db.execute(
         f"""
-        CREATE INDEX records_of_inputs ON records (session_id, {INPUT_ID})
+        CREATE INDEX records_of_inputs ON records (session_id, {INPUT_ID_SQL})
         WHERE kind = 'input_accepted'
         """
     )
 
 
-def _fourth(connection: sqlite3.Connection) -> None:
-    """Of whom only a part is here."""
-    # Sessions of which a part is here and nobody sees anything: where its records begin, of one
-    # that is brought; NULL for one that was deleted.
-    connection.execute(
+def _version_4(db: Database) -> None:
+    """Create `unfinished`: sessions of which only a part is stored."""
+    # No reader sees a session listed here. `arrives_from` is the position of the first record of a
+    # session that is being inserted; NULL for a deleted one whose records are not all purged.
+    db.execute(
         """
         CREATE TABLE unfinished (
             session_id TEXT PRIMARY KEY NOT NULL, arrives_from INTEGER
@@ -180,59 +192,109 @@ def _fourth(connection: sqlite3.Connection) -> None:
     )
 
 
-def _fifth(connection: sqlite3.Connection) -> None:
-    """Words are told apart in another way, so the index of them is made anew."""
-    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+def _version_5(db: Database) -> None:
+    """Rebuild the full-text index, because the tokenizer changed."""
+    db.execute("INSERT INTO words (words) VALUES ('delete-all')")
     after = 0
     while True:
-        # As bytes: a body that is damaged is nobody's words, and keeps nobody from the rest.
-        found = connection.execute(
+        # As bytes: a damaged body has no tokens, and does not stop the others from being indexed.
+        found = db.execute(
             """
             SELECT position, CAST(body AS BLOB) FROM records
             WHERE position > ? AND kind IN (?, ?) ORDER BY position LIMIT ?
             """,
-            (after, *SAID, _AT_ONCE),
+            (after, *INDEXED_KINDS, _REINDEX_BATCH),
         ).fetchall()
         if not found:
             return
-        connection.executemany(
+        db.conn.executemany(
             "INSERT INTO words (rowid, text) VALUES (?, ?)",
-            [(position, indexed(body)) for position, body in found],
+            [(position, index_text(body)) for position, body in found],
         )
         after = found[-1][0]
 
 
-STEPS: Final[tuple[Callable[[sqlite3.Connection], None], ...]] = (
-    _first,
-    _second,
-    _third,
-    _fourth,
-    _fifth,
+def _version_6(db: Database) -> None:
+    """Create `meta`, split the scope of idempotent replies, and record migrations in a table.
+
+    Until version 5 the scope of a reply was one text: `-` for create, `ID/spawn`, or a session's
+    id; and the row with scope `~` was not a reply but said that the index is stale. `kept` is
+    rebuilt by hand: `transform()` of sqlite-utils 4.2 fails on a table WITHOUT ROWID. The table
+    `_sqlite_migrations` is created by `migrate`, in the same transaction.
+    """
+    db.execute(
+        """
+        CREATE TABLE meta (
+            name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """
+    )
+    db.execute(
+        "INSERT OR IGNORE INTO meta SELECT 'stale_index', '1' FROM kept WHERE scope = ?",
+        (OLD_STALE_INDEX_SCOPE,),
+    )
+    db.execute(
+        """
+        CREATE TABLE kept_new (
+            scope TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            key TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            fingerprint TEXT NOT NULL,
+            answer TEXT NOT NULL,
+            PRIMARY KEY (scope, owner, key)
+        ) STRICT, WITHOUT ROWID
+        """
+    )
+    db.execute(
+        f"""
+        INSERT INTO kept_new (scope, owner, key, session_id, fingerprint, answer)
+        SELECT {OLD_SCOPE_SQL}, {OLD_OWNER_SQL}, key, session_id, fingerprint, answer
+        FROM kept WHERE scope <> ?
+        """,  # noqa: S608 - constants of ours
+        (OLD_STALE_INDEX_SCOPE,),
+    )
+    db.table("kept").drop()
+    db.rename_table("kept_new", "kept")
+    db.execute("CREATE INDEX kept_by_session ON kept (session_id)")
+    db.execute("CREATE INDEX kept_by_owner ON kept (owner) WHERE owner <> ''")
+
+
+Migration: TypeAlias = Callable[["Database"], None]
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    _version_1,
+    _version_2,
+    _version_3,
+    _version_4,
+    _version_5,
+    _version_6,
 )
-VERSION: Final = len(STEPS)
+VERSION: Final = len(MIGRATIONS)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """How many steps the file has taken; 0 for one in which nothing is yet."""
+    """Return the schema version of the file; 0 for an empty one."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
 def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
-    """Raise if the file is no store of ours, or one of a later version.
+    """Raise ConfigError if the file is not a store, StoreTooNew if its version is newer.
 
-    Only its first bytes are read: not even a reading SQLite leaves somebody else's file alone.
+    Reads only the header: even a read-only SQLite connection changes files beside a foreign one.
     """
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     wal = path.with_name(f"{path.name}-wal")
-    is_unfinished = wal.exists() and wal.stat().st_size > 0  # then the WAL knows better
+    # With a WAL the header may be out of date; `refuse_foreign` checks again after opening.
+    is_unfinished = wal.exists() and wal.stat().st_size > 0
     if may_be_new and (is_unfinished or not header):
         return
     if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
         raise _not_ours(path)
     changes, version, application = (
-        int.from_bytes(header[place : place + 4], "big") for place in (40, 60, 68)
+        int.from_bytes(header[offset : offset + 4], "big") for offset in (40, 60, 68)
     )
     if application == APPLICATION_ID:
         _refuse_if_newer(version, path)
@@ -243,7 +305,7 @@ def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """The same once more, when it is open and its WAL was looked at."""
+    """Repeat the check of `refuse_unless_ours` on the open file, with its WAL applied."""
     version = version_of(connection)
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -254,7 +316,8 @@ def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
 
 def _not_ours(path: Path) -> ConfigError:
     return ConfigError(
-        f"{path.name} is no store of ours", hint="name another file, or one that does not exist yet"
+        f"{path.name} is not an understudy store",
+        hint="name another file, or one that does not exist yet",
     )
 
 
@@ -267,14 +330,62 @@ def _refuse_if_newer(version: int, path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Take all the steps that the file has not taken, each of them wholly or not at all."""
-    for number in range(version_of(connection) + 1, VERSION + 1):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            STEPS[number - 1](connection)
-            connection.execute(f"PRAGMA user_version = {number}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+    """Apply all migrations that the file lacks, each in a transaction of its own.
+
+    A migration that raises leaves the file at the version before it.
+    """
+    before = version_of(connection)
+    if before == VERSION:
+        return
+    from sqlite_utils import Database  # noqa: PLC0415 - about 150 ms, see rule 4
+
+    db = Database(connection, recursive_triggers=False, execute_plugins=False)
+    migrations = _migration_set()
+    for number in range(before + 1, VERSION + 1):
+        # One BEGIN IMMEDIATE around it: `Migrations.apply` creates its table outside the
+        # transaction of the migration, and a crash in between would leave a file that has a table
+        # and no application id, which is refused as foreign.
+        with transaction(connection):
+            _record_earlier_versions(migrations, db, number - 1)
+            migrations.apply(db, stop_before=_migration_names(after=number))
+
+
+def _migration_names(*, after: int = 0) -> list[str]:
+    return [f"version_{number}" for number in range(after + 1, VERSION + 1)]
+
+
+def _migration_set() -> Migrations:
+    from sqlite_utils import Migrations  # noqa: PLC0415 - about 150 ms, see rule 4
+
+    migrations = Migrations(_MIGRATION_SET)
+    for number, (name, migration) in enumerate(
+        zip(_migration_names(), MIGRATIONS, strict=True), start=1
+    ):
+        migrations(name=name)(_with_version(migration, number))
+    return migrations
+
+
+def _with_version(migration: Migration, number: int) -> Migration:
+    def apply(db: Database) -> None:
+        migration(db)
+        db.execute(f"PRAGMA user_version = {number}")
+
+    return apply
+
+
+def _record_earlier_versions(migrations: Migrations, db: Database, version: int) -> None:
+    """Make `_sqlite_migrations` agree with `user_version`, which is what counts.
+
+    A file written before version 6 has no such table: its migrations are recorded as applied.
+    """
+    migrations.ensure_migrations_table(db)
+    recorded = [one.name for one in migrations.applied(db)]
+    expected = _migration_names()[:version]
+    if recorded == expected:
+        return
+    table = db.table(migrations.migrations_table)
+    table.delete_where("migration_set = ?", [_MIGRATION_SET])
+    now = str(dt.datetime.now(dt.UTC))
+    table.insert_all(
+        {"migration_set": _MIGRATION_SET, "name": name, "applied_at": now} for name in expected
+    )

@@ -1,8 +1,8 @@
-"""The store in a file: the port, in threads of its own.
+"""The store port on an SQLite file, run in threads.
 
-Rule 1: what is begun is carried through. A write whose asker is cancelled is written or not, and
-        is never left half done in a thread.
-Rule 2: readers are apart: they have connections and threads of their own, and each read is short.
+Rule 1: a started write runs to its end. If its caller is cancelled, it is committed or not, and
+        never left half done in a thread.
+Rule 2: readers have connections and threads of their own, and each read is short.
 """
 
 from __future__ import annotations
@@ -20,158 +20,171 @@ import trio
 from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
-from supervisor.core.session import Session
-from supervisor.store.filters import EVERYTHING, Filter
+from supervisor.core.state import SessionState
 from supervisor.store.port import (
-    AtStart,
+    NO_FILTER,
+    Filter,
     Hit,
-    Kept,
-    Leftovers,
-    Process,
+    ProcessEntry,
     RawRecord,
     RawRow,
+    StartupRows,
     Stored,
+    StoredReply,
+    Unfinished,
     Write,
 )
-from supervisor.store.threads import Hand, Lent, Own, in_thread
+from supervisor.store.threads import DedicatedThread, StoreThread, TrioThreads, run_in_thread
 
-from . import copies, pieces, reading, schema, writing
-from .files import be_patient, open_reader, open_writer, trouble_of, whole_path
+from . import backup, bulk, cache, lists, read, schema, write
+from .files import (
+    FileIdentity,
+    degraded_error,
+    open_reader,
+    open_writer,
+    refuse_hard_links,
+    resolve_path,
+    set_busy_timeout,
+)
 from .lock import Lock, locked
-from .place import Place, refuse_other_names
 
 Args = ParamSpec("Args")
 Answer = TypeVar("Answer")
 
-# So many reads at once: enough that a long one is in nobody's way.
-READERS: Final = 4
+# Concurrent reads: enough that a long one does not delay the others.
+MAX_READERS: Final = 4
 
 
 @asynccontextmanager
 async def open_sqlite(
-    path: str | os.PathLike[str], *, snapshot_every: int = 200, own_thread: bool = False
+    path: str | os.PathLike[str], *, snapshot_every: int = 200, dedicated_thread: bool = False
 ) -> AsyncIterator[SqliteStore]:
-    """The store in that file, made or brought up to date; closed again when the block is left.
+    """Open a store, created or migrated if necessary; close it when the block is left.
 
-    With `own_thread` it writes in one of its own, and not in those that trio lends.
+    With `dedicated_thread` the writer runs in a thread of its own instead of trio's.
 
-    Raises `StoreLocked`, `StoreTooNew`, `ConfigError` if it is no store of ours, and
+    Raise `StoreLocked`, `StoreTooNew`, `ConfigError` if the file is not a store, and
     `StoreDegraded` if it cannot be opened.
     """
-    whole = whole_path(path)
+    whole = resolve_path(path)
     with locked(whole) as lock:
-        pen: Hand = Own(f"store {whole.name}") if own_thread else Lent(1)
+        writer_thread: StoreThread = (
+            DedicatedThread(f"store {whole.name}") if dedicated_thread else TrioThreads(1)
+        )
         try:
-            store = SqliteStore(whole, pen, lock, snapshot_every=snapshot_every)
+            store = SqliteStore(whole, writer_thread, lock, snapshot_every=snapshot_every)
             await store.open()
             try:
                 yield store
             finally:
-                with trio.CancelScope(shield=True):  # short, and nothing in it waits for anybody
+                with trio.CancelScope(shield=True):  # short, and waits for nothing but the disk
                     await store.close()
         finally:
-            pen.rest()
+            writer_thread.close()
 
 
 async def restore_store(
-    backup: str | os.PathLike[str], path: str | os.PathLike[str]
+    source: str | os.PathLike[str], path: str | os.PathLike[str]
 ) -> Path | None:
-    """See `copies.restore`; holds the lock meanwhile."""
+    """Restore a backup while holding the lock; see `backup.restore`."""
 
     def do() -> Path | None:
-        source, target = whole_path(backup), whole_path(path)
-        copies.refuse_target(target)
+        copy, target = resolve_path(source), resolve_path(path)
+        backup.check_restore_target(target)
         with locked(target):
-            return copies.restore(source, target)
+            return backup.restore(copy, target)
 
-    return await in_thread(do)
+    return await run_in_thread(do)
 
 
 class SqliteStore:
-    """See `port.Store`."""
+    """Store in an SQLite file; see `port.Store`."""
 
     def __init__(
         self,
         path: Path,
-        pen: Hand | None = None,
+        writer_thread: StoreThread | None = None,
         lock: Lock | None = None,
         *,
         snapshot_every: int = 200,
     ) -> None:
         self.path = path
-        # That nobody else writes; None if it was made sure of in another way.
+        # Excludes other writers; None if the caller excludes them in another way.
         self._lock = lock
         self._snapshot_every = snapshot_every
         self._writer: sqlite3.Connection | None = None
-        self._place: Place | None = None
-        self._known = writing.Known()
-        # One connection in one thread at a time; with limits of our own, for trio's are shared.
-        self._pen: Hand = pen or Lent(1)
-        self._eyes = Lent(READERS)
-        # Whether something was deleted since it was last tidied.
-        self._is_untidy = False
-        # Whether some of that was done already.
-        self._is_tidying = False
-        # Whether it waits a while for somebody else's lock.
-        self._is_patient = True
-        # Sessions that cannot be read, and of which the log has said so: once is enough.
-        self._named: set[SessionId] = set()
-        # Readers that nobody uses just now.
-        self._free: list[sqlite3.Connection] = []
+        self._file_identity: FileIdentity | None = None
+        self._session_cache = cache.SessionCache()
+        # One thread at a time per connection; with our own limits, because trio's is shared.
+        self._writer_thread: StoreThread = writer_thread or TrioThreads(1)
+        self._readers = TrioThreads(MAX_READERS)
+        # Whether records were deleted since the index was last optimized.
+        self._index_is_stale = False
+        # Whether an optimization has begun and is not complete.
+        self._is_optimizing = False
+        # Whether SQLite waits for the lock of another connection; not after an error.
+        self._waits_when_busy = True
+        # Damaged sessions that are in the log already: each is logged once.
+        self._reported_damaged: set[SessionId] = set()
+        # Reader connections that are not in use.
+        self._idle_connections: list[sqlite3.Connection] = []
 
     async def open(self) -> None:
-        """Open the file; raises why it cannot be."""
-        await self._in_thread(self._pen, self._open)
+        """Open and migrate the file; raise an error that says why it cannot be opened."""
+        await self._run_in_thread(self._writer_thread, self._open)
 
     def _open(self) -> None:
         try:
-            copies.clear_away_unfinished(self.path)
+            backup.remove_unfinished(self.path)
             if self.path.exists():
                 schema.refuse_unless_ours(self.path, may_be_new=True)
-                refuse_other_names(self.path)
+                refuse_hard_links(self.path)
             self._writer = open_writer(self.path)
-            self._place = Place(self.path)
+            self._file_identity = FileIdentity(self.path)
         except OSError as error:
             raise ConfigError(
                 f"{self.path.name} cannot be opened: {error.strerror}",
-                hint="look at its owner and mode, and at those of its folder",
+                hint="check its owner and mode, and those of its directory",
             ) from error
         try:
             schema.refuse_foreign(self._writer, self.path)
             if 0 < schema.version_of(self._writer) < schema.VERSION:
-                copies.copy_before_migration(self._writer, self.path)
+                backup.copy_before_migration(self._writer, self.path)
             schema.migrate(self._writer)
         except BaseException:
             self._close()
             raise
 
     async def close(self) -> None:
-        """Close all connections; the last one to close moves the WAL into the file."""
-        await self._in_thread(self._pen, self._close)
+        """Close all connections; closing the last one moves the WAL into the file."""
+        await self._run_in_thread(self._writer_thread, self._close)
 
     def _close(self) -> None:
-        if self._is_untidy and self._writer is not None:
+        if self._index_is_stale and self._writer is not None:
             with contextlib.suppress(sqlite3.Error):
-                pieces.tidy_all(self._writer)
-        for connection in (*self._free, *([self._writer] if self._writer is not None else [])):
+                bulk.optimize_whole_index(self._writer)
+        for connection in (
+            *self._idle_connections,
+            *([self._writer] if self._writer is not None else []),
+        ):
             connection.close()
-        self._free, self._writer = [], None
+        self._idle_connections, self._writer = [], None
 
     # Threads ------------------------------------------------------------------------------
 
-    async def _in_thread(self, hand: Hand, work: Callable[[], Answer]) -> Answer:
+    async def _run_in_thread(self, thread: StoreThread, work: Callable[[], Answer]) -> Answer:
         try:
-            return await hand.do(work)
+            return await thread.run(work)
         except sqlite3.Error as error:
-            if "Could not decode to UTF-8" in str(error):  # a word that is none: the file is well
+            if "Could not decode to UTF-8" in str(error):  # a damaged text in a sound file
                 raise NotStorable(
-                    f"something in {self.path.name} cannot be read: {error}",
-                    hint="restore a backup, or look at it with sqlite3",
+                    f"a value in {self.path.name} cannot be read: {error}",
+                    hint="restore a backup, or inspect it with sqlite3",
                 ) from error
-            trouble = trouble_of(error, self.path)
-            if trouble is None:
+            degraded = degraded_error(error, self.path)
+            if degraded is None:
                 raise
-            raise trouble from error
+            raise degraded from error
 
     async def _write(
         self,
@@ -182,23 +195,23 @@ class SqliteStore:
         def do() -> Answer:
             writer = self._writer
             assert writer is not None
-            place = self._place
-            assert place is not None
-            self._check_place()
+            identity = self._file_identity
+            assert identity is not None
+            self._check_file_and_lock()
             try:
                 answer = work(writer, *args, **more)
             except sqlite3.Error:
-                be_patient(writer, patient=False)
-                self._is_patient = False
+                set_busy_timeout(writer, patient=False)
+                self._waits_when_busy = False
                 raise
-            # What went into a file that nobody finds any more is acknowledged to nobody.
-            place.check(is_certain=False)
-            if not self._is_patient:
-                be_patient(writer, patient=True)
-                self._is_patient = True
+            # A write into a file that was deleted meanwhile is not acknowledged.
+            identity.check(is_surely_unwritten=False)
+            if not self._waits_when_busy:
+                set_busy_timeout(writer, patient=True)
+                self._waits_when_busy = True
             return answer
 
-        return await self._in_thread(self._pen, do)
+        return await self._run_in_thread(self._writer_thread, do)
 
     async def _read(
         self,
@@ -207,87 +220,94 @@ class SqliteStore:
         **more: Args.kwargs,
     ) -> Answer:
         def do() -> Answer:
-            connection = self._free.pop() if self._free else self._open_reader()
+            connection = (
+                self._idle_connections.pop() if self._idle_connections else self._open_reader()
+            )
             try:
                 answer = work(connection, *args, **more)
             except BaseException:
-                connection.close()  # whatever is wrong with it, the next one gets another
+                connection.close()  # the next read opens another one
                 raise
             if self._writer is None:
-                connection.close()  # we were closed meanwhile, and nobody else would
+                connection.close()  # the store was closed meanwhile
             else:
-                self._free.append(connection)
+                self._idle_connections.append(connection)
             return answer
 
-        return await self._in_thread(self._eyes, do)
+        return await self._run_in_thread(self._readers, do)
 
-    def _check_place(self) -> None:
-        """Raise `StoreDegraded` if the file is not what others find, or is somebody else's."""
-        if self._place is not None:
-            self._place.check(is_certain=True)
+    def _check_file_and_lock(self) -> None:
+        """Raise `StoreDegraded` if the file was replaced or deleted, or its lock is lost."""
+        if self._file_identity is not None:
+            self._file_identity.check(is_surely_unwritten=True)
         if self._lock is not None:
             self._lock.check()
 
     def _open_reader(self) -> sqlite3.Connection:
-        if self._place is not None:
-            self._place.check(is_certain=True)  # or it would read what is in its place
+        if self._file_identity is not None:
+            # Otherwise it would read the file that is now in its place.
+            self._file_identity.check(is_surely_unwritten=True)
         return open_reader(self.path)
 
     # Writing ------------------------------------------------------------------------------
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         every = self._snapshot_every
-        if any(write.removes for write in writes):
-            self._note_untidy()
-        return await self._write(writing.commit, writes, snapshot_every=every, known=self._known)
+        if any(write.deletes for write in writes):
+            self._mark_index_stale()
+        return await self._write(
+            write.commit, writes, snapshot_every=every, known=self._session_cache
+        )
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
-        return await self._write(writing.claim, session_ids, self._known)
+        return await self._write(write.claim, session_ids, self._session_cache)
 
-    async def bring(self, session_id: SessionId, records: Sequence[Record]) -> None:
-        await self._write(pieces.bring, session_id, records)
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+        await self._write(bulk.insert_chunk, session_id, records)
 
     async def delete(self, session_id: SessionId) -> None:
-        self._note_untidy()
-        await self._write(writing.delete, session_id, self._known)
+        self._mark_index_stale()
+        await self._write(write.delete, session_id, self._session_cache)
 
-    def _note_untidy(self) -> None:
-        # What was tidied so far was without this.
-        self._is_untidy, self._is_tidying = True, False
+    def _mark_index_stale(self) -> None:
+        # An optimization that has begun does not cover the new deletion.
+        self._index_is_stale, self._is_optimizing = True, False
 
-    async def clear_away(self) -> bool:
-        self._note_untidy()
-        return await self._write(pieces.clear_away)
+    async def purge_deleted(self) -> bool:
+        self._mark_index_stale()
+        return await self._write(bulk.purge_deleted)
 
-    async def tidy(self) -> bool:
-        if not self._is_untidy:
+    async def optimize_index(self) -> bool:
+        if not self._index_is_stale:
             return False
-        begin, self._is_tidying = not self._is_tidying, True
-        self._is_tidying = self._is_untidy = await self._write(pieces.tidy, begin=begin)
-        return self._is_untidy
+        begin, self._is_optimizing = not self._is_optimizing, True
+        self._is_optimizing = self._index_is_stale = await self._write(
+            bulk.optimize_index, begin=begin
+        )
+        return self._index_is_stale
 
-    async def leftovers(self) -> Leftovers:
-        found = await self._write(pieces.leftovers)
-        self._is_untidy = found.untidy or found.unfinished
+    async def find_unfinished(self) -> Unfinished:
+        found = await self._write(bulk.find_unfinished)
+        self._index_is_stale = found.needs_optimize or found.needs_purge
         return found
 
     async def probe(self) -> None:
-        await self._write(writing.probe)
+        await self._write(write.probe)
 
-    async def look(self) -> None:
-        if self._place is not None:
-            await self._in_thread(self._pen, self._check_place)
+    async def check_file(self) -> None:
+        if self._file_identity is not None:
+            await self._run_in_thread(self._writer_thread, self._check_file_and_lock)
 
-    async def note_process(self, process: Process) -> None:
-        await self._write(writing.note_process, process)
+    async def record_process(self, process: ProcessEntry) -> None:
+        await self._write(write.record_process, process)
 
-    async def forget_process(self, process: Process) -> None:
-        await self._write(writing.forget_process, process)
+    async def forget_process(self, process: ProcessEntry) -> None:
+        await self._write(write.forget_process, process)
 
     # Reading ------------------------------------------------------------------------------
 
     async def read(self, session_id: SessionId) -> Stored | None:
-        return await self._read(reading.read_one, session_id)
+        return await self._read(read.read_one, session_id)
 
     async def records(
         self,
@@ -297,48 +317,48 @@ class SqliteStore:
         limit: int | None = None,
         turn: TurnId | None = None,
     ) -> list[Record]:
-        return await self._read(reading.records, session_id, after, limit, turn)
+        return await self._read(read.records, session_id, after, limit, turn)
 
     async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
-        return await self._read(reading.records_of_input, session_id, input_id)
+        return await self._read(read.records_of_input, session_id, input_id)
 
     async def all_records(
         self, *, after: int = 0, limit: int | None = None
     ) -> list[tuple[int, Record]]:
-        return await self._read(reading.all_records, after, limit)
+        return await self._read(read.all_records, after, limit)
 
     async def last_position(self) -> int:
-        return await self._read(reading.last_position)
+        return await self._read(read.last_position)
 
-    async def records_of(self, kinds: Collection[str]) -> list[Record]:
-        return await self._read(reading.records_of, kinds)
+    async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
+        return await self._read(read.records_of_kinds, kinds)
 
     async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
-        return await self._read(reading.raw_records, session_id)
+        return await self._read(read.raw_records, session_id)
 
-    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, Session] | None:
-        return await self._read(reading.snapshot, session_id, at)
+    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, SessionState] | None:
+        return await self._read(read.snapshot, session_id, at)
 
     async def rows(
-        self, *, after: int = 0, fitting: Filter | None = None, at_once: int | None = None
+        self, *, after: int = 0, matching: Filter | None = None, page_size: int | None = None
     ) -> AsyncGenerator[Stored, None]:
         next_after: int | None = after
-        count = reading.PAGE_ROWS if at_once is None else min(at_once, reading.PAGE_ROWS)
+        count = lists.PAGE_ROWS if page_size is None else min(page_size, lists.PAGE_ROWS)
         while next_after is not None:
             page, next_after = await self._read(
-                reading.page_of_rows, next_after, fitting or EVERYTHING, count, self._named
+                lists.page_of_rows, next_after, matching or NO_FILTER, count, self._reported_damaged
             )
             for stored in page:
                 yield stored
 
-    async def at_start(self) -> AtStart:
-        return await self._read(reading.at_start, self._named)
+    async def startup_rows(self) -> StartupRows:
+        return await self._read(read.startup_rows, self._reported_damaged)
 
     async def raw_row(self, session_id: SessionId) -> RawRow | None:
-        return await self._read(reading.raw_row, session_id)
+        return await self._read(read.raw_row, session_id)
 
-    async def damaged(self, *, besides: Collection[SessionId] = ()) -> list[SessionId]:
-        return await self._read(reading.damaged, besides)
+    async def damaged(self, *, known_readable: Collection[SessionId] = ()) -> list[SessionId]:
+        return await self._read(read.damaged, known_readable)
 
     async def search(
         self,
@@ -348,16 +368,16 @@ class SqliteStore:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Hit]:
-        return await self._read(reading.search, words, session_id, before, limit)
+        return await self._read(lists.search, words, session_id, before, limit)
 
-    async def kept(self, scope: str, key: str) -> Kept | None:
-        return await self._read(reading.kept, scope, key)
+    async def stored_reply(self, scope: str, key: str) -> StoredReply | None:
+        return await self._read(read.stored_reply, scope, key)
 
     async def sizes(self) -> Mapping[SessionId, int]:
-        return await self._read(reading.sizes)
+        return await self._read(lists.sizes)
 
     async def backup(self, target: Path) -> int:
-        return await self._read(copies.backup, target)
+        return await self._read(backup.backup, target)
 
-    async def processes(self) -> list[Process]:
-        return await self._read(reading.processes)
+    async def processes(self) -> list[ProcessEntry]:
+        return await self._read(read.processes)

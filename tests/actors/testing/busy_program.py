@@ -1,4 +1,4 @@
-"""A program that uses much of trio at once, and what became of it, as one line of text."""
+"""A program that uses much of trio at once, and a digest of its run."""
 
 import hashlib
 import random
@@ -9,7 +9,7 @@ from actors.testing import Step, simulate
 
 
 async def busy_program() -> list[object]:
-    """Nurseries, sleeps, events, channels, locks, cancel scopes, threads and chance."""
+    """Use nurseries, sleeps, events, channels, locks, cancel scopes, threads and randomness."""
     told: list[object] = []
     send, receive = trio.open_memory_channel[object](1)
     go, limiter, lock = trio.Event(), trio.CapacityLimiter(1), trio.Lock()
@@ -42,7 +42,7 @@ async def busy_program() -> list[object]:
 
 
 def story(seeds: range) -> str:
-    """Everything that happened under these seeds, digested."""
+    """Return a digest of the runs under these seeds."""
     digest = hashlib.sha256()
     for seed in seeds:
         trace: list[Step] = []

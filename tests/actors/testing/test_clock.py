@@ -56,7 +56,7 @@ def test_sleepers_wake_in_the_order_of_their_deadlines() -> None:
     assert woken == [1.0, 2.0, 3.0]
 
 
-def test_time_stands_still_while_someone_can_run() -> None:
+def test_time_stands_still_while_a_task_can_run() -> None:
     async def main() -> bool:
         with trio.move_on_after(1) as scope:
             for _ in range(100):
@@ -66,7 +66,7 @@ def test_time_stands_still_while_someone_can_run() -> None:
     assert run(main) is False
 
 
-def test_who_waits_for_all_to_be_blocked_goes_before_the_jump() -> None:
+def test_a_task_that_waits_for_quiet_runs_before_the_jump() -> None:
     async def main() -> float:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 60)
@@ -117,14 +117,14 @@ def test_a_thread_that_waits_for_a_sleeper_does_not_hold_the_time(
     assert run(main) == 60.0
 
 
-def test_who_waits_for_a_thread_is_not_deadlocked() -> None:
+def test_a_task_that_waits_for_a_thread_is_not_deadlocked() -> None:
     async def main() -> str:
         return await trio.to_thread.run_sync(lambda: "done")
 
     assert run(main) == "done"
 
 
-def test_who_waits_for_real_input_is_not_deadlocked() -> None:
+def test_a_task_that_waits_for_real_input_is_not_deadlocked() -> None:
     inlet, outlet = os.pipe()
 
     async def main() -> bytes:
@@ -145,7 +145,7 @@ def test_a_deadlock_is_raised_when_the_last_timer_has_fired() -> None:
     assert clock.current_time() == 5.0
 
 
-def test_a_deadlock_names_who_waits_and_where() -> None:
+def test_a_deadlock_names_the_waiting_tasks_and_lines() -> None:
     with pytest.raises(Deadlock) as caught:
         run(one_waits_for_the_other)
 
@@ -174,7 +174,7 @@ def test_clean_up_runs_before_a_deadlock_is_raised() -> None:
     assert left == [5.0]
 
 
-def test_clean_up_that_waits_for_ever_is_cut_short() -> None:
+def test_clean_up_that_waits_for_ever_is_aborted() -> None:
     async def main() -> None:
         for _ in range(3):
             with trio.CancelScope(shield=True):

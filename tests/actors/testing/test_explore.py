@@ -31,11 +31,11 @@ async def always_fails() -> None:
     raise LookupError
 
 
-def test_a_right_program_has_no_failing_seeds() -> None:
+def test_a_correct_program_has_no_failing_seeds() -> None:
     assert explore(checkpoint, seeds=range(20)) == []
 
 
-def test_it_gives_the_failing_seeds_in_order() -> None:
+def test_explore_returns_the_failing_seeds_in_order() -> None:
     failing = explore(depends_on_the_order, seeds=range(60))
 
     assert 0 < len(failing) < 60
@@ -66,15 +66,15 @@ def test_a_failing_seed_is_its_number_and_says_more_when_shown() -> None:
     assert repr(seed) == "<seed 17, walk: LookupError('gone')>"
 
 
-def test_all_policies_take_their_turn() -> None:
+def test_explore_cycles_through_all_policies() -> None:
     assert [seed.policy for seed in explore(always_fails, seeds=range(3))] == list(POLICIES)
 
 
-def test_it_stops_at_enough_failures() -> None:
+def test_explore_stops_at_max_failures() -> None:
     assert explore(always_fails, seeds=range(100), max_failures=2) == [0, 1]
 
 
-def test_main_is_called_anew_with_its_arguments_for_each_seed() -> None:
+def test_main_is_called_with_its_arguments_for_each_seed() -> None:
     async def note(seen: list[int]) -> None:
         await checkpoint()
         seen.append(len(seen))
@@ -113,7 +113,7 @@ def test_a_broken_simulator_is_not_a_finding(monkeypatch: pytest.MonkeyPatch) ->
         explore(checkpoint)
 
 
-def test_inside_a_trio_run_it_is_refused() -> None:
+def test_explore_inside_a_trio_run_is_refused() -> None:
     async def main() -> None:
         explore(checkpoint)
 

@@ -1,4 +1,4 @@
-"""The probe: an actor that keeps what it is told."""
+"""The probe: an actor that keeps the messages it receives."""
 
 import pytest
 import trio
@@ -6,6 +6,9 @@ from attrs import frozen
 from trio.testing import MockClock
 
 import actors
+from actors import (
+    Group,
+)
 from actors.testing import Probe, settle
 
 
@@ -14,7 +17,7 @@ class Double(actors.Ask[int]):
     n: int
 
 
-async def test_it_keeps_everything_in_order() -> None:
+async def test_a_probe_keeps_all_messages_in_order() -> None:
     async with actors.open_actors() as system:
         probe = await Probe.start(system, name="probe")
         for n in range(3):
@@ -25,7 +28,7 @@ async def test_it_keeps_everything_in_order() -> None:
         assert probe.unread == (0, 1, 2)
 
 
-async def test_next_waits_for_a_message_and_hands_each_out_once() -> None:
+async def test_next_waits_and_returns_each_message_once() -> None:
     async with actors.open_actors() as system, trio.open_nursery() as nursery:
         probe = await Probe.start(system)
         nursery.start_soon(tell_later, probe.ref, "a", "b")
@@ -51,7 +54,7 @@ async def test_until_skips_to_the_first_of_its_kind() -> None:
         assert await probe.next() == "b"
 
 
-async def test_it_can_watch_another_actor() -> None:
+async def test_a_probe_can_watch_another_actor() -> None:
     async with actors.open_actors() as system:
         probe = await Probe.start(system)
         other = await Probe.start(system)
@@ -61,14 +64,16 @@ async def test_it_can_watch_another_actor() -> None:
         assert (await probe.until(actors.Ended)).ref is other.ref
 
 
-async def test_it_answers_with_what_it_was_given_to_answer() -> None:
+async def test_a_probe_answers_with_its_answer_callable() -> None:
     async with actors.open_actors() as system:
         probe = await Probe.start(system, answer=lambda message: message.n * 2)
 
         assert await probe.ref.ask(Double(21)) == 42
 
 
-async def test_what_does_not_come_is_said_with_what_did(autojump_clock: MockClock) -> None:
+async def test_a_missing_message_is_reported_with_the_received_ones(
+    autojump_clock: MockClock,
+) -> None:
     async with actors.open_actors() as system:
         probe = await Probe.start(system)
         probe.ref.tell("something else")
@@ -76,3 +81,21 @@ async def test_what_does_not_come_is_said_with_what_did(autojump_clock: MockCloc
         with pytest.raises(AssertionError, match=r"int did not arrive .* \['something else'\]"):
             await probe.until(int)
         assert probe.unread == ("something else",)
+
+
+async def test_each_message_goes_to_one_waiter_of_a_probe(system: Group) -> None:
+    probe = await Probe.start(system)
+    got: list[object] = []
+
+    async def wait() -> None:
+        got.append(await probe.next())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await settle()
+        probe.ref.tell(1)
+        await settle()
+        probe.ref.tell(2)
+
+    assert sorted(got, key=str) == [1, 2]

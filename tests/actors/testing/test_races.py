@@ -1,6 +1,6 @@
-"""Faults planted on purpose: the simulator must find each, and must leave the right version alone.
+"""Planted faults: the simulator must find each, and must accept the correct version.
 
-Each program asserts what it promises; a deadlock breaks a promise too.
+Each program asserts its own invariant; a deadlock breaks it too.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ async def a_cap_reserved_before_the_await() -> None:
 
 
 async def _read_twice(take: Callable[[deque[int], trio.Event], Awaitable[int]]) -> None:
-    """A reader is cancelled after a while and a second one goes on: it must miss nothing."""
+    """Cancel a reader after a while and start a second one, which must miss nothing."""
     box: deque[int] = deque()
     handled: list[int] = []
     filled = trio.Event()
@@ -90,7 +90,7 @@ async def a_message_taken_after_the_last_await() -> None:
 
 
 class _Bell:
-    """Wakes one sleeper; rung too early it is not heard."""
+    """Wake one sleeper; a wake-up that comes too early is lost."""
 
     def __init__(self) -> None:
         self._event: trio.Event | None = None
@@ -188,7 +188,7 @@ async def one_who_restarts_the_child() -> None:
 
 
 async def _write_twice(*, abandon_on_cancel: bool) -> None:
-    """The first write is cancelled half way; the second one must have the last word."""
+    """Cancel the first write half way; the second one must win."""
     rows: list[int] = []
     with trio.move_on_after(1):
         await trio.to_thread.run_sync(rows.append, 1, abandon_on_cancel=abandon_on_cancel)
@@ -230,5 +230,5 @@ def test_a_planted_fault_is_found(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", RIGHT, ids=lambda program: program.__name__)
-def test_the_right_version_passes(program: Program) -> None:
+def test_the_correct_version_passes(program: Program) -> None:
     assert explore(program, seeds=range(300)) == []

@@ -23,7 +23,7 @@ def chance(seed: int) -> Random:
 
 
 def chosen(name: PolicyName, seed: int, ticks: int, *, timeout_pending: bool = False) -> list[int]:
-    """What the policy picks while tasks 0 to 4 are always ready."""
+    """Return the choices of the policy while tasks 0 to 4 are always ready."""
     policy = make_policy(name, chance(seed))
     return [policy.choose(range(5), timeout_pending=timeout_pending) for _ in range(ticks)]
 
@@ -52,19 +52,19 @@ def test_the_clock_is_chosen_under_some_seeds_only(name: PolicyName) -> None:
 
 
 @every_policy
-def test_nobody_who_is_ready_waits_for_ever(name: PolicyName) -> None:
+def test_no_ready_task_waits_for_ever(name: PolicyName) -> None:
     for seed in range(20):
         picks = chosen(name, seed, 7 * LEASE_TICKS, timeout_pending=True)
         assert set(picks) >= set(range(5))
 
 
-def test_shuffle_lets_everyone_run_once_a_round() -> None:
+def test_shuffle_runs_every_task_once_a_round() -> None:
     picks = chosen("shuffle", 1, 20)
 
     assert [sorted(picks[at : at + 5]) for at in range(0, 20, 5)] == [list(range(5))] * 4
 
 
-def test_shuffle_makes_newcomers_wait_for_the_next_round() -> None:
+def test_shuffle_defers_new_tasks_to_the_next_round() -> None:
     policy = Shuffle(chance(1))
 
     first = policy.choose([1, 2], timeout_pending=False)
@@ -87,7 +87,7 @@ def test_pct_keeps_to_one_task_until_it_drops() -> None:
     assert changes <= 5
 
 
-def test_pct_lets_a_newcomer_of_higher_priority_go_first() -> None:
+def test_pct_runs_a_new_task_of_higher_priority_first() -> None:
     overtaken = 0
     for seed in range(100):
         policy = Pct(chance(seed))

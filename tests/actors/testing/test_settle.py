@@ -27,7 +27,7 @@ async def count_to(n: int, counted: list[int]) -> None:
 
 
 @everywhere
-def test_it_answers_when_everyone_else_is_blocked(run: Runner) -> None:
+def test_settle_returns_when_all_other_tasks_are_blocked(run: Runner) -> None:
     async def main() -> int:
         counted: list[int] = []
         async with trio.open_nursery() as nursery:
@@ -40,7 +40,7 @@ def test_it_answers_when_everyone_else_is_blocked(run: Runner) -> None:
 
 
 @everywhere
-def test_it_waits_for_threads_and_for_those_they_wake(run: Runner) -> None:
+def test_settle_waits_for_threads_and_the_tasks_they_wake(run: Runner) -> None:
     async def main() -> int:
         counted: list[int] = []
 
@@ -57,7 +57,7 @@ def test_it_waits_for_threads_and_for_those_they_wake(run: Runner) -> None:
     assert run(main) == 5
 
 
-def test_no_time_passes_meanwhile() -> None:
+def test_no_time_passes_during_settle() -> None:
     async def main() -> float:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 10)
@@ -70,7 +70,7 @@ def test_no_time_passes_meanwhile() -> None:
     assert {simulate(main, seed=seed) for seed in range(60)} == {0.0}
 
 
-def test_two_may_settle_at_once() -> None:
+def test_two_tasks_may_settle_at_once() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(settle)

@@ -13,7 +13,13 @@ import trio
 import trio._threads
 from trio.lowlevel import checkpoint
 
-from actors.testing import Deadlock, Livelock, SimulationError, Step, simulate
+from actors.testing import (
+    Deadlock,
+    Livelock,
+    SimulationError,
+    Step,
+    simulate,
+)
 from actors.testing._schedule import POLICIES, PolicyName
 from actors.testing._trio_internals import threads_are_replaced
 from tests.actors.testing.busy_program import busy_program, story
@@ -46,7 +52,7 @@ async def three_speak() -> list[str]:
 
 
 async def race_a_timeout() -> bool:
-    """Whether a long time-out fired although the work was always ready."""
+    """Return True if a long time-out fired although the work was always ready."""
     with trio.move_on_after(60) as scope:
         for _ in range(20):
             await checkpoint()
@@ -59,7 +65,7 @@ def trace_of(seed: int, policy: PolicyName | None = None) -> list[Step]:
     return trace
 
 
-def test_it_gives_the_result_of_main() -> None:
+def test_simulate_returns_the_result_of_main() -> None:
     async def add(a: int, b: int) -> int:
         await checkpoint()
         return a + b
@@ -67,7 +73,7 @@ def test_it_gives_the_result_of_main() -> None:
     assert simulate(add, 2, 3) == 5
 
 
-def test_the_error_of_main_says_how_to_see_it_again() -> None:
+def test_the_error_of_main_has_a_note_with_its_seed() -> None:
     async def fail() -> None:
         await trio.sleep(3)
         raise LookupError("gone")
@@ -196,7 +202,7 @@ def test_a_deadlock_is_raised_and_noted() -> None:
     assert "seed=3" in caught.value.__notes__[0]
 
 
-def test_too_many_steps_are_a_livelock_that_shows_the_last_ones() -> None:
+def test_too_many_steps_are_a_livelock() -> None:
     with pytest.raises(Livelock, match="still running after 500 steps") as caught:
         simulate(spin, max_steps=500)
 
@@ -240,7 +246,7 @@ def test_a_shield_does_not_keep_a_run_from_ending() -> None:
 
 
 async def cannot_be_cancelled(left: list[str]) -> None:
-    """Nothing but being thrown away ends it, and then it starts and awaits some more."""
+    """Resist every cancellation; when discarded, start more tasks and await again."""
     try:
         while True:
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -251,7 +257,7 @@ async def cannot_be_cancelled(left: list[str]) -> None:
             await trio.sleep(1)
 
 
-def test_a_task_that_cannot_be_cancelled_is_thrown_away_without_noise() -> None:
+def test_a_task_that_cannot_be_cancelled_is_discarded_silently() -> None:
     left: list[str] = []
 
     async def main() -> None:
@@ -261,12 +267,12 @@ def test_a_task_that_cannot_be_cancelled_is_thrown_away_without_noise() -> None:
 
     with pytest.raises(Livelock):
         simulate(main, max_steps=100)
-    gc.collect()  # what was left behind would be heard here
+    gc.collect()  # an error of a discarded task would be reported here
 
     assert left == ["tidy", "tidy"]
 
 
-def test_a_wait_that_cannot_be_cancelled_is_thrown_away() -> None:
+def test_a_wait_that_cannot_be_cancelled_is_discarded() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hold_on)
@@ -319,7 +325,7 @@ def test_a_simulation_inside_the_thread_of_another_is_refused() -> None:
 
 
 @pytest.mark.parametrize("program", [three_speak, wait_for_ever, spin])
-def test_everything_outside_is_as_it_was(program: Callable[[], Awaitable[object]]) -> None:
+def test_simulate_restores_everything_outside(program: Callable[[], Awaitable[object]]) -> None:
     chance, send = random.getstate(), trio._threads._send_message_to_trio
 
     with suppress(SimulationError):
@@ -376,3 +382,8 @@ def test_async_generators_left_open_are_closed_within_the_run() -> None:
     simulate(main)
 
     assert closed == [2.0]
+
+
+def test_a_simulation_without_a_bound_on_its_steps_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_steps"):
+        simulate(trio.sleep, 1, max_steps=None)  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def test_abandoned_work_runs_once_before_or_after_its_caller_has_left() -> None:
 
 
 @pytest.mark.parametrize("seed", range(9))
-def test_the_limiter_is_respected_until_abandoned_work_is_over(seed: int) -> None:
+def test_the_limiter_is_respected_until_abandoned_work_ends(seed: int) -> None:
     done: list[str] = []
 
     async def main() -> None:
@@ -133,7 +133,7 @@ def test_the_work_may_call_into_the_loop() -> None:
     simulate(main)
 
 
-def test_a_call_into_the_loop_from_a_task_is_refused_as_ever() -> None:
+def test_a_call_into_the_loop_from_a_task_is_refused() -> None:
     async def main() -> None:
         trio.from_thread.run_sync(int, trio_token=trio.lowlevel.current_trio_token())
 
@@ -151,7 +151,7 @@ def test_an_async_call_into_the_loop_is_refused_with_a_hint() -> None:
     assert "use trio.from_thread.run_sync" in caught.value.hint
 
 
-def test_the_work_hears_that_its_caller_was_cancelled() -> None:
+def test_the_work_notices_that_its_caller_was_cancelled() -> None:
     async def main() -> bool:
         with trio.move_on_after(1) as scope:
             await trio.to_thread.run_sync(trio.from_thread.check_cancelled)
@@ -160,7 +160,7 @@ def test_the_work_hears_that_its_caller_was_cancelled() -> None:
     assert {simulate(main, seed=seed) for seed in SEEDS} == {True, False}
 
 
-def test_work_that_was_abandoned_runs_before_the_run_is_over() -> None:
+def test_abandoned_work_runs_before_the_run_ends() -> None:
     async def main(done: list[str]) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(abandonable, done)
@@ -179,7 +179,7 @@ def test_work_that_was_abandoned_runs_before_the_run_is_over() -> None:
     assert late > 0
 
 
-def test_files_are_read_in_stand_ins_too() -> None:
+def test_files_are_read_in_simulated_threads() -> None:
     async def main() -> bool:
         return await trio.Path(__file__).exists()
 

@@ -1,4 +1,4 @@
-"""Inputs over HTTP: sent once, looked after for as long as somebody waits, changed, taken back."""
+"""Inputs over HTTP: sent once, awaited, changed, cancelled."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import trio
 
 from actors.testing import settle
 from supervisor import Receipt, Restart, Session, Settings, Supervisor
-from supervisor.api.doors import Doors
-from supervisor.api.wire import decode
-from tests.api.asgi import Watch
-from tests.sessions.cast import Player, Scene, outcomes, waiting_texts
+from supervisor.api.drain import DrainState
+from supervisor.decode import decode
+from tests.support.asgi_exchange import Watch
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, waiting_texts
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def send(client: httpx.AsyncClient, at: str, text: str = "hello", **given:
 
 
 async def test_a_receipt_says_where_the_input_is(
-    client: httpx.AsyncClient, at: str, player: Player
+    client: httpx.AsyncClient, at: str, fake_agent: FakeAgent
 ) -> None:
     first = (await client.post(at, json={"text": "a"})).json()
     second = (await client.post(at, json={"text": "b"})).json()
@@ -39,7 +39,7 @@ async def test_a_receipt_says_where_the_input_is(
 
 
 async def test_the_same_key_gives_the_same_receipt_and_one_input(
-    client: httpx.AsyncClient, at: str, session: Session, player: Player
+    client: httpx.AsyncClient, at: str, session: Session, fake_agent: FakeAgent
 ) -> None:
     by_header = {"headers": {"Idempotency-Key": "k"}}
     answers = [
@@ -74,7 +74,9 @@ async def test_the_same_key_with_another_text_is_a_conflict(
     assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_conflict")
 
 
-async def test_a_key_where_none_counts_is_refused(client: httpx.AsyncClient, at: str) -> None:
+async def test_an_idempotency_key_is_refused_where_unsupported(
+    client: httpx.AsyncClient, at: str
+) -> None:
     answer = await client.post(f"{at[:-7]}/stop", headers={"Idempotency-Key": "k"})
 
     assert answer.status_code == 422
@@ -95,7 +97,7 @@ async def test_a_key_where_none_counts_is_refused(client: httpx.AsyncClient, at:
         ({}, "config_error"),
     ],
 )
-async def test_an_input_that_cannot_be_meant_is_refused(
+async def test_an_invalid_input_is_refused(
     client: httpx.AsyncClient, at: str, session: Session, given: object, code: str
 ) -> None:
     answer = await client.post(at, json=given)
@@ -110,15 +112,15 @@ async def test_a_text_that_is_too_long_is_413(client: httpx.AsyncClient, at: str
     assert (answer.status_code, answer.json()["code"]) == (413, "input_too_large")
 
 
-async def test_one_that_is_to_be_rejected_when_busy_is_a_conflict(
-    client: httpx.AsyncClient, at: str, scene: Scene
+async def test_when_busy_reject_is_a_conflict(
+    client: httpx.AsyncClient, at: str, run: AgentRun
 ) -> None:
     answer = await client.post(at, json={"text": "a", "when_busy": "reject"})
 
     assert (answer.status_code, answer.json()["code"]) == (409, "input_refused")
 
 
-async def test_a_session_that_is_not_there_takes_nothing(client: httpx.AsyncClient) -> None:
+async def test_an_input_to_an_unknown_session_is_404(client: httpx.AsyncClient) -> None:
     answer = await client.post("/v1/sessions/s_none/inputs", json={"text": "a"})
 
     assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
@@ -132,7 +134,7 @@ class TestWithRoomForOne:
         return Settings(queue_cap=1)
 
     async def test_a_full_queue_says_when_to_try_again(
-        self, client: httpx.AsyncClient, at: str, scene: Scene
+        self, client: httpx.AsyncClient, at: str, run: AgentRun
     ) -> None:
         await send(client, at)
 
@@ -145,13 +147,13 @@ class TestWithRoomForOne:
 # Looked after ----------------------------------------------------------------------------------
 
 
-async def test_what_became_of_an_input_can_be_asked_at_any_time(
-    client: httpx.AsyncClient, at: str, scene: Scene, player: Player
+async def test_the_state_of_an_input_can_be_read_at_any_time(
+    client: httpx.AsyncClient, at: str, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     input_id = await send(client, at)
     queued = (await client.get(f"{at}/{input_id}")).json()
-    scene.finish()
-    second = await player.next_scene()
+    run.finish()
+    second = await fake_agent.next_run()
     running = (await client.get(f"{at}/{input_id}")).json()
     second.finish("done")
     await settle()
@@ -164,14 +166,14 @@ async def test_what_became_of_an_input_can_be_asked_at_any_time(
 
 
 async def test_a_wait_ends_with_the_turn(
-    client: httpx.AsyncClient, at: str, scene: Scene, nursery: trio.Nursery, player: Player
+    client: httpx.AsyncClient, at: str, run: AgentRun, nursery: trio.Nursery, fake_agent: FakeAgent
 ) -> None:
     input_id = await send(client, at)
 
     async def finish_later() -> None:
         await trio.sleep(20)
-        scene.finish()
-        (await player.next_scene()).finish("done")
+        run.finish()
+        (await fake_agent.next_run()).finish("done")
 
     nursery.start_soon(finish_later)
     began = trio.current_time()
@@ -181,8 +183,8 @@ async def test_a_wait_ends_with_the_turn(
     assert trio.current_time() == began + 20
 
 
-async def test_a_wait_that_is_too_short_says_how_it_is(
-    client: httpx.AsyncClient, at: str, scene: Scene
+async def test_a_wait_that_is_too_short_returns_the_current_state(
+    client: httpx.AsyncClient, at: str, run: AgentRun
 ) -> None:
     input_id = await send(client, at)
     began = trio.current_time()
@@ -194,7 +196,7 @@ async def test_a_wait_that_is_too_short_says_how_it_is(
 
 
 @pytest.mark.parametrize("wait", ["61", "-1", "nan", "inf", "long"])
-async def test_nobody_waits_longer_than_a_minute(
+async def test_a_wait_of_more_than_a_minute_is_refused(
     client: httpx.AsyncClient, at: str, wait: str
 ) -> None:
     answer = await client.get(f"{at}/in_any?wait={wait}")
@@ -203,7 +205,7 @@ async def test_nobody_waits_longer_than_a_minute(
 
 
 async def test_an_input_that_was_cancelled_says_so_with_the_error_of_its_result(
-    client: httpx.AsyncClient, at: str, scene: Scene
+    client: httpx.AsyncClient, at: str, run: AgentRun
 ) -> None:
     input_id = await send(client, at)
     await client.delete(f"{at}/{input_id}")
@@ -231,46 +233,46 @@ async def test_an_input_that_a_stopped_session_holds_is_not_waited_for(
 
 
 async def test_steering_says_which_turn_took_it(
-    client: httpx.AsyncClient, at: str, scene: Scene
+    client: httpx.AsyncClient, at: str, run: AgentRun
 ) -> None:
     receipt = (await client.post(f"{at[:-7]}/steer", json={"text": "shorter"})).json()
     staged = (await client.get(f"{at}/{receipt['input_id']}")).json()
-    assert list(scene.turn.steering()) == ["shorter"]
+    assert list(run.turn.steering()) == ["shorter"]
     await settle()
     steered = (await client.get(f"{at}/{receipt['input_id']}")).json()
 
     assert (receipt["status"], staged["status"]) == ("staged", "staged")
-    assert (steered["status"], steered["turn_id"]) == ("steered", scene.turn.id)
+    assert (steered["status"], steered["turn_id"]) == ("steered", run.turn.id)
 
 
-async def test_hanging_up_ends_the_wait_and_nothing_else(
-    scene: Scene, session: Session, at: str, doors: Doors, watch: Watch
+async def test_a_disconnect_ends_only_the_wait(
+    run: AgentRun, session: Session, at: str, drain_state: DrainState, watch: Watch
 ) -> None:
     receipt = await session.send("later")
     waiting = await watch(f"{at}/{receipt.input_id}?wait=60")
-    assert doors.streams == 1
+    assert drain_state.open_streams == 1
 
     waiting.hang_up()
     await settle()
 
     assert waiting.is_over.is_set()
-    assert doors.streams == 0
+    assert drain_state.open_streams == 0
     assert await waiting_texts(session) == ["later"]
 
 
-async def test_a_wait_is_answered_when_the_server_leaves(
-    scene: Scene, session: Session, at: str, doors: Doors, watch: Watch
+async def test_a_wait_is_answered_when_the_server_closes(
+    run: AgentRun, session: Session, at: str, drain_state: DrainState, watch: Watch
 ) -> None:
     receipt = await session.send("later")
     waiting = await watch(f"{at}/{receipt.input_id}?wait=60")
 
-    doors.close()
+    drain_state.close()
     await settle()
 
     assert (waiting.status, waiting.json["code"]) == (503, "draining")
 
 
-async def test_an_input_that_never_was_is_not_found(client: httpx.AsyncClient, at: str) -> None:
+async def test_an_unknown_input_is_404(client: httpx.AsyncClient, at: str) -> None:
     for method, given in (("GET", None), ("DELETE", None), ("PATCH", {"position": 0})):
         answer = await client.request(method, f"{at}/in_none", json=given)
         assert (answer.status_code, answer.json()["code"]) == (404, "input_refused")
@@ -281,8 +283,8 @@ async def test_an_input_that_never_was_is_not_found(client: httpx.AsyncClient, a
 # Changed and taken back ------------------------------------------------------------------------
 
 
-async def test_what_waits_is_listed_edited_moved_promoted_and_cancelled(
-    client: httpx.AsyncClient, at: str, scene: Scene, session: Session
+async def test_a_queued_input_is_listed_edited_moved_promoted_and_cancelled(
+    client: httpx.AsyncClient, at: str, run: AgentRun, session: Session
 ) -> None:
     one, two, three = [await send(client, at, text) for text in ("one", "two", "three")]
 
@@ -296,7 +298,7 @@ async def test_what_waits_is_listed_edited_moved_promoted_and_cancelled(
     assert [item["text"] for item in listed["items"]] == ["three", "uno", "two"]
     assert cancelled.status_code == 204
     assert (promoted.status_code, promoted.json()["status"]) == (202, "staged")
-    assert scene.turn.steering() == ["three"]
+    assert run.turn.steering() == ["three"]
 
 
 @pytest.mark.parametrize("given", [{}, {"text": "a", "position": 0}, {"text": None}])
@@ -313,8 +315,8 @@ async def test_a_change_that_cannot_be_meant_is_refused(
     assert (await client.patch(f"{at}/in_any", json=given)).status_code == 422
 
 
-async def test_what_is_over_cannot_be_taken_back(
-    client: httpx.AsyncClient, at: str, scene: Scene, sup: Supervisor, session: Session
+async def test_a_settled_input_cannot_be_cancelled(
+    client: httpx.AsyncClient, at: str, run: AgentRun, sup: Supervisor, session: Session
 ) -> None:
     (input_id,) = await outcomes(session)
 

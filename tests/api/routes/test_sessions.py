@@ -7,9 +7,9 @@ import pytest
 from starlette.types import ASGIApp
 
 from supervisor import Session, Settings, Supervisor
-from supervisor.api.wire import decode
 from supervisor.core.info import Info
-from tests.api.asgi import ask
+from supervisor.decode import decode
+from tests.support.asgi_exchange import ask
 
 
 async def make(client: httpx.AsyncClient, **given: object) -> httpx.Response:
@@ -19,7 +19,7 @@ async def make(client: httpx.AsyncClient, **given: object) -> httpx.Response:
 # Made ------------------------------------------------------------------------------------------
 
 
-async def test_a_session_is_made_with_all_that_was_asked_for(
+async def test_a_session_is_created_with_all_arguments(
     client: httpx.AsyncClient, sup: Supervisor
 ) -> None:
     answer = await make(
@@ -48,7 +48,7 @@ async def test_a_key_may_be_given_by_its_parts(client: httpx.AsyncClient) -> Non
     assert answer.json()["key"] == "a:b%3Ac:d"
 
 
-async def test_making_one_again_with_the_same_key_gives_the_same_one(
+async def test_create_with_the_same_idempotency_key_returns_the_same_session(
     client: httpx.AsyncClient, sup: Supervisor
 ) -> None:
     in_body = await make(client, idempotency_key="k")
@@ -62,7 +62,7 @@ async def test_making_one_again_with_the_same_key_gives_the_same_one(
     assert len((await sup.list()).items) == 1
 
 
-async def test_everything_that_is_wrong_is_said_at_once_with_its_path(
+async def test_all_faults_are_reported_at_once_with_their_paths(
     client: httpx.AsyncClient, sup: Supervisor
 ) -> None:
     answer = await make(
@@ -103,7 +103,7 @@ async def test_everything_that_is_wrong_is_said_at_once_with_its_path(
         (None, 422, "config_error"),
     ],
 )
-async def test_what_cannot_be_made_is_refused(
+async def test_an_invalid_session_is_refused(
     client: httpx.AsyncClient, given: object, status: int, code: str
 ) -> None:
     answer = await client.post("/v1/sessions", json=given)
@@ -124,7 +124,7 @@ async def test_a_key_that_is_taken_is_a_conflict(client: httpx.AsyncClient) -> N
 # By key ----------------------------------------------------------------------------------------
 
 
-async def test_one_that_bears_a_key_is_found_or_made(client: httpx.AsyncClient) -> None:
+async def test_the_holder_of_a_key_is_found_or_created(client: httpx.AsyncClient) -> None:
     given = {"key": "echo:web:anna", "name": "one"}
 
     first = await client.post("/v1/keys/get_or_create", json=given)
@@ -137,7 +137,7 @@ async def test_one_that_bears_a_key_is_found_or_made(client: httpx.AsyncClient) 
     assert reset.json()["id"] == new.json()["id"]
 
 
-async def test_nobody_to_reset_is_not_found(client: httpx.AsyncClient) -> None:
+async def test_a_reset_without_holder_is_404(client: httpx.AsyncClient) -> None:
     answer = await client.post("/v1/keys/reset", json={"key": "echo:web:nobody"})
 
     assert answer.status_code == 404
@@ -146,7 +146,7 @@ async def test_nobody_to_reset_is_not_found(client: httpx.AsyncClient) -> None:
 # Found -----------------------------------------------------------------------------------------
 
 
-async def test_pages_hang_together_whatever_is_made_meanwhile(
+async def test_pages_have_no_gap_while_sessions_are_created(
     client: httpx.AsyncClient, sup: Supervisor
 ) -> None:
     made = [(await sup.create("echo")).id for _ in range(5)]
@@ -159,9 +159,7 @@ async def test_pages_hang_together_whatever_is_made_meanwhile(
     assert second["next"] is None
 
 
-async def test_lists_are_narrowed_by_what_is_asked(
-    client: httpx.AsyncClient, sup: Supervisor
-) -> None:
+async def test_lists_are_filtered(client: httpx.AsyncClient, sup: Supervisor) -> None:
     one = await sup.create("echo", tags=["x"], name="first")
     other = await sup.create("echo", tags=["y"])
     await other.stop()
@@ -201,7 +199,7 @@ async def test_lists_are_narrowed_by_what_is_asked(
         ("&".join(f"a{n}=1" for n in range(100)), "?"),
     ],
 )
-async def test_a_query_that_cannot_be_meant_is_refused_with_its_name(
+async def test_an_invalid_query_is_refused_with_its_name(
     client: httpx.AsyncClient, query: str, path: str
 ) -> None:
     answer = await client.get(f"/v1/sessions?{query}")
@@ -264,7 +262,7 @@ async def test_children_are_listed_also_those_that_are_over(
     ["s_none", "ab", "A" * 10, "x" * 65, "..", "%2e%2e", "..%2f..%2fetc", "s_none%0a", "s%00none",
      "s_none;x", "s_none%20", "%73_none", "\uff53_none"],
 )  # fmt: skip
-async def test_what_is_no_id_is_not_found(app: ASGIApp, id_: str) -> None:
+async def test_a_malformed_id_is_404(app: ASGIApp, id_: str) -> None:
     for method, rest in (("GET", ""), ("DELETE", ""), ("POST", "/stop"), ("GET", "/stream")):
         answer = await ask(app, method, f"/v1/sessions/{id_}{rest}")
         assert answer.status == 404
@@ -274,7 +272,7 @@ async def test_what_is_no_id_is_not_found(app: ASGIApp, id_: str) -> None:
 # Changed and deleted ---------------------------------------------------------------------------
 
 
-async def test_a_change_leaves_what_it_does_not_name(
+async def test_a_change_keeps_settings_that_are_not_given(
     client: httpx.AsyncClient, session: Session
 ) -> None:
     at = f"/v1/sessions/{session.id}"
@@ -308,9 +306,7 @@ async def test_a_change_that_cannot_be_meant_is_refused(
     assert (await client.patch(f"/v1/sessions/{session.id}", json=given)).status_code == 422
 
 
-async def test_what_is_deleted_is_not_found_again(
-    client: httpx.AsyncClient, session: Session
-) -> None:
+async def test_a_deleted_session_is_404(client: httpx.AsyncClient, session: Session) -> None:
     at = f"/v1/sessions/{session.id}"
 
     gone = await client.delete(at)

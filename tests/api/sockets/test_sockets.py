@@ -13,11 +13,11 @@ import trio
 
 import supervisor
 from supervisor import Supervisor
+from supervisor.api import sse as streaming
 from supervisor.api.app import make_app
-from supervisor.api.doors import Doors
+from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID, TcpGate, UnixGate
-from supervisor.api.streaming import stream as streaming
-from supervisor.daemon.listening.connections import Connections, open_connections
+from supervisor.daemon.connections import Connections, open_connections
 
 TOKEN = "t" * 43
 
@@ -29,32 +29,41 @@ async def sup() -> AsyncIterator[Supervisor]:
 
 
 @pytest.fixture
-def doors() -> Doors:
-    made = Doors()
+def drain_state() -> DrainState:
+    made = DrainState()
     made.open()
     return made
 
 
 @pytest.fixture
 async def connections() -> AsyncIterator[Connections]:
-    async with open_connections(most=100, peer_name=PEER_UID) as opened:
+    async with open_connections(max_connections=100, peer_state_key=PEER_UID) as opened:
         yield opened
 
 
 @pytest.fixture
-async def address(sup: Supervisor, doors: Doors, connections: Connections, tmp_path: Path) -> str:
+async def address(
+    sup: Supervisor, drain_state: DrainState, connections: Connections, tmp_path: Path
+) -> str:
     """A unix socket at which the app is served."""
-    return await listen(connections, sup, doors, tmp_path, own_uid=os.geteuid())
+    return await listen(connections, sup, drain_state, tmp_path, own_uid=os.geteuid())
 
 
 async def listen(
-    connections: Connections, sup: Supervisor, doors: Doors, folder: Path, *, own_uid: int
+    connections: Connections,
+    sup: Supervisor,
+    drain_state: DrainState,
+    folder: Path,
+    *,
+    own_uid: int,
 ) -> str:
     name = str(folder / "socket")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(name)
     listener.listen()
-    await connections.listen(listener, make_app(sup, gate=UnixGate(own_uid=own_uid), doors=doors))
+    await connections.listen(
+        listener, make_app(sup, gate=UnixGate(own_uid=own_uid), drain_state=drain_state)
+    )
     return name
 
 
@@ -77,9 +86,9 @@ async def read_until(stream: trio.SocketStream, mark: bytes) -> bytes:
     return found
 
 
-async def wait_for_streams(doors: Doors, count: int) -> None:
+async def wait_for_streams(drain_state: DrainState, count: int) -> None:
     with trio.fail_after(20):
-        while doors.streams != count:  # noqa: ASYNC110 - the other end of a socket tells nobody
+        while drain_state.open_streams != count:  # noqa: ASYNC110 - a socket has no event for its other end
             await trio.sleep(0.01)
 
 
@@ -98,32 +107,34 @@ async def test_a_session_is_made_and_its_answer_waited_for(address: str) -> None
     assert state["result"]["text"] == "hello"
 
 
-async def test_one_who_hangs_up_is_forgotten(sup: Supervisor, doors: Doors, address: str) -> None:
+async def test_a_disconnected_reader_is_dropped(
+    sup: Supervisor, drain_state: DrainState, address: str
+) -> None:
     session = await sup.create("echo")
     stream = await stream_of(address, f"/v1/sessions/{session.id}/stream")
     await read_until(stream, b"session_started")
-    assert doors.streams == 1
+    assert drain_state.open_streams == 1
 
     await stream.aclose()
 
-    await wait_for_streams(doors, 0)
+    await wait_for_streams(drain_state, 0)
 
 
-async def test_stalled_readers_are_let_go_and_slow_nobody(
-    sup: Supervisor, doors: Doors, address: str, monkeypatch: pytest.MonkeyPatch
+async def test_stalled_readers_are_dropped_and_delay_no_session(
+    sup: Supervisor, drain_state: DrainState, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "WRITE_SECONDS", 0.3)
     session = await sup.create("scripted")
     target = f"/v1/sessions/{session.id}/stream"
     stalled = [await stream_of(address, target) for _ in range(5)]
     healthy = await stream_of(address, target)
-    await wait_for_streams(doors, 6)
+    await wait_for_streams(drain_state, 6)
 
     await session.send("flood 2000")
     seen = await read_until(healthy, b"event: turn_ended")
 
     assert b"event: turn_ended" in seen
-    await wait_for_streams(doors, 1)
+    await wait_for_streams(drain_state, 1)
     for stream in (*stalled, healthy):
         await stream.aclose()
 
@@ -149,9 +160,9 @@ async def test_a_refused_body_is_answered_and_not_cut_off(address: str) -> None:
 
 
 async def test_a_socket_of_another_user_is_refused(
-    sup: Supervisor, doors: Doors, connections: Connections, tmp_path: Path
+    sup: Supervisor, drain_state: DrainState, connections: Connections, tmp_path: Path
 ) -> None:
-    address = await listen(connections, sup, doors, tmp_path, own_uid=os.geteuid() + 1)
+    address = await listen(connections, sup, drain_state, tmp_path, own_uid=os.geteuid() + 1)
 
     async with client(address) as asking:
         answer = await asking.get("/v1/health")
@@ -159,13 +170,13 @@ async def test_a_socket_of_another_user_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden_peer")
 
 
-async def test_a_port_wants_the_token(
-    sup: Supervisor, doors: Doors, connections: Connections
+async def test_a_port_requires_the_token(
+    sup: Supervisor, drain_state: DrainState, connections: Connections
 ) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     await connections.listen(
-        listener, make_app(sup, gate=TcpGate(port=port, token=TOKEN), doors=doors)
+        listener, make_app(sup, gate=TcpGate(port=port, token=TOKEN), drain_state=drain_state)
     )
 
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as asking:

@@ -1,4 +1,4 @@
-"""The judge is strict, knows every method that we do, and agrees with what our peer writes."""
+"""The schema checker of the tests is strict and covers every method that we use."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import orjson
 import pytest
 from acp import meta
 
-from supervisor.drivers.acp.rpc.messages import (
+from supervisor.drivers.acp.rpc_messages import (
     INVALID_PARAMS,
-    Answer,
-    Message,
-    Notification,
-    Refusal,
-    Request,
     RpcError,
+    RpcErrorResponse,
+    RpcMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
     encode,
 )
-from supervisor.drivers.acp.rpc.peer import CANCEL, Peer
-from tests.drivers.acp.schema import SENT_BY, Conversation, Json, Side, assert_valid
+from supervisor.drivers.acp.rpc_peer import CANCEL, Peer
+from tests.support.acp_schema import SENT_BY, Conversation, Json, Side, assert_valid
 
-# Not stable, and of no use to a supervisor.
+# Unstable methods that a supervisor does not use.
 NOT_SPOKEN = ("providers/", "mcp/", "nes/", "document/")
 
 TEXT = {"type": "text", "text": "hello"}
@@ -61,48 +61,48 @@ RESULTS: dict[str, Any] = {
 }
 
 
-def wire(message: Message) -> Json:
+def wire(message: RpcMessage) -> Json:
     decoded: Json = orjson.loads(encode(message))
     return decoded
 
 
 @pytest.mark.parametrize("method", FROM_CLIENT)
-def test_what_a_client_asks_is_valid(method: str) -> None:
-    assert_valid(wire(Request(1, method, FROM_CLIENT[method])), "client")
+def test_client_requests_are_valid(method: str) -> None:
+    assert_valid(wire(RpcRequest(1, method, FROM_CLIENT[method])), "client")
 
 
 @pytest.mark.parametrize("method", FROM_AGENT)
-def test_what_an_agent_asks_is_valid(method: str) -> None:
-    assert_valid(wire(Request("a", method, FROM_AGENT[method])), "agent")
+def test_agent_requests_are_valid(method: str) -> None:
+    assert_valid(wire(RpcRequest("a", method, FROM_AGENT[method])), "agent")
 
 
 @pytest.mark.parametrize("method", RESULTS)
-def test_what_a_client_answers_is_valid(method: str) -> None:
-    assert_valid(wire(Answer(1, RESULTS[method])), "client", answers=method)
-    assert_valid(wire(Answer(1, RESULTS[method])), "client")
+def test_client_answers_are_valid(method: str) -> None:
+    assert_valid(wire(RpcResult(1, RESULTS[method])), "client", answers=method)
+    assert_valid(wire(RpcResult(1, RESULTS[method])), "client")
 
 
 def test_notifications_and_refusals_are_valid() -> None:
     update = {"sessionUpdate": "agent_message_chunk", "content": TEXT}
 
-    assert_valid(wire(Notification("session/cancel", {"sessionId": "s1"})), "client")
+    assert_valid(wire(RpcNotification("session/cancel", {"sessionId": "s1"})), "client")
     assert_valid(
-        wire(Notification("session/update", {"sessionId": "s1", "update": update})), "agent"
+        wire(RpcNotification("session/update", {"sessionId": "s1", "update": update})), "agent"
     )
-    assert_valid(wire(Refusal(1, INVALID_PARAMS, "no", {"path": "x"})), "client")
+    assert_valid(wire(RpcErrorResponse(1, INVALID_PARAMS, "no", {"path": "x"})), "client")
 
 
-def test_methods_that_begin_with_an_underscore_are_free() -> None:
-    assert_valid(wire(Request(1, "_session/steering", {"sessionId": "s1", "x": 1})), "client")
-    assert_valid(wire(Notification("_auth/status_update", {})), "agent")
+def test_methods_with_an_underscore_are_extensions() -> None:
+    assert_valid(wire(RpcRequest(1, "_session/steering", {"sessionId": "s1", "x": 1})), "client")
+    assert_valid(wire(RpcNotification("_auth/status_update", {})), "agent")
 
 
-def test_the_peers_own_words_are_valid() -> None:
+def test_messages_of_the_peer_are_valid() -> None:
     peer = Peer(max_open_requests=1)
     call_id, _ = peer.call("session/new", FROM_CLIENT["session/new"])
-    given_up = peer.give_up(call_id) or b""
-    peer.feed(encode(Request(1, "a")) + encode(Request(1, "b")) + encode(Request(2, "c")))
-    assert peer.next_event() == Request(1, "a")
+    given_up = peer.abandon_call(call_id) or b""
+    peer.feed(encode(RpcRequest(1, "a")) + encode(RpcRequest(1, "b")) + encode(RpcRequest(2, "c")))
+    assert peer.next_event() == RpcRequest(1, "a")
     replies = [peer.next_event(), peer.next_event()]
     refusal = peer.refuse(1, RpcError(5, "no"))
 
@@ -117,53 +117,53 @@ READ = FROM_AGENT["fs/read_text_file"]
 @pytest.mark.parametrize(
     ("message", "side"),
     [
-        (wire(Request(1, "session/prompt", {**PROMPT, "extra": 1})), "client"),
-        (wire(Request(1, "session/prompt", {"session_id": "s1", "prompt": []})), "client"),
-        (wire(Request(1, "session/prompt", {"sessionId": 5, "prompt": []})), "client"),
-        (wire(Request(1, "session/prompt", {"sessionId": "s1"})), "client"),
-        (wire(Request(1, "session/prompt")), "client"),
-        (wire(Request(1, "session/prompt", {"sessionId": "s", "prompt": [{}]})), "client"),
-        (wire(Request(1, "initialize", {"protocolVersion": "1"})), "client"),
-        (wire(Request(1, "session/new", {"cwd": "/home/ada"})), "client"),
-        (wire(Request(1, "session/new", {"cwd": "/home/ada", "mcpServers": [5]})), "client"),
-        (wire(Request(1, "session/prompt", PROMPT)), "agent"),
-        (wire(Request(1, "session/invented", {})), "client"),
-        (wire(Request(1, "session/cancel", {"sessionId": "s1"})), "client"),
-        (wire(Notification("session/prompt", PROMPT)), "client"),
-        (wire(Request(1, "fs/read_text_file", {**READ, "line": "1"})), "agent"),
-        (wire(Answer(1, {"contents": "text"})), "client"),
-        (wire(Answer(1, None)), "client"),
+        (wire(RpcRequest(1, "session/prompt", {**PROMPT, "extra": 1})), "client"),
+        (wire(RpcRequest(1, "session/prompt", {"session_id": "s1", "prompt": []})), "client"),
+        (wire(RpcRequest(1, "session/prompt", {"sessionId": 5, "prompt": []})), "client"),
+        (wire(RpcRequest(1, "session/prompt", {"sessionId": "s1"})), "client"),
+        (wire(RpcRequest(1, "session/prompt")), "client"),
+        (wire(RpcRequest(1, "session/prompt", {"sessionId": "s", "prompt": [{}]})), "client"),
+        (wire(RpcRequest(1, "initialize", {"protocolVersion": "1"})), "client"),
+        (wire(RpcRequest(1, "session/new", {"cwd": "/home/ada"})), "client"),
+        (wire(RpcRequest(1, "session/new", {"cwd": "/home/ada", "mcpServers": [5]})), "client"),
+        (wire(RpcRequest(1, "session/prompt", PROMPT)), "agent"),
+        (wire(RpcRequest(1, "session/invented", {})), "client"),
+        (wire(RpcRequest(1, "session/cancel", {"sessionId": "s1"})), "client"),
+        (wire(RpcNotification("session/prompt", PROMPT)), "client"),
+        (wire(RpcRequest(1, "fs/read_text_file", {**READ, "line": "1"})), "agent"),
+        (wire(RpcResult(1, {"contents": "text"})), "client"),
+        (wire(RpcResult(1, None)), "client"),
         ({"jsonrpc": "2.0", "id": 1, "error": {"code": "x", "message": "no"}}, "client"),
         ({"jsonrpc": "2.0", "id": 1, "result": {}, "custom": 1}, "client"),
         ({"jsonrpc": "2.0", "id": 1}, "client"),
         ({"id": 1, "method": "session/prompt", "params": PROMPT}, "client"),
     ],
 )  # fmt: skip
-def test_what_is_not_to_the_letter_is_refused(message: Json, side: Side) -> None:
+def test_an_invalid_message_is_refused(message: Json, side: Side) -> None:
     with pytest.raises(AssertionError):
         assert_valid(message, side)
 
 
 def test_a_result_of_another_method_is_refused() -> None:
     with pytest.raises(AssertionError):
-        assert_valid(wire(Answer(1, {"content": "x"})), "client", answers="terminal/create")
+        assert_valid(wire(RpcResult(1, {"content": "x"})), "client", answers="terminal/create")
 
 
-def test_a_conversation_knows_what_each_result_answers() -> None:
+def test_each_result_is_checked_against_its_request() -> None:
     talk = Conversation()
-    talk.says("client", wire(Request(1, "session/prompt", PROMPT)))
-    talk.says("agent", wire(Request(1, "fs/read_text_file", FROM_AGENT["fs/read_text_file"])))
+    talk.says("client", wire(RpcRequest(1, "session/prompt", PROMPT)))
+    talk.says("agent", wire(RpcRequest(1, "fs/read_text_file", FROM_AGENT["fs/read_text_file"])))
     assert talk.unanswered == ["session/prompt", "fs/read_text_file"]
 
-    talk.says("client", wire(Answer(1, {"content": "x"})))
-    talk.says("client", wire(Notification(CANCEL, {"requestId": 1})))
+    talk.says("client", wire(RpcResult(1, {"content": "x"})))
+    talk.says("client", wire(RpcNotification(CANCEL, {"requestId": 1})))
     with pytest.raises(AssertionError, match="the result of session/prompt"):
-        talk.says("agent", wire(Answer(1, {"stopReason": "tired"})))
+        talk.says("agent", wire(RpcResult(1, {"stopReason": "tired"})))
     with pytest.raises(AssertionError, match="answers nothing"):
-        talk.says("client", wire(Answer(1, {"content": "x"})))
+        talk.says("client", wire(RpcResult(1, {"content": "x"})))
 
 
-def test_the_judge_knows_every_method_of_the_protocol() -> None:
+def test_the_checker_covers_every_method_of_the_protocol() -> None:
     for side, methods in (("client", meta.AGENT_METHODS), ("agent", meta.CLIENT_METHODS)):
         spoken = {name for name in methods.values() if not name.startswith(NOT_SPOKEN)}
         assert SENT_BY[side].keys() - {CANCEL} == spoken  # type: ignore[index]

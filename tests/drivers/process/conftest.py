@@ -1,4 +1,4 @@
-"""What the tests of real processes share: they run in real time, and wait for facts."""
+"""Fixtures of the tests with real processes, which run in real time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
-from supervisor.drivers.process.contained import ContainedProcesses, Signalled
+from supervisor.drivers.process.contained import ContainedProcesses, SentSignal
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture
-def signals() -> list[Signalled]:
-    """What was sent to whom, as far as `processes` did it."""
+def signals() -> list[SentSignal]:
+    """Return the list to which `processes` adds each signal that it sends."""
     return []
 
 
 @pytest.fixture
-async def processes(signals: list[Signalled]) -> ContainedProcesses:
+async def processes(signals: list[SentSignal]) -> ContainedProcesses:
     return ContainedProcesses(on_signal=signals.append)

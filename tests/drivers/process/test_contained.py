@@ -1,4 +1,4 @@
-"""What a contained process is given, what goes in, and what comes out. Real processes."""
+"""Contained processes: environment, launch failures, exit, input and output."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import trio
 
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.process.contained import ContainedProcesses
-from supervisor.drivers.process.pipes import PIECE_BYTES
-from supervisor.drivers.process.port import Exit, InputClosed, InputStuck, Launch, LaunchFailed
-from tests.drivers.process.programs import (
-    nobody_asked,
+from supervisor.drivers.process.pipes import CHUNK_BYTES
+from supervisor.drivers.process.processes import (
+    InputClosed,
+    InputStuck,
+    Launch,
+    LaunchFailed,
+    ProcessExit,
+)
+from tests.support.process_programs import (
+    accept_process,
     output_of,
     python,
     read_all,
@@ -25,7 +31,7 @@ from tests.drivers.process.programs import (
 # What it is given -------------------------------------------------------------------------
 
 
-async def test_a_process_has_the_environment_it_was_given_and_a_mark_and_nothing_else(
+async def test_a_process_has_only_its_environment_and_the_marker(
     processes: ContainedProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNDERSTUDY_SECRET", "ours")
@@ -38,7 +44,7 @@ async def test_a_process_has_the_environment_it_was_given_and_a_mark_and_nothing
     assert mark.count("\n") == 1
 
 
-async def test_a_process_has_its_three_streams_open_and_nothing_else(
+async def test_a_process_has_only_its_three_streams_open(
     processes: ContainedProcesses,
 ) -> None:
     ours = os.dup(0)
@@ -60,7 +66,7 @@ async def test_a_process_leads_a_session_and_a_group_of_its_own(
     assert len(set(said.split())) == 1
 
 
-async def test_no_signal_is_ignored_or_blocked_when_a_process_begins(
+async def test_a_process_starts_without_ignored_or_blocked_signals(
     processes: ContainedProcesses,
 ) -> None:
     said = await output_of(processes, shell("cat /proc/self/status"))
@@ -69,7 +75,7 @@ async def test_no_signal_is_ignored_or_blocked_when_a_process_begins(
     assert masks == {"0" * 16}
 
 
-async def test_a_process_works_where_it_is_told_to(
+async def test_a_process_runs_in_the_given_directory(
     processes: ContainedProcesses, tmp_path: Path
 ) -> None:
     launch = Launch(("pwd",), {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path))
@@ -77,13 +83,13 @@ async def test_a_process_works_where_it_is_told_to(
     assert await output_of(processes, launch) == f"{tmp_path}\n"
 
 
-async def test_a_process_works_where_we_are_if_it_is_not_told(
+async def test_a_process_runs_in_our_directory_by_default(
     processes: ContainedProcesses,
 ) -> None:
     assert await output_of(processes, shell("pwd -P")) == f"{Path.cwd().resolve()}\n"
 
 
-async def test_words_go_through_as_they_are(processes: ContainedProcesses) -> None:
+async def test_arguments_are_passed_unchanged(processes: ContainedProcesses) -> None:
     words = ("-n", "", " a  b ", "ä\n€", "$HOME", "\udcff")
     launch = Launch(("/usr/bin/printf", "%s|", *words), {})
 
@@ -93,7 +99,7 @@ async def test_words_go_through_as_they_are(processes: ContainedProcesses) -> No
     assert said == b"|".join(map(os.fsencode, words)) + b"|"
 
 
-async def test_a_program_is_looked_for_in_the_path_that_it_is_given(
+async def test_a_program_is_searched_in_the_agents_path(
     processes: ContainedProcesses, tmp_path: Path
 ) -> None:
     (tmp_path / "agent").write_text("#!/bin/sh\necho found\n")
@@ -107,16 +113,16 @@ async def test_a_program_is_looked_for_in_the_path_that_it_is_given(
 # Before it runs ---------------------------------------------------------------------------
 
 
-async def test_a_process_is_on_record_before_it_does_anything(
+async def test_a_process_is_recorded_before_it_runs(
     processes: ContainedProcesses, tmp_path: Path
 ) -> None:
     seen: list[tuple[ProcessIdentity, bool, bool]] = []
 
     async def note(identity: ProcessIdentity) -> None:
         await trio.sleep(0.02)  # it would have done it by now
-        seen.append((identity, is_alive(identity), (tmp_path / "deed").exists()))
+        seen.append((identity, is_alive(identity), (tmp_path / "action").exists()))
 
-    launch = shell(f"touch {tmp_path}/deed; echo $$")
+    launch = shell(f"touch {tmp_path}/action; echo $$")
     async with running(processes, launch, note) as lines:
         said = await lines.next()
 
@@ -124,7 +130,7 @@ async def test_a_process_is_on_record_before_it_does_anything(
     assert int(said) == lines.process.identity.pid
 
 
-async def test_a_process_that_cannot_be_put_on_record_never_runs(
+async def test_a_process_that_cannot_be_recorded_never_runs(
     processes: ContainedProcesses, tmp_path: Path
 ) -> None:
     seen: list[ProcessIdentity] = []
@@ -134,16 +140,16 @@ async def test_a_process_that_cannot_be_put_on_record_never_runs(
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        async with running(processes, shell(f"touch {tmp_path}/deed"), refuse):
+        async with running(processes, shell(f"touch {tmp_path}/action"), refuse):
             raise AssertionError("it runs")
 
     assert not is_alive(seen[0])
-    assert not (tmp_path / "deed").exists()
+    assert not (tmp_path / "action").exists()
 
 
-async def test_what_the_block_raises_comes_out_as_it_is(processes: ContainedProcesses) -> None:
+async def test_an_exception_of_the_block_is_raised_unchanged(processes: ContainedProcesses) -> None:
     with pytest.raises(KeyError, match="mine"):
-        async with processes.open(shell("cat"), before_it_runs=nobody_asked):
+        async with processes.open(shell("cat"), before_exec=accept_process):
             raise KeyError("mine")
 
 
@@ -153,19 +159,19 @@ async def test_what_the_block_raises_comes_out_as_it_is(processes: ContainedProc
 @pytest.mark.parametrize(
     ("launch", "why"),
     [
-        (Launch(("no-such-program",), {"PATH": "/usr/bin"}), "'no-such-program' is not there"),
-        (Launch(("/no/such/program",), {}), "'/no/such/program' is not there"),
+        (Launch(("no-such-program",), {"PATH": "/usr/bin"}), "'no-such-program' was not found"),
+        (Launch(("/no/such/program",), {}), "'/no/such/program' was not found"),
         (Launch(("/bin/sh",), {}, cwd="/no/such/folder"), "cannot work in '/no/such/folder'"),
         (Launch(("/bin/sh", "x" * 200_000), {}), "by standard input"),
-        (Launch((), {}), "no command"),
-        (Launch(("",), {}), "no command"),
-        (Launch(("a\0b",), {}), "has a character"),
-        (Launch(("/bin/sh",), {"NAME": "\ud800"}), "has a character"),
+        (Launch((), {}), "the command is empty"),
+        (Launch(("",), {}), "the command is empty"),
+        (Launch(("a\0b",), {}), "contains a character"),
+        (Launch(("/bin/sh",), {"NAME": "\ud800"}), "contains a character"),
         (Launch(("/bin/sh",), {"A=B": ""}), "cannot be named 'A=B'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_cannot_be_launched_says_why(
+async def test_a_failed_launch_has_the_reason(
     processes: ContainedProcesses, launch: Launch, why: str
 ) -> None:
     with pytest.raises(LaunchFailed, match=why):
@@ -176,12 +182,12 @@ async def test_what_cannot_be_launched_says_why(
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [
-        ("#!/bin/sh\n", 0o644, "may not be executed"),
+        ("#!/bin/sh\n", 0o644, "cannot be executed"),
         ("echo hi\n", 0o755, "#!/bin/sh"),
-        ("#!/no/such/shell\n", 0o755, "is there, but not what is to run it"),
+        ("#!/no/such/shell\n", 0o755, "exists, but its interpreter does not"),
     ],
 )
-async def test_a_file_that_is_no_program_says_why(
+async def test_a_file_that_is_not_a_program_fails_with_the_reason(
     processes: ContainedProcesses, tmp_path: Path, text: str, mode: int, why: str
 ) -> None:
     file = tmp_path / "agent"
@@ -193,7 +199,7 @@ async def test_a_file_that_is_no_program_says_why(
             raise AssertionError("it runs")
 
 
-async def test_without_a_guardian_nothing_is_launched(
+async def test_a_launch_fails_when_the_guardian_cannot_start(
     processes: ContainedProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/no/such/python")
@@ -203,12 +209,12 @@ async def test_without_a_guardian_nothing_is_launched(
             raise AssertionError("it runs")
 
 
-async def test_where_nothing_can_be_contained_nothing_is_launched(
+async def test_a_launch_fails_on_other_systems_than_linux(
     processes: ContainedProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supervisor.drivers.process.lifeline._IS_LINUX", False)
+    monkeypatch.setattr("supervisor.drivers.process.guardian_client._IS_LINUX", False)
 
-    with pytest.raises(LaunchFailed, match="only Linux"):
+    with pytest.raises(LaunchFailed, match="need Linux"):
         async with running(processes, shell("cat")):
             raise AssertionError("it runs")
 
@@ -219,28 +225,30 @@ async def test_where_nothing_can_be_contained_nothing_is_launched(
 @pytest.mark.parametrize(
     ("script", "how"),
     [
-        ("exit 0", Exit(0)),
-        ("exit 7", Exit(7)),
-        ("kill -TERM $$", Exit(None, signal=signal.SIGTERM)),
+        ("exit 0", ProcessExit(0)),
+        ("exit 7", ProcessExit(7)),
+        ("kill -TERM $$", ProcessExit(None, signal=signal.SIGTERM)),
     ],
 )
-async def test_how_a_process_ended_is_known(
-    processes: ContainedProcesses, script: str, how: Exit
+async def test_the_exit_of_a_process_is_reported(
+    processes: ContainedProcesses, script: str, how: ProcessExit
 ) -> None:
     async with running(processes, shell(script)) as lines:
         assert await lines.process.wait() == how
         assert await lines.process.wait_gone(10.0) == ()
-        assert how.is_clean == (how == Exit(0))
+        assert how.is_clean == (how == ProcessExit(0))
 
 
-async def test_one_that_dies_at_once_has_still_been_heard(processes: ContainedProcesses) -> None:
+async def test_the_output_of_a_process_that_exits_at_once_is_read(
+    processes: ContainedProcesses,
+) -> None:
     async with running(processes, shell("echo last words; echo why >&2; kill -9 $$")) as lines:
         assert (await lines.process.wait()).signal == signal.SIGKILL
         assert lines.process.stderr_tail() == "why\n"
         assert await read_all(lines.process) == b"last words\n"
 
 
-async def test_one_that_lives_is_left_when_the_time_to_wait_is_over(
+async def test_wait_gone_returns_survivors_after_the_timeout(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("cat")) as lines:
@@ -250,7 +258,7 @@ async def test_one_that_lives_is_left_when_the_time_to_wait_is_over(
 # What comes out ---------------------------------------------------------------------------
 
 
-async def test_a_flood_without_newline_comes_in_bounded_pieces(
+async def test_a_flood_without_newlines_arrives_in_bounded_chunks(
     processes: ContainedProcesses,
 ) -> None:
     total = largest = 0
@@ -260,10 +268,10 @@ async def test_a_flood_without_newline_comes_in_bounded_pieces(
             largest = max(largest, len(piece))
 
     assert total == 100_000_000
-    assert largest <= PIECE_BYTES
+    assert largest <= CHUNK_BYTES
 
 
-async def test_a_flood_that_nobody_reads_waits_in_the_pipe(processes: ContainedProcesses) -> None:
+async def test_an_unread_flood_waits_in_the_pipe(processes: ContainedProcesses) -> None:
     launch = shell("head -c 1000000 /dev/zero; echo done >&2")
     async with running(processes, launch) as lines:
         await lines.process.receive()
@@ -274,7 +282,7 @@ async def test_a_flood_that_nobody_reads_waits_in_the_pipe(processes: ContainedP
         assert lines.process.stderr_tail() == "done\n"
 
 
-async def test_one_that_closes_its_output_has_said_all_and_lives_on(
+async def test_a_process_that_closes_its_output_stays_alive(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("echo bye; exec sleep 1000 >&-")) as lines:
@@ -295,7 +303,7 @@ async def test_standard_error_is_always_read_and_only_its_end_is_kept(
     assert len(tail) == 16384
 
 
-async def test_nothing_on_standard_error_is_obeyed_by_a_terminal(
+async def test_standard_error_is_stripped_of_terminal_controls(
     processes: ContainedProcesses,
 ) -> None:
     text = r"\033[31mred\033[0m\033]0;title\007 \a\b\0ok\r\n\302\233\377\342\200\256"
@@ -308,7 +316,7 @@ async def test_nothing_on_standard_error_is_obeyed_by_a_terminal(
 # What goes in -----------------------------------------------------------------------------
 
 
-async def test_what_is_sent_is_read_in_order_until_the_input_is_closed(
+async def test_sent_data_is_read_in_order_until_the_input_is_closed(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("cat")) as lines:
@@ -322,7 +330,7 @@ async def test_what_is_sent_is_read_in_order_until_the_input_is_closed(
             await lines.process.send(b"four")
 
 
-async def test_much_is_sent_at_the_pace_of_the_reader(processes: ContainedProcesses) -> None:
+async def test_large_data_is_sent_at_the_pace_of_the_reader(processes: ContainedProcesses) -> None:
     async with running(processes, shell("wc -c")) as lines:
         await lines.process.send(b"x" * 5_000_000)
         lines.process.close_input()
@@ -330,7 +338,7 @@ async def test_much_is_sent_at_the_pace_of_the_reader(processes: ContainedProces
         assert (await lines.next()).strip() == "5000000"
 
 
-async def test_what_two_send_at_once_is_not_mixed(processes: ContainedProcesses) -> None:
+async def test_concurrent_sends_do_not_interleave(processes: ContainedProcesses) -> None:
     async with running(processes, shell("cat")) as lines, trio.open_nursery() as nursery:
         for letter in (b"a", b"b", b"c"):
             nursery.start_soon(lines.process.send, letter * 200_000 + b"\n")
@@ -340,18 +348,18 @@ async def test_what_two_send_at_once_is_not_mixed(processes: ContainedProcesses)
     assert {text[0] * 200_000 for text in said} == set(said)
 
 
-async def test_one_that_does_not_read_is_stuck_when_the_time_is_over() -> None:
+async def test_a_send_to_a_process_that_does_not_read_times_out() -> None:
     processes = ContainedProcesses(input_seconds=0.05)
     async with running(processes, shell("echo up; exec sleep 1000")) as lines:
         await lines.next()
         with pytest.raises(InputStuck):
             await lines.process.send(b"x" * 1_000_000)
 
-        with pytest.raises(InputClosed):  # nobody could go on behind half a line
+        with pytest.raises(InputClosed):  # closed, because the next line would follow half a line
             await lines.process.send(b"more")
 
 
-async def test_one_that_has_closed_its_input_is_said_to_have(
+async def test_a_send_to_a_closed_input_raises_input_closed(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("exec <&-; echo closed; exec sleep 1000")) as lines:
@@ -361,7 +369,7 @@ async def test_one_that_has_closed_its_input_is_said_to_have(
             await lines.process.send(b"hello")
 
 
-async def test_a_line_that_is_cancelled_half_way_closes_the_input(
+async def test_a_send_cancelled_half_way_closes_the_input(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("exec sleep 1000")) as lines:
@@ -372,7 +380,7 @@ async def test_a_line_that_is_cancelled_half_way_closes_the_input(
             await lines.process.send(b"more")
 
 
-async def test_a_line_that_is_cancelled_before_it_began_changes_nothing(
+async def test_a_send_cancelled_before_it_started_changes_nothing(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("cat")) as lines:
@@ -384,7 +392,7 @@ async def test_a_line_that_is_cancelled_before_it_began_changes_nothing(
         assert await lines.next() == "after"
 
 
-async def test_closing_the_input_wakes_whoever_is_sending(processes: ContainedProcesses) -> None:
+async def test_closing_the_input_wakes_a_waiting_send(processes: ContainedProcesses) -> None:
     async with (
         running(processes, shell("exec sleep 1000")) as lines,
         trio.open_nursery() as nursery,

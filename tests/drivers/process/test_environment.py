@@ -1,4 +1,4 @@
-"""What of our environment reaches an agent, and that nothing else does."""
+"""The environment that an agent inherits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import pytest
 
 from supervisor.drivers.process.contained import ContainedProcesses
-from supervisor.drivers.process.environment import environment_for
-from supervisor.drivers.process.leftovers.marker import VARIABLE
-from supervisor.drivers.process.port import Launch
-from tests.drivers.process.programs import output_of
+from supervisor.drivers.process.environment import agent_environment
+from supervisor.drivers.process.marker import MARKER_VARIABLE
+from supervisor.drivers.process.processes import Launch
+from tests.support.process_programs import output_of
 
 OURS = {
     "PATH": "/bin",
@@ -22,7 +22,7 @@ OURS = {
 }
 SECRETS = {
     "UNDERSTUDY_TOKEN": "t",
-    VARIABLE: "another's",
+    MARKER_VARIABLE: "another's",
     "OPENAI_API_KEY": "k",
     "AWS_SECRET_ACCESS_KEY": "k",
     "SSH_AUTH_SOCK": "/socket",
@@ -42,27 +42,27 @@ def _known_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_known_environment")
-def test_an_agent_gets_what_is_on_the_list_and_no_secret() -> None:
-    assert environment_for({}) == OURS
+def test_an_agent_inherits_listed_variables_and_no_secret() -> None:
+    assert agent_environment({}) == OURS
 
 
 @pytest.mark.usefixtures("_known_environment")
-def test_what_is_given_for_an_agent_goes_before_what_is_ours() -> None:
+def test_variables_of_the_agent_override_inherited_ones() -> None:
     given = {"PATH": "/opt/bin", "OPENAI_API_KEY": "its own"}
 
-    assert environment_for(given) == {**OURS, **given}
+    assert agent_environment(given) == {**OURS, **given}
 
 
 @pytest.mark.usefixtures("_known_environment")
-async def test_what_was_put_together_is_what_the_agent_sees(
+async def test_the_agent_sees_the_environment_that_was_built(
     processes: ContainedProcesses,
 ) -> None:
-    os.environ.pop("LD_PRELOAD")  # there is no such library, and the guardian must be found whole
-    environment = environment_for({"TASK": "tests"})
+    os.environ.pop("LD_PRELOAD")  # the library does not exist, and the guardian must start
+    environment = agent_environment({"TASK": "tests"})
     launch = Launch(("/usr/bin/env",), environment)
 
     said = await output_of(processes, launch)
 
     seen = dict(line.split("=", 1) for line in said.splitlines())
-    assert seen.pop(VARIABLE) != "another's"
+    assert seen.pop(MARKER_VARIABLE) != "another's"
     assert seen == environment

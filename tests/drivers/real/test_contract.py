@@ -1,8 +1,8 @@
-"""The contract of all drivers, kept by agents that are real processes, in real time.
+"""The driver contract with agents that are real processes, in real time.
 
 One speaks our own scripted language, the other was written with the protocol's official SDK. The
-tests are those of tests/drivers/test_contract.py, word for word; here "until nobody does anything"
-is a short while, since a process does not say when it does nothing.
+tests are those of tests/drivers/test_contract.py; here `settle` is a short sleep, because a process
+does not show when it is idle.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import pytest
 import trio
 
 import supervisor
-from supervisor.drivers.port import Workshop
+from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.contained import ContainedProcesses
 from tests.drivers import test_contract
-from tests.drivers.deeds import Deed
-from tests.drivers.kinds import PROCESS_SCRIPTS, Kind, of_those_able
+from tests.support.agent_actions import AgentAction
+from tests.support.agent_kinds import PROCESS_SCRIPTS, Kind, for_able_kinds
 
 WHILE_SECONDS: Final = 0.1
 
-SDK_AGENT: Final = Path(__file__).parent / "sdk_agent.py"
-SDK_DEEDS: Final[tuple[Deed, ...]] = (
+SDK_AGENT: Final = Path(__file__).parents[2] / "support" / "sdk_agent.py"
+SDK_ACTIONS: Final[tuple[AgentAction, ...]] = (
     "greet",
     "wait",
     "fail",
@@ -41,31 +41,31 @@ KINDS: Final = (
     Kind(
         "sdk",
         supervisor.acp("sdk", [sys.executable, "-P", str(SDK_AGENT)]),
-        {deed: deed for deed in SDK_DEEDS},
+        {action: action for action in SDK_ACTIONS},
     ),
 )
 
 
 @pytest.fixture
-async def workshop(nursery: trio.Nursery) -> AsyncIterator[Workshop]:
-    """Its agents are processes; none is left after the test."""
-    workshop = Workshop(nursery, processes=ContainedProcesses())
-    yield workshop
-    workshop.closing.set()
+async def runtime(nursery: trio.Nursery) -> AsyncIterator[DriverRuntime]:
+    """Yield a runtime with real processes; none is left after the test."""
+    runtime = DriverRuntime(nursery, processes=ContainedProcesses())
+    yield runtime
+    runtime.shutdown_started.set()
 
 
 @pytest.fixture
-async def desk(kind: Kind, workshop: Workshop) -> test_contract.Contract:
-    """Its agent is up."""
-    return await test_contract.agent_at_work(kind, workshop)
+async def harness(kind: Kind, runtime: DriverRuntime) -> test_contract.Contract:
+    """Return a harness whose agent is attached."""
+    return await test_contract.agent_at_work(kind, runtime)
 
 
 async def settle() -> None:
     await trio.sleep(WHILE_SECONDS)
 
 
-def retold(function: FunctionType) -> Callable[..., Any]:
-    """The same test, in this world."""
+def with_real_settle(function: FunctionType) -> Callable[..., Any]:
+    """Return the same test with the `settle` of this module."""
     here = {**function.__globals__, "settle": settle}
     test = FunctionType(function.__code__, here, function.__name__, function.__defaults__)
     test.__kwdefaults__ = function.__kwdefaults__
@@ -74,17 +74,17 @@ def retold(function: FunctionType) -> Callable[..., Any]:
     return test
 
 
-def _retell_all() -> None:
+def _repeat_contract() -> None:
     for name, function in vars(test_contract).items():
         if not name.startswith("test_"):
             continue
-        test: Any = retold(function)
-        test.deeds = function.deeds
+        test: Any = with_real_settle(function)
+        test.actions = function.actions
         for mark in function.pytestmark:
             if mark.args[0] != "kind":
                 test = pytest.mark.parametrize(*mark.args, **mark.kwargs)(test)
-        if any(set(function.deeds) <= kind.texts.keys() for kind in KINDS):
-            globals()[name] = of_those_able(test, KINDS)
+        if any(set(function.actions) <= kind.texts.keys() for kind in KINDS):
+            globals()[name] = for_able_kinds(test, KINDS)
 
 
-_retell_all()
+_repeat_contract()

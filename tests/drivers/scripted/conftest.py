@@ -1,19 +1,19 @@
-"""What the tests of the scripted process share."""
+"""Fixtures of the scripted agent's tests."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.drivers.scripted.client import Client
+from tests.support.scripted_client import Client
 
 
 @pytest.fixture
 def client() -> Client:
-    """A client of an agent without any flags."""
+    """Return a client of an agent without flags."""
     return Client()
 
 
 @pytest.fixture
 def session(client: Client) -> str:
-    """An open session of that agent."""
+    """Return an open session of that agent."""
     return client.open()

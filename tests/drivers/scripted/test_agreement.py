@@ -1,4 +1,4 @@
-"""The agent in a process and the one that is none do the same with the same script.
+"""The scripted agents in a process and in our own do the same with the same script.
 
 Both are played without any process: one by the driver of python agents for a session that is a
 stand-in, the other over the wire by a client in memory. Each tells what happened, in order.
@@ -15,14 +15,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.testing import VirtualClock
+from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.ids import TurnId
-from supervisor.core.session import Decision
+from supervisor.core.state import Decision
 from supervisor.drivers import builtin
-from supervisor.drivers.port import Workshop
-from supervisor.drivers.scripted.steps import common
-from tests.drivers.office import Desk, StandInOffice
-from tests.drivers.scripted.client import Client, Json
+from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.scripted import steps
+from tests.support.driver_context import DriverHarness, FakeDriverContext
+from tests.support.scripted_client import Client, Json
 
 CALL_OUTCOMES: Final = {"completed": "completed", "failed": "failed"}
 TEXT_KINDS: Final = {"agent_message_chunk": "agent_text", "agent_thought_chunk": "thought"}
@@ -37,10 +38,10 @@ class Story(NamedTuple):
     seconds: float
 
 
-# The one that is no process ----------------------------------------------------------------------
+# The agent in our own process ---------------------------------------------------------------------
 
 
-class ListeningOffice(StandInOffice):
+class ListeningOffice(FakeDriverContext):
     """Keeps what is written and what is reported in one order."""
 
     def __init__(self) -> None:
@@ -54,35 +55,35 @@ class ListeningOffice(StandInOffice):
 
 def told_in_memory(script: str, decision: Decision) -> Story:
     async def main() -> Story:
-        office = ListeningOffice()
+        context = ListeningOffice()
         ended = trio.Event()
 
         def hear(event: ev.Event) -> None:
             match event:
-                case ev.CallStarted():
-                    office.happened.append(("call", event.name))
-                case ev.CallEnded():
-                    office.happened.append(("call over", event.outcome))
-                case ev.UsageReported():
-                    office.happened.append(("used", event.usage.output_tokens))
-                case ev.PermissionAsked():
-                    office.happened.append(("asked", event.tool))
-                    desk.driver.answer(event.request, decision)
-                case ev.TurnEnded() | ev.AgentExited():
+                case agent_events.CallStarted():
+                    context.happened.append(("call", event.name))
+                case agent_events.CallEnded():
+                    context.happened.append(("call over", event.outcome))
+                case agent_events.UsageReported():
+                    context.happened.append(("used", event.usage.output_tokens))
+                case agent_events.PermissionAsked():
+                    context.happened.append(("asked", event.tool))
+                    harness.driver.answer(event.request, decision)
+                case agent_events.TurnEnded() | agent_events.AgentExited():
                     ended.set()
 
-        office.on_report = hear
+        context.on_report = hear
         async with trio.open_nursery() as nursery:
-            desk = Desk(builtin.scripted, Workshop(nursery), office)
-            desk.order(script)
+            harness = DriverHarness(builtin.scripted, DriverRuntime(nursery), context)
+            harness.order(script)
             await ended.wait()
-        return Story(merged(office.happened), *ending(office.events[-1]))
+        return Story(merged(context.happened), *ending(context.events[-1]))
 
     return trio.run(main, clock=VirtualClock())
 
 
 def ending(event: ev.Event) -> tuple[str, str, float]:
-    if isinstance(event, ev.TurnEnded):
+    if isinstance(event, agent_events.TurnEnded):
         return event.outcome, plain_error((event.error or "").partition(": ")[2]), event.at
     return "died", "", event.at
 
@@ -147,7 +148,7 @@ class Teller:
 
 
 def merged(happened: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    """The same with text that follows text of its kind put together."""
+    """Merge adjacent texts of the same kind."""
     result: list[tuple[str, object]] = []
     for kind, body in happened:
         if result and result[-1][0] == kind and kind in TEXT_KINDS.values():
@@ -158,20 +159,20 @@ def merged(happened: list[tuple[str, object]]) -> list[tuple[str, object]]:
 
 
 def plain_error(error: str) -> str:
-    """The error, but for the list of steps, which one has more of."""
+    """Return the error without the list of steps, which differs."""
     return error.strip().partition(" (hint: the steps are")[0]
 
 
 def agree_on(script: str, decision: Decision = "allow_once") -> Story:
-    """What both tell; fails the test if that is not the same."""
+    """Return what both agents do; fail the test if that differs."""
     here, there = told_in_memory(script, decision), told_over_the_wire(script, decision)
     assert there.seconds == pytest.approx(here.seconds)
     assert there._replace(seconds=0.0) == here._replace(seconds=0.0)
     return here
 
 
-def test_they_know_the_same_steps() -> None:
-    assert [usage.partition(" ")[0] for usage in common.STEPS] == list(builtin.STEPS)
+def test_both_agents_have_the_common_steps() -> None:
+    assert [usage.partition(" ")[0] for usage in steps.COMMON_STEPS] == list(builtin.STEPS)
 
 
 @pytest.mark.parametrize(
@@ -201,18 +202,18 @@ def test_they_know_the_same_steps() -> None:
         "ask",
     ],
 )
-def test_they_tell_the_same_of(script: str) -> None:
+def test_both_agents_behave_alike_for(script: str) -> None:
     agree_on(script)
 
 
 @pytest.mark.parametrize("decision", ["allow_once", "allow_always", "reject_once", "reject_always"])
-def test_they_understand_answers_alike(decision: Decision) -> None:
+def test_both_agents_understand_answers_alike(decision: Decision) -> None:
     story = agree_on("say may I?\nask bash\nsay I see", decision)
 
     assert story.happened[1] == ("asked", "bash")
 
 
-def test_neither_can_spawn_where_nobody_lets_it() -> None:
+def test_neither_agent_can_spawn_without_permission() -> None:
     here = told_in_memory("spawn echo hello", "allow_once")
     there = told_over_the_wire("spawn echo hello", "allow_once")
 
@@ -230,5 +231,5 @@ STEPS = st.builds("{} {}".format, st.sampled_from(WORDS), REST)
 
 @given(script=st.lists(STEPS, min_size=1, max_size=8).map("\n".join))
 @example(script="say \u00e4\ntool \u00e4 1\n")
-def test_they_tell_the_same_of_any_script(script: str) -> None:
+def test_both_agents_behave_alike_for_any_script(script: str) -> None:
     agree_on(f"say x\n{script}", "reject_once")

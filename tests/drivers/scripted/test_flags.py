@@ -9,7 +9,7 @@ from supervisor.drivers.scripted import Flags, parse
 from supervisor.drivers.scripted.flags import FLAGS
 
 
-def test_no_words_are_no_flags() -> None:
+def test_an_empty_command_line_has_no_flags() -> None:
     assert parse([]) == Flags()
 
 
@@ -35,17 +35,17 @@ def test_every_other_value_is_read() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--sing", "there is no flag '--sing'"),
-        ("say", "there is no flag 'say'"),
+        ("--sing", "unknown flag '--sing'"),
+        ("say", "unknown flag 'say'"),
         ("--auth", "--auth has no value"),
-        ("--die-at dinner", "'dinner' is none of them"),
-        ("--offers maybe", "'maybe' is none of them"),
-        ("--steering maybe", "'maybe' is no outcome"),
-        ("--delay soon", "--delay 'soon' is no number"),
-        ("--protocol 1.5", "--protocol '1.5' is no whole number"),
+        ("--die-at dinner", "'dinner' is not a valid value"),
+        ("--offers maybe", "'maybe' is not a valid value"),
+        ("--steering maybe", "'maybe' is not an outcome"),
+        ("--delay soon", "--delay 'soon' is not a number"),
+        ("--protocol 1.5", "--protocol '1.5' is not a whole number"),
     ],
 )
-def test_a_command_line_that_means_nothing_is_refused_with_a_hint(words: str, said: str) -> None:
+def test_an_invalid_command_line_is_refused_with_a_hint(words: str, said: str) -> None:
     with pytest.raises(ConfigError, match="hint") as caught:
         parse(words.split())
 

@@ -1,4 +1,4 @@
-"""The page of the scripted process lists what there is, in the words of the code."""
+"""The page of the scripted agent lists steps, flags and actions as the code has them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import get_args
 
 import pytest
 
-from supervisor.drivers.scripted import ScriptedAgent
+from supervisor.drivers.scripted import ScriptedAgent, client_steps, misbehave, steps
 from supervisor.drivers.scripted.flags import FLAGS, PERMISSION_KINDS, PHASES, STEERING_OUTCOMES
-from supervisor.drivers.scripted.steps import common, errands, unruly
-from supervisor.drivers.scripted.steps.language import LANGUAGE
+from supervisor.drivers.scripted.outbox import ActionKind
+from supervisor.drivers.scripted.steps import ALL_STEPS
 from supervisor.drivers.scripted.turn import Step
-from supervisor.drivers.scripted.wants import Deed
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/scripted.md").read_text()
 
 
 def rows(heading: str, head: str) -> list[list[str]]:
-    """The cells of the table with that head, under that heading, without the backquotes."""
+    """Return the cells of a table under that heading, without the backquotes."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     table = section.partition(f"\n| {head} |")[2].partition("\n\n")[0]
     lines = table.splitlines()[2:]
@@ -34,9 +33,9 @@ def of_code(text: str) -> str:
 @pytest.mark.parametrize(
     ("heading", "steps"),
     [
-        ("Steps of every scripted agent", common.STEPS),
-        ("Steps that need a client", errands.STEPS),
-        ("Steps that no proper agent would take", unruly.STEPS),
+        ("Steps of every scripted agent", steps.COMMON_STEPS),
+        ("Steps that need a client", client_steps.CLIENT_STEPS),
+        ("Steps that misbehave", misbehave.MISBEHAVE_STEPS),
     ],
 )
 def test_the_page_lists_the_steps_with_what_they_do(
@@ -48,14 +47,16 @@ def test_the_page_lists_the_steps_with_what_they_do(
 
 
 def test_no_step_has_the_name_of_another() -> None:
-    words = [usage.partition(" ")[0] for usage in LANGUAGE]
+    words = [usage.partition(" ")[0] for usage in ALL_STEPS]
 
-    assert len(set(words)) == len(common.STEPS) + len(errands.STEPS) + len(unruly.STEPS)
+    assert len(set(words)) == len(steps.COMMON_STEPS) + len(client_steps.CLIENT_STEPS) + len(
+        misbehave.MISBEHAVE_STEPS
+    )
 
 
 def test_the_page_lists_the_flags_with_what_they_do() -> None:
     assert rows("Flags", "flag") == [
-        [f"{flag.name} {flag.value or ''}".strip(), flag.does] for flag in FLAGS
+        [f"{flag.name} {flag.value or ''}".strip(), flag.help] for flag in FLAGS
     ]
 
 
@@ -68,11 +69,11 @@ def test_the_page_lists_the_values_that_flags_take(words: tuple[str, ...]) -> No
     )
 
 
-def test_the_page_lists_the_orders() -> None:
-    assert [cells[0] for cells in rows("Without a process", "order")] == list(get_args(Deed))
+def test_the_page_lists_the_actions() -> None:
+    assert [cells[0] for cells in rows("Without a process", "action")] == list(get_args(ActionKind))
 
 
-def test_the_page_lists_all_that_can_be_done_with_an_agent() -> None:
+def test_the_page_lists_the_public_names_of_an_agent() -> None:
     public = [name for name in vars(ScriptedAgent) if not name.startswith("_")]
 
     assert [name for name in public if f"`agent.{name}" not in PAGE] == []

@@ -1,4 +1,4 @@
-"""The agent as a real process: what only descriptors, signals and children can show.
+"""The scripted agent as a real process: descriptors, signals and children.
 
 These start processes, each for a fraction of a second.
 """
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.scripted import process
-from tests.drivers.scripted.process import RunningAgent
+from tests.support import scripted_process
+from tests.support.scripted_process import RunningAgent
 
 TERM_BIT = 1 << (signal.SIGTERM - 1)
 
 
-def test_a_process_opens_a_session_answers_a_prompt_and_leaves_when_its_input_ends() -> None:
+def test_a_process_answers_a_prompt_and_exits_when_its_input_ends() -> None:
     with RunningAgent() as agent:
         answer = agent.answer_to(agent.prompt(agent.open(), "say hello\ntool bash 0.01"))
         agent.end_input()
@@ -29,7 +29,7 @@ def test_a_process_opens_a_session_answers_a_prompt_and_leaves_when_its_input_en
         assert (agent.hear_line(), agent.log()) == (b"", "")
 
 
-def test_a_process_hears_a_cancel_while_it_sleeps() -> None:
+def test_a_process_reads_a_cancel_while_it_sleeps() -> None:
     with RunningAgent() as agent:
         session = agent.open()
         asked = agent.prompt(session, "say asleep\nsleep 1000")
@@ -40,7 +40,7 @@ def test_a_process_hears_a_cancel_while_it_sleeps() -> None:
         assert agent.answer_to(asked)["result"] == {"stopReason": "cancelled"}
 
 
-def test_a_process_hears_an_answer_while_it_waits() -> None:
+def test_a_process_reads_an_answer_while_it_waits() -> None:
     with RunningAgent() as agent:
         agent.prompt(agent.open(), "ask bash")
         request = agent.hear()
@@ -51,7 +51,7 @@ def test_a_process_hears_an_answer_while_it_waits() -> None:
         assert agent.hear_text() == "bash: allowed\n"
 
 
-def test_a_process_hears_though_nobody_reads_what_it_says() -> None:
+def test_a_process_reads_its_input_while_its_output_is_full() -> None:
     with RunningAgent() as agent:
         session = agent.open()
         asked = agent.prompt(session, "say now\nflood 900000000")
@@ -71,7 +71,7 @@ def test_a_process_hears_though_nobody_reads_what_it_says() -> None:
         ("log oh dear\nexit 3", 3, "oh dear\n"),
     ],
 )
-def test_a_process_leaves_in_the_middle_of_a_turn_and_its_last_words_are_heard(
+def test_a_process_that_exits_in_a_turn_writes_its_last_output(
     step: str, code: int, logged: str
 ) -> None:
     with RunningAgent() as agent:
@@ -82,7 +82,7 @@ def test_a_process_leaves_in_the_middle_of_a_turn_and_its_last_words_are_heard(
         assert (agent.hear_line(), agent.log()) == (b"", logged)
 
 
-def test_a_process_that_leaves_waits_for_no_reader_for_long() -> None:
+def test_an_exiting_process_waits_only_briefly_for_a_reader() -> None:
     with RunningAgent() as agent:
         agent.prompt(agent.open(), "say now\nflood 100000")
         agent.hear_text()
@@ -100,7 +100,7 @@ def test_a_process_dies_in_a_phase() -> None:
         assert "told to die at initialize" in agent.log()
 
 
-def test_a_process_that_nobody_listens_to_leaves() -> None:
+def test_a_process_with_a_closed_output_exits() -> None:
     with RunningAgent() as agent:
         session = agent.open()
         agent.stop_listening()
@@ -110,10 +110,10 @@ def test_a_process_that_nobody_listens_to_leaves() -> None:
         assert agent.exit_code() == 1
 
 
-def test_a_command_line_that_means_nothing_is_said_on_standard_error() -> None:
+def test_an_invalid_command_line_is_reported_on_standard_error() -> None:
     with RunningAgent("--sing") as agent:
         assert agent.exit_code() == 2
-        assert "there is no flag '--sing' (hint: " in agent.log()
+        assert "unknown flag '--sing' (hint: " in agent.log()
 
 
 # Children ----------------------------------------------------------------------------------------
@@ -125,17 +125,17 @@ def test_fork_starts_children_in_its_own_group() -> None:
         pids = agent.hear_pids()
 
         assert len(set(pids)) == 3
-        assert {process.parent(pid) for pid in pids} == {agent.pid}
+        assert {scripted_process.parent(pid) for pid in pids} == {agent.pid}
         assert {os.getpgid(pid) for pid in pids} == {agent.pid}
 
 
-def test_setsid_starts_one_that_is_nobodys_child_in_a_session_of_its_own() -> None:
+def test_setsid_starts_an_orphan_in_a_session_of_its_own() -> None:
     with RunningAgent() as agent:
         asked = agent.prompt(agent.open(), "setsid")
         (pid,) = agent.hear_pids()
         agent.answer_to(asked)
 
-        assert process.parent(pid) != agent.pid
+        assert scripted_process.parent(pid) != agent.pid
         assert os.getsid(pid) not in (agent.pid, os.getsid(0))
 
 
@@ -145,7 +145,7 @@ def test_children_outlive_the_process_and_keep_its_output_open() -> None:
         (pid,) = agent.hear_pids()
         agent.exit_code()
 
-        assert process.state(pid) not in "ZX"
+        assert scripted_process.state(pid) not in "ZX"
 
 
 # Signals -----------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_process_ends_by_sigterm() -> None:
         assert agent.exit_code() == -signal.SIGTERM
 
 
-def test_ignore_term_ignores_it_and_later_children_do_too() -> None:
+def test_ignore_term_ignores_sigterm_and_children_inherit_it() -> None:
     with RunningAgent() as agent:
         session = agent.open()
         agent.prompt(session, "fork\nignore-term\nfork")
@@ -167,17 +167,19 @@ def test_ignore_term_ignores_it_and_later_children_do_too() -> None:
         agent.signal(signal.SIGTERM)
 
         assert agent.answer_to(agent.prompt(session, "say still here"))["result"]
-        assert [bool(process.ignored_signals(pid) & TERM_BIT) for pid in (before, after)] == [
+        assert [
+            bool(scripted_process.ignored_signals(pid) & TERM_BIT) for pid in (before, after)
+        ] == [
             False,
             True,
         ]
 
 
-def test_stop_self_stops_it_until_somebody_lets_it_go_on() -> None:
+def test_stop_self_stops_the_process_until_sigcont() -> None:
     with RunningAgent() as agent:
         asked = agent.prompt(agent.open(), "say stopping\nstop-self\nsay again")
         assert agent.hear_text() == "stopping"
-        process.wait_for_state(agent.pid, "T")
+        scripted_process.wait_for_state(agent.pid, "T")
 
         agent.signal(signal.SIGCONT)
 
@@ -187,7 +189,7 @@ def test_stop_self_stops_it_until_somebody_lets_it_go_on() -> None:
 # Descriptors -------------------------------------------------------------------------------------
 
 
-def test_spew_writes_bytes_without_an_end_of_line() -> None:
+def test_spew_writes_bytes_without_a_newline() -> None:
     with RunningAgent() as agent:
         asked = agent.prompt(agent.open(), "spew 1000000\nraw")
 
@@ -195,7 +197,7 @@ def test_spew_writes_bytes_without_an_end_of_line() -> None:
         assert agent.answer_to(asked)["result"] == {"stopReason": "end_turn"}
 
 
-def test_deaf_reads_nothing_any_more_and_does_not_see_the_end() -> None:
+def test_deaf_stops_reading_and_misses_the_end_of_the_input() -> None:
     with RunningAgent() as agent:
         asked = agent.prompt(agent.open(), "deaf\nsay what?\nsleep 0.1")
         agent.hear_text()
@@ -229,7 +231,7 @@ def test_close_stdout_ends_the_output_and_not_the_process() -> None:
         assert agent.exit_code() == 0
 
 
-def test_env_says_what_the_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_says_the_variable_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNDERSTUDY_TEST", "here")
     with RunningAgent() as agent:
         agent.prompt(agent.open(), "env UNDERSTUDY_TEST")
@@ -240,7 +242,7 @@ def test_env_says_what_the_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
 # Starting again ----------------------------------------------------------------------------------
 
 
-def test_another_process_loads_what_one_has_kept(tmp_path: Path) -> None:
+def test_another_process_loads_a_saved_conversation(tmp_path: Path) -> None:
     with RunningAgent("--state", str(tmp_path)) as first:
         session = first.open()
         first.answer_to(first.prompt(session, "say hello"))
@@ -251,7 +253,7 @@ def test_another_process_loads_what_one_has_kept(tmp_path: Path) -> None:
         assert second.hear_text() == "hello"
 
 
-def test_the_process_imports_nothing_that_takes_long() -> None:
+def test_the_process_imports_no_slow_modules() -> None:
     ask = "import sys, supervisor.drivers.scripted.__main__; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True).stdout
     tops = {module.partition(".")[0] for module in loaded.decode().split()}

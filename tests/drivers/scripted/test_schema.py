@@ -1,12 +1,12 @@
-"""What a proper agent says is what the protocol's published schema says that it may."""
+"""Messages of the scripted agent match the protocol's published schema."""
 
 from __future__ import annotations
 
 import pytest
 
-from supervisor.drivers.scripted import MemoryShelf
-from tests.drivers.acp.schema import Conversation
-from tests.drivers.scripted.client import ABLE, Client, Json
+from supervisor.drivers.scripted import MemoryConversations
+from tests.support.acp_schema import Conversation
+from tests.support.scripted_client import ABLE, Client, Json
 
 FLAGS = (
     *("--load", "--resume", "--close", "--mcp", "--attachments", "--modes", "--config-options"),
@@ -109,11 +109,11 @@ def test_steering_and_usage() -> None:
 
 
 def test_loading_and_resuming() -> None:
-    shelf = MemoryShelf()
-    first = Client(shelf=shelf)
+    saved = MemoryConversations()
+    first = Client(saved=saved)
     session = first.open()
     first.finish(first.prompt(session, "say a\ntool b 1\nuse 3"))
-    second = Client("--load", "--resume", shelf=shelf)
+    second = Client("--load", "--resume", saved=saved)
     second.initialize()
     second.request("session/load", sessionId=session, **OPENING)
     second.request("session/resume", sessionId=session, **OPENING)

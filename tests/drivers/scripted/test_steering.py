@@ -1,10 +1,10 @@
-"""Guidance for a turn that is under way."""
+"""Steering of a running script."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.drivers.scripted.client import Client, Json
+from tests.support.scripted_client import Client, Json
 
 
 def steer(client: Client, session: str, text: str, **more: object) -> Json:
@@ -13,7 +13,7 @@ def steer(client: Client, session: str, text: str, **more: object) -> Json:
     return client.result_of(asked)
 
 
-def test_what_is_injected_is_said_after_the_answer_and_the_script_goes_on() -> None:
+def test_injected_steering_is_said_and_the_script_goes_on() -> None:
     client = Client("--steering", "injected")
     session = client.open()
     asked = client.prompt(session, "sleep 5\nsay done")
@@ -26,7 +26,7 @@ def test_what_is_injected_is_said_after_the_answer_and_the_script_goes_on() -> N
     assert (client.text, client.now) == ("shorter; done", 5.0)
 
 
-def test_a_script_can_wait_until_it_was_steered_enough() -> None:
+def test_a_script_can_wait_for_steering() -> None:
     client = Client("--steering", "injected")
     session = client.open()
     asked = client.prompt(session, "steering\nsay done")
@@ -46,9 +46,7 @@ def test_a_script_can_wait_until_it_was_steered_enough() -> None:
         ({"_meta": {"steering": {"idleBehavior": "promptRequired"}}}, "promptRequired"),
     ],
 )
-def test_with_nothing_to_inject_into_it_does_what_the_client_wants(
-    more: Json, outcome: str
-) -> None:
+def test_steering_without_a_turn_follows_the_clients_choice(more: Json, outcome: str) -> None:
     client = Client("--steering", "injected")
 
     answer = steer(client, client.open(), "say hello", **more)
@@ -57,7 +55,7 @@ def test_with_nothing_to_inject_into_it_does_what_the_client_wants(
     assert client.text == ("hello" if outcome == "startedNewTurn" else "")
 
 
-def test_an_agent_may_want_a_prompt_though_a_turn_runs() -> None:
+def test_an_agent_may_require_a_prompt_while_a_turn_runs() -> None:
     client = Client("--steering", "promptRequired")
     session = client.open()
     asked = client.prompt(session, "sleep 5\nsay done")
@@ -84,7 +82,7 @@ def test_an_agent_may_start_a_new_turn_which_ends_the_old_one() -> None:
     )
 
 
-def test_a_turn_that_nobody_asked_for_is_busy_and_can_be_cancelled() -> None:
+def test_a_turn_started_by_steering_is_busy_and_can_be_cancelled() -> None:
     client = Client("--steering", "startedNewTurn")
     session = client.open()
     steer(client, session, "sleep 1000\nsay never")
@@ -96,15 +94,15 @@ def test_a_turn_that_nobody_asked_for_is_busy_and_can_be_cancelled() -> None:
     assert client.text == "next"
 
 
-def test_a_turn_that_nobody_asked_for_has_nobody_to_fail() -> None:
+def test_a_failed_turn_started_by_steering_is_only_logged() -> None:
     client = Client("--steering", "startedNewTurn")
 
     steer(client, client.open(), "fail alone")
 
-    assert [want.text for want in client.wants] == ["scripted: alone\n"]
+    assert [action.text for action in client.actions] == ["scripted: alone\n"]
 
 
-def test_an_echo_says_what_it_is_steered_to_as_well() -> None:
+def test_an_echo_agent_says_steering_texts_too() -> None:
     client = Client("--echo", "--steering", "startedNewTurn")
 
     steer(client, client.open(), "hello there")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import supervisor.runtime
-from tests.sessions.cast import Player
-from tests.sessions.degraded.frail import FrailStore
-from tests.virtual_time import use_virtual_time
+from tests.support.fake_agents import FakeAgent
+from tests.support.fake_store import FailingStore
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,15 +19,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def store(monkeypatch: pytest.MonkeyPatch) -> FrailStore:
+def store(monkeypatch: pytest.MonkeyPatch) -> FailingStore:
     """The store of every supervisor that is opened in the test."""
-    frail = FrailStore()
+    frail = FailingStore()
     monkeypatch.setattr(supervisor.runtime, "MemoryStore", lambda: frail)
     return frail
 
 
 @pytest.fixture(autouse=True)
-def _nobody_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def _no_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """A degraded store is never an actor's crash: none restarts, and none is given up."""
     caplog.set_level(logging.WARNING)
     yield
@@ -37,6 +37,6 @@ def _nobody_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.fixture
-def kid() -> Player:
-    """What children are, so that their turns are not mixed up with those of `player`."""
-    return Player("kid")
+def kid() -> FakeAgent:
+    """What children are, so that their turns are not mixed up with those of `fake`."""
+    return FakeAgent("kid")

@@ -10,10 +10,10 @@ import trio
 
 import supervisor
 from supervisor import Session, Supervisor, SupervisorError
-from supervisor.drivers.port import Office, Workshop
+from supervisor.drivers.port import DriverContext, DriverRuntime
 from supervisor.drivers.python import PythonDriver
-from tests.sessions.cast import Player, Scene, records
-from tests.sessions.degraded.frail import FrailStore, check_kept
+from tests.support.fake_agents import AgentRun, FakeAgent, records
+from tests.support.fake_store import FailingStore, check_stored
 
 
 class Fragile:
@@ -23,13 +23,13 @@ class Fragile:
     runs_process = False
 
     def __init__(self) -> None:
-        self._player = Player("fragile")
+        self._fake_agent = FakeAgent("fragile")
         self.is_broken = False
 
-    def make_driver(self, office: Office, workshop: Workshop) -> PythonDriver:
+    def make_driver(self, context: DriverContext, runtime: DriverRuntime) -> PythonDriver:
         if self.is_broken:
             raise RuntimeError("on purpose")
-        return self._player.agent.make_driver(office, workshop)
+        return self._fake_agent.agent.make_driver(context, runtime)
 
 
 @pytest.fixture
@@ -38,21 +38,21 @@ def fragile() -> Fragile:
 
 
 @pytest.fixture
-async def sup(player: Player, fragile: Fragile) -> AsyncIterator[Supervisor]:
-    async with supervisor.open(agents=[player.agent, fragile]) as opened:
+async def sup(fake_agent: FakeAgent, fragile: Fragile) -> AsyncIterator[Supervisor]:
+    async with supervisor.open(agents=[fake_agent.agent, fragile]) as opened:
         try:
             yield opened
         finally:
-            player.dismiss()
+            fake_agent.finish_open_runs()
 
 
 @pytest.fixture
-def _nobody_crashes() -> None:
-    """Here somebody may: the session whose driver it is."""
+def _no_crashes() -> None:
+    """Allow one failing component: the session of this driver."""
 
 
 async def test_only_the_session_whose_driver_fails_has_trouble(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene, fragile: Fragile
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, fragile: Fragile
 ) -> None:
     bad = await sup.create("fragile")
     await bad.stop()
@@ -62,9 +62,9 @@ async def test_only_the_session_whose_driver_fails_has_trouble(
     await session.interrupt()
 
     fragile.is_broken = True
-    await store.get_well()
+    await store.recover()
 
-    assert sup._house.writer.statistics().restarts == 0
-    assert scene.over.is_set()
+    assert sup._services.writer.statistics().restarts == 0
+    assert run.over.is_set()
     assert (await records(session, "turn_ended"))[-1].body["outcome"] == "interrupted"
-    await check_kept(store, session)
+    await check_stored(store, session)

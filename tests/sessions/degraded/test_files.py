@@ -18,14 +18,14 @@ import trio
 
 import supervisor
 from supervisor import Session, StoreDegraded, Supervisor
-from supervisor.core.records import replay
+from supervisor.core.fold import replay
 from supervisor.store.sqlite import files
-from tests.sessions.cast import Player, records
-from tests.store.cast import differences
-from tests.store.disk.faults import Deed, FailingDisk, Failure, failing_disk
+from tests.support.disk.faults import DiskCall, FailingDisk, Failure, failing_disk
+from tests.support.fake_agents import FakeAgent, records
+from tests.support.store_samples import differences
 
 ROOT = Path(__file__).parents[3]
-Fault: TypeAlias = tuple[Deed, Failure, str, bool]
+Fault: TypeAlias = tuple[DiskCall, Failure, str, bool]
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +47,12 @@ def disk() -> Iterator[FailingDisk]:
 
 
 @pytest.fixture
-async def sup(path: Path, player: Player) -> AsyncIterator[Supervisor]:
-    async with supervisor.open(path, agents=[player.agent]) as opened:
+async def sup(path: Path, fake_agent: FakeAgent) -> AsyncIterator[Supervisor]:
+    async with supervisor.open(path, agents=[fake_agent.agent]) as opened:
         try:
             yield opened
         finally:
-            player.dismiss()
+            fake_agent.finish_open_runs()
 
 
 @contextmanager
@@ -67,9 +67,9 @@ def locked(path: Path, how: str = "IMMEDIATE") -> Iterator[None]:
         other.close()
 
 
-async def check_kept(sup: Supervisor, session: Session) -> None:
-    stored = await sup._house.store.read(session.id)
-    kept = await sup._house.store.records(session.id)
+async def check_stored(sup: Supervisor, session: Session) -> None:
+    stored = await sup._services.store.read(session.id)
+    kept = await sup._services.store.records(session.id)
     assert stored is not None
     assert [record.seq for record in kept] == list(range(1, stored.last_seq + 1))
     assert differences(replay(kept), stored.row) == []
@@ -79,7 +79,7 @@ async def check_kept(sup: Supervisor, session: Session) -> None:
 
 
 @pytest.mark.parametrize("how", ["IMMEDIATE", "EXCLUSIVE"])
-async def test_a_foreign_lock_is_said_in_words(
+async def test_a_foreign_lock_is_described(
     path: Path, sup: Supervisor, session: Session, how: str
 ) -> None:
     with locked(path, how):
@@ -104,8 +104,8 @@ async def test_reads_go_on_under_a_foreign_lock(
         assert await sup.exists(session.id)
 
 
-async def test_it_is_well_again_by_itself_and_nothing_of_what_was_refused_is_there(
-    path: Path, sup: Supervisor, session: Session, player: Player
+async def test_the_store_recovers_and_contains_nothing_that_was_refused(
+    path: Path, sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     with locked(path):
         with pytest.raises(StoreDegraded):
@@ -115,28 +115,28 @@ async def test_it_is_well_again_by_itself_and_nothing_of_what_was_refused_is_the
 
     await session.send("again")
 
-    assert (await player.next_scene()).turn.text == "again"
+    assert (await fake_agent.next_run()).turn.text == "again"
     assert len(await records(session, "input_accepted")) == 1
-    await check_kept(sup, session)
+    await check_stored(sup, session)
 
 
 async def test_brakes_work_under_a_foreign_lock(
-    path: Path, sup: Supervisor, session: Session, player: Player
+    path: Path, sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     await session.send("first")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
     await session.send("second")
     with locked(path):
         with trio.fail_after(5):
             await session.stop()
-        assert scene.over.is_set()
+        assert run.over.is_set()
         assert (await session.info()).phase == "stopped"
     await trio.sleep(2.1)
 
-    stored = await sup._house.store.read(session.id)
+    stored = await sup._services.store.read(session.id)
     assert stored is not None
     assert stored.row.phase == "stopped"
-    await check_kept(sup, session)
+    await check_stored(sup, session)
 
 
 async def test_a_session_is_not_deleted_under_a_foreign_lock_and_is_afterwards(
@@ -153,16 +153,14 @@ async def test_a_session_is_not_deleted_under_a_foreign_lock_and_is_afterwards(
     assert not await sup.exists(session.id)
 
 
-async def test_a_file_that_is_locked_when_it_is_opened_can_be_read(
-    path: Path, player: Player
-) -> None:
-    async with supervisor.open(path, agents=[player.agent]) as sup:
-        session = await sup.create("player")
+async def test_a_file_locked_at_open_is_readable(path: Path, fake_agent: FakeAgent) -> None:
+    async with supervisor.open(path, agents=[fake_agent.agent]) as sup:
+        session = await sup.create("fake")
         await session.send("first")
-        (await player.next_scene()).finish("done")
+        (await fake_agent.next_run()).finish("done")
         await trio.sleep(1)
     with locked(path):
-        async with supervisor.open(path, agents=[player.agent]) as sup:
+        async with supervisor.open(path, agents=[fake_agent.agent]) as sup:
             assert [info.id for info in (await sup.list()).items] == [session.id]
             with pytest.raises(StoreDegraded):
                 await sup.session(session.id).send("more")
@@ -180,11 +178,11 @@ FAULTS: dict[str, Fault] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_a_disk_that_fails_is_said_in_words_and_it_goes_on_when_that_is_over(
-    disk: FailingDisk, sup: Supervisor, session: Session, player: Player, fault: Fault
+async def test_a_failing_disk_is_described_and_the_store_recovers(
+    disk: FailingDisk, sup: Supervisor, session: Session, fake_agent: FakeAgent, fault: Fault
 ) -> None:
-    deed, failure, words, is_certain = fault
-    disk.fail(deed, with_=failure, on="wal")
+    action, failure, words, is_surely_unwritten = fault
+    disk.fail(action, with_=failure, on="wal")
     refusals: list[StoreDegraded] = []
 
     async def send() -> None:
@@ -196,7 +194,7 @@ async def test_a_disk_that_fails_is_said_in_words_and_it_goes_on_when_that_is_ov
     async with trio.open_nursery() as nursery:
         nursery.start_soon(send)
         await trio.sleep(5)
-        assert len(refusals) == is_certain
+        assert len(refusals) == is_surely_unwritten
         with pytest.raises(StoreDegraded, match=words) as refusal:
             await session.send("more")
         assert refusal.value.hint
@@ -204,32 +202,32 @@ async def test_a_disk_that_fails_is_said_in_words_and_it_goes_on_when_that_is_ov
         disk.heal()
         await trio.sleep(2.1)
 
-    if is_certain:
+    if is_surely_unwritten:
         await session.send("hello")
-    assert (await player.next_scene()).turn.text == "hello"
+    assert (await fake_agent.next_run()).turn.text == "hello"
     assert len(await records(session, "input_accepted")) == 1
-    await check_kept(sup, session)
+    await check_stored(sup, session)
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_brakes_work_on_a_disk_that_fails(
-    disk: FailingDisk, sup: Supervisor, session: Session, player: Player, fault: Fault
+    disk: FailingDisk, sup: Supervisor, session: Session, fake_agent: FakeAgent, fault: Fault
 ) -> None:
     await session.send("first")
-    scene = await player.next_scene()
+    run = await fake_agent.next_run()
     disk.fail(fault[0], with_=fault[1], on="wal")
 
     with trio.fail_after(5):
         assert (await session.interrupt()).stopped == 1
         await session.stop()
 
-    assert scene.over.is_set()
+    assert run.over.is_set()
     disk.heal()
     await trio.sleep(2.1)
-    stored = await sup._house.store.read(session.id)
+    stored = await sup._services.store.read(session.id)
     assert stored is not None
     assert stored.row.phase == "stopped"
-    await check_kept(sup, session)
+    await check_stored(sup, session)
 
 
 # A disk that is full --------------------------------------------------------------------------
@@ -297,9 +295,7 @@ def run_on_a_full_disk(
 
 
 @pytest.mark.parametrize("more", [0, 1, 24, 4_096])
-def test_a_full_disk_is_said_in_words_and_it_goes_on_when_there_is_room(
-    path: Path, more: int
-) -> None:
+def test_a_full_disk_is_described_and_the_store_recovers(path: Path, more: int) -> None:
     said = run_on_a_full_disk(path, more=more, after='await session.prompt("and on")')
 
     for text in ("the first to meet it", "one who need not try"):

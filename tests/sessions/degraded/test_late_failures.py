@@ -1,4 +1,4 @@
-"""A commit that was kept and whose writer died before it could say so: everybody hears of it."""
+"""A commit is stored but the writer crashes before its answer: the outcome is still reported."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from actors.testing import settle
 from supervisor import Session, Supervisor, SupervisorError
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Write
-from tests.sessions.cast import Scene, records
-from tests.sessions.degraded.frail import FrailStore
+from tests.support.fake_agents import AgentRun, records
+from tests.support.fake_store import FailingStore
 
 
 @pytest.fixture
-def _nobody_crashes() -> None:
-    """Here the writer does, and whoever has asked it."""
+def _no_crashes() -> None:
+    """Allow the writer and its callers to crash."""
 
 
-def fail_late_once(store: FrailStore, monkeypatch: pytest.MonkeyPatch, *, spared: int) -> None:
+def fail_late_once(store: FailingStore, monkeypatch: pytest.MonkeyPatch, *, spared: int) -> None:
     real, left = store.commit, [None] * spared
 
     async def commit(writes: Sequence[Write]) -> list[SupervisorError | None]:
@@ -36,13 +36,13 @@ def fail_late_once(store: FrailStore, monkeypatch: pytest.MonkeyPatch, *, spared
 
 
 async def test_a_question_that_was_cancelled_by_a_start_that_failed_is_not_shown(
-    store: FrailStore,
+    store: FailingStore,
     sup: Supervisor,
     session: Session,
-    scene: Scene,
+    run: AgentRun,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scene.begin(scene.turn.ask("may I?", tool="bash"))
+    run.begin(run.turn.ask("may I?", tool="bash"))
     await settle()
     store._claim(session.id)  # as another supervisor would: the next commit here is fenced
     fail_late_once(store, monkeypatch, spared=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import trio
 
 from supervisor import Session, Supervisor, Turn
-from supervisor.sessions.shell.log import MAX_BACKLOG_BYTES
-from tests.sessions.cast import Follow, Scene, deltas, numbers, records, texts
-from tests.sessions.degraded.frail import FrailStore, check_kept, make_known
+from supervisor.sessions.log import MAX_BACKLOG_BYTES
+from tests.support.fake_agents import AgentRun, Follow, deltas, numbers, records, texts
+from tests.support.fake_store import FailingStore, check_stored, degrade
 
 KIBIBYTE = "x" * 1024
 
@@ -33,28 +33,28 @@ async def use_tools(turn: Turn, said: list[int]) -> None:
 
 
 async def test_an_agent_that_talks_is_slowed_and_goes_on_when_the_store_is_back(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     said: list[int] = []
-    await make_known(store, sup)
-    scene.begin(talk(scene.turn, said))
+    await degrade(store, sup)
+    run.begin(talk(run.turn, said))
     await trio.sleep(100)
     at_the_bound = sum(said)
     assert MAX_BACKLOG_BYTES / 2 < at_the_bound <= MAX_BACKLOG_BYTES + len(KIBIBYTE)
 
-    store.is_ill = False
+    store.is_failing = False
     await trio.sleep(2.1)
 
     assert sum(said) >= 4 * MAX_BACKLOG_BYTES
-    await check_kept(store, session)
+    await check_stored(store, session)
 
 
 async def test_an_agent_that_plans_is_slowed_too(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     said: list[int] = []
-    await make_known(store, sup)
-    scene.begin(plan(scene.turn, said))
+    await degrade(store, sup)
+    run.begin(plan(run.turn, said))
 
     await trio.sleep(100)
 
@@ -62,11 +62,11 @@ async def test_an_agent_that_plans_is_slowed_too(
 
 
 async def test_an_agent_that_uses_tools_is_slowed_too(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     said: list[int] = []
-    await make_known(store, sup)
-    scene.begin(use_tools(scene.turn, said))
+    await degrade(store, sup)
+    run.begin(use_tools(run.turn, said))
 
     await trio.sleep(100)
 
@@ -74,51 +74,51 @@ async def test_an_agent_that_uses_tools_is_slowed_too(
 
 
 async def test_an_agent_that_is_slowed_can_be_interrupted(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    await make_known(store, sup)
-    scene.begin(talk(scene.turn, []))
+    await degrade(store, sup)
+    run.begin(talk(run.turn, []))
     await trio.sleep(100)
 
     with trio.fail_after(1):
         report = await session.interrupt()
 
     assert report.stopped == 1
-    await store.get_well()
-    await check_kept(store, session)
+    await store.recover()
+    await check_stored(store, session)
 
 
 async def test_nothing_is_published_before_its_commit_and_all_of_it_after(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene, follow: Follow
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
-    await make_known(store, sup)
+    await degrade(store, sup)
     before = numbers(seen)
     for word in ("one ", "two ", "three"):
-        await scene.do(scene.turn.say(word))
+        await run.do(run.turn.say(word))
         await trio.sleep(1)
     assert numbers(seen) == before
     assert "".join(delta.text for delta in deltas(seen)) == "one two three"
 
-    await store.get_well()
+    await store.recover()
 
     assert "".join(texts(await records(session, "agent_text"))) == "one two three"
     assert numbers(seen) == [record.seq for record in await records(session)]
 
 
-async def test_one_session_that_talks_leaves_the_others_their_room(
-    store: FrailStore, sup: Supervisor, session: Session, scene: Scene
+async def test_output_of_one_session_does_not_fill_the_backlog_of_others(
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     other = await sup.create("echo")
-    await make_known(store, sup)
-    scene.begin(talk(scene.turn, []))
+    await degrade(store, sup)
+    run.begin(talk(run.turn, []))
     await trio.sleep(100)
 
     with trio.fail_after(1):
         await other.stop()
-    store.is_ill = False
+    store.is_failing = False
     await trio.sleep(2.1)
 
     assert (await other.info()).phase == "stopped"
-    await check_kept(store, other)
-    scene.finish()
+    await check_stored(store, other)
+    run.finish()

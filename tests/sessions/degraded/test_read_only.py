@@ -11,15 +11,15 @@ import pytest
 
 import supervisor
 from supervisor import ConfigError, StoreDegraded
-from supervisor.still import open_for_reading
-from tests.sessions.cast import Player
+from supervisor.offline import open_for_reading
+from tests.support.fake_agents import FakeAgent
 
 PLACES = ["state.db", "."]
 
 
 @pytest.fixture(autouse=True)
 def modes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have modes mean something to everybody, root included."""
+    """Make file modes apply to root too."""
 
     def may_write(path: Path) -> bool:
         return path.exists() and bool(path.stat().st_mode & stat.S_IWUSR)
@@ -46,23 +46,23 @@ def what_lies_beside(path: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in path.parent.iterdir()}
 
 
-async def lived(path: Path, player: Player) -> str:
+async def lived(path: Path, fake_agent: FakeAgent) -> str:
     """Who has said something, and waits for more."""
-    async with supervisor.open(path, agents=[player.agent]) as sup:
-        session = await sup.create("player", title="A life")
+    async with supervisor.open(path, agents=[fake_agent.agent]) as sup:
+        session = await sup.create("fake", title="A life")
         await session.send("hello")
-        await player.play_all()
+        await fake_agent.finish_all()
         return session.id
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_what_cannot_be_written_to_can_be_read(
-    path: Path, player: Player, place: str
+async def test_an_unwritable_store_can_be_read(
+    path: Path, fake_agent: FakeAgent, place: str
 ) -> None:
-    session_id = await lived(path, player)
+    session_id = await lived(path, fake_agent)
     there = what_lies_beside(path)
     with read_only(path.parent / place):
-        async with supervisor.open(path, agents=[player.agent]) as sup:
+        async with supervisor.open(path, agents=[fake_agent.agent]) as sup:
             session = sup.session(session_id)
             assert [info.title for info in (await sup.list()).items] == ["A life"]
             assert (await session.transcript())[0].text == "hello"
@@ -76,24 +76,24 @@ async def test_what_cannot_be_written_to_can_be_read(
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_what_cannot_be_written_to_is_not_changed(
-    path: Path, player: Player, place: str, caplog: pytest.LogCaptureFixture
+async def test_an_unwritable_store_is_not_changed(
+    path: Path, fake_agent: FakeAgent, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session_id = await lived(path, player)
+    session_id = await lived(path, fake_agent)
     before = what_lies_beside(path)
     with read_only(path.parent / place):
-        async with supervisor.open(path, agents=[player.agent]) as sup:
+        async with supervisor.open(path, agents=[fake_agent.agent]) as sup:
             session = sup.session(session_id)
             for change in (
                 session.send("more"),
                 session.append("user", "more"),
                 session.set(title="Another"),
-                sup.create("player"),
+                sup.create("fake"),
                 sup.delete(session_id),
             ):
                 with pytest.raises(StoreDegraded, match="read-only") as refusal:
                     await change
-                assert refusal.value.hint == "make it and its folder writable"
+                assert refusal.value.hint == "make it and its directory writable"
 
     assert what_lies_beside(path) == before
     assert "crashed" not in caplog.text
@@ -102,30 +102,30 @@ async def test_what_cannot_be_written_to_is_not_changed(
 
 @pytest.mark.parametrize("place", PLACES)
 async def test_commands_that_only_read_do_so_there_too(
-    path: Path, player: Player, place: str
+    path: Path, fake_agent: FakeAgent, place: str
 ) -> None:
-    session_id = await lived(path, player)
+    session_id = await lived(path, fake_agent)
     with read_only(path.parent / place):
         async with open_for_reading(str(path)) as sup:
             assert [info.id for info in (await sup.list()).items] == [session_id]
 
 
-async def test_when_it_can_be_written_to_again_it_is(path: Path, player: Player) -> None:
-    session_id = await lived(path, player)
+async def test_a_store_that_is_writable_again_is_written(path: Path, fake_agent: FakeAgent) -> None:
+    session_id = await lived(path, fake_agent)
     for ending in ("-wal", "-shm"):  # as SQLite leaves them beside a file that was read-only
         beside = path.with_name(f"{path.name}{ending}")
         beside.touch()
         beside.chmod(0o400)
 
-    async with supervisor.open(path, agents=[player.agent]) as sup:
+    async with supervisor.open(path, agents=[fake_agent.agent]) as sup:
         for ending in ("-wal", "-shm"):
             assert path.with_name(f"{path.name}{ending}").stat().st_mode & 0o777 == 0o600
         await sup.session(session_id).send("more")
-        assert await player.play_all() == ["more"]
+        assert await fake_agent.finish_all() == ["more"]
 
 
-async def test_somebody_else_s_file_is_refused_though_it_is_only_read(path: Path) -> None:
+async def test_a_foreign_database_is_refused_even_read_only(path: Path) -> None:
     path.write_text("hello, I am no database at all" * 10)  # noqa: ASYNC240 - small
-    with read_only(path), pytest.raises(ConfigError, match="no store of ours"):
+    with read_only(path), pytest.raises(ConfigError, match="not an understudy store"):
         async with supervisor.open(path):
             pass

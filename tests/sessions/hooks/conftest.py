@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from supervisor.drivers.port import Workshop
+from supervisor.drivers.port import DriverRuntime
 from supervisor.sessions.hooks import Hooks
-from tests.virtual_time import use_virtual_time
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,21 +18,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-async def workshop(nursery: trio.Nursery) -> AsyncIterator[Workshop]:
-    """Where the hooks of the test run; whoever shields itself there waits for its `closing`."""
-    workshop = Workshop(nursery)
-    yield workshop
-    workshop.closing.set()
+async def runtime(nursery: trio.Nursery) -> AsyncIterator[DriverRuntime]:
+    """Yield the runtime of the hooks; a shielded hook waits for its `closing`."""
+    runtime = DriverRuntime(nursery)
+    yield runtime
+    runtime.shutdown_started.set()
 
 
 @pytest.fixture
-def hooks(workshop: Workshop) -> Hooks:
-    """Nobody works off its queue yet."""
-    return Hooks(workshop)
+def hooks(runtime: DriverRuntime) -> Hooks:
+    """Return hooks whose observer queue is not being processed."""
+    return Hooks(runtime)
 
 
 @pytest.fixture
-def told(hooks: Hooks, workshop: Workshop) -> Hooks:
-    """The same, with somebody who does."""
-    workshop.start_soon(hooks.run)
+def told(hooks: Hooks, runtime: DriverRuntime) -> Hooks:
+    """Return hooks whose observer queue is being processed."""
+    runtime.start_soon(hooks.run)
     return hooks

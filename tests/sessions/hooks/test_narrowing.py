@@ -9,7 +9,7 @@ import pytest
 
 from supervisor import Limits, Permissions
 from supervisor.sessions.hooks import BlockingPoint, Change, Denied, Deny, Hooks, Stop
-from tests.sessions.hooks.asking import DATA, ask
+from tests.support.hook_calls import DATA, ask
 
 GIVEN = Permissions(tools=["bash", "read"], mode="approve_reads")
 
@@ -34,7 +34,7 @@ async def changed(hooks: Hooks, point: BlockingPoint, given: object, **change: o
     ],
 )
 @pytest.mark.parametrize("point", ["spawn_before", "session_create"])
-async def test_fewer_rights_are_taken_and_what_is_left_out_stays_as_it_was(
+async def test_a_hook_may_narrow_permissions_and_omitted_fields_stay(
     hooks: Hooks, point: BlockingPoint, asked: Permissions, taken: Permissions
 ) -> None:
     assert await changed(hooks, point, GIVEN, permissions=asked) == taken
@@ -49,11 +49,11 @@ async def test_fewer_rights_are_taken_and_what_is_left_out_stays_as_it_was(
 async def test_more_rights_are_a_failure_of_the_hook(
     hooks: Hooks, point: BlockingPoint, wider: Permissions
 ) -> None:
-    with pytest.raises(Denied, match=r"failed: it would widen permissions$"):
+    with pytest.raises(Denied, match=r"failed: tried to widen permissions$"):
         await changed(hooks, point, GIVEN, permissions=wider)
 
 
-async def test_the_next_hook_cannot_give_back_what_one_has_taken(hooks: Hooks) -> None:
+async def test_a_later_hook_cannot_restore_narrowed_permissions(hooks: Hooks) -> None:
     hooks.add("spawn_before", lambda _: Change(permissions=Permissions(tools=["read"])))
     hooks.add("spawn_before", lambda _: Change(permissions=GIVEN), required=True)
 
@@ -76,16 +76,16 @@ async def test_less_time_is_taken(
 async def test_more_time_is_a_failure_of_the_hook(
     hooks: Hooks, point: BlockingPoint, asked: float | None
 ) -> None:
-    with pytest.raises(Denied, match="it would widen ttl_seconds"):
+    with pytest.raises(Denied, match="tried to widen ttl_seconds"):
         await changed(hooks, point, 60.0, ttl_seconds=asked)
 
 
 @pytest.mark.parametrize("rubbish", [0, -1, math.nan, math.inf, "5", True, [5]])
 @pytest.mark.parametrize("given", [None, 60.0])
-async def test_what_is_no_time_is_a_failure_of_the_hook(
+async def test_an_invalid_duration_fails_the_hook(
     hooks: Hooks, given: float | None, rubbish: object
 ) -> None:
-    with pytest.raises(Denied, match="refused: input_refused"):
+    with pytest.raises(Denied, match="returned an invalid ttl_seconds: input_refused"):
         await changed(hooks, "spawn_before", given, ttl_seconds=rubbish)
 
 
@@ -99,7 +99,7 @@ async def test_lower_limits_are_taken(hooks: Hooks) -> None:
     "higher", [Limits(max_children=6, tokens=10), Limits(), Limits(tokens=1001)]
 )
 async def test_a_higher_limit_is_a_failure_of_the_hook(hooks: Hooks, higher: Limits) -> None:
-    with pytest.raises(Denied, match="it would widen limits"):
+    with pytest.raises(Denied, match="tried to widen limits"):
         await changed(hooks, "session_create", Limits(tokens=1000), limits=higher)
 
 
@@ -107,7 +107,7 @@ async def test_a_higher_limit_is_a_failure_of_the_hook(hooks: Hooks, higher: Lim
 async def test_rubbish_is_a_failure_of_the_hook(hooks: Hooks, field: str) -> None:
     rubbish: dict[str, Any] = {field: 7}
 
-    with pytest.raises(Denied, match=f"{field} to what was refused: config_error"):
+    with pytest.raises(Denied, match=f"returned an invalid {field}: config_error"):
         await changed(hooks, "session_create", DATA["session_create"][field], **rubbish)
 
 
@@ -119,7 +119,7 @@ async def test_rubbish_is_a_failure_of_the_hook(hooks: Hooks, field: str) -> Non
         ("custom", {"team": "blue"}, {"team": "blue"}),
     ],
 )
-async def test_what_a_session_is_called_may_be_changed(
+async def test_a_hook_may_change_the_name_of_a_session(
     hooks: Hooks, field: str, value: object, taken: object
 ) -> None:
     assert await changed(hooks, "session_create", None, **{field: value}) == taken
@@ -127,7 +127,7 @@ async def test_what_a_session_is_called_may_be_changed(
 
 @pytest.mark.parametrize("field", [*DATA["permission"]])
 async def test_of_a_request_for_permission_nothing_can_be_changed(hooks: Hooks, field: str) -> None:
-    with pytest.raises(Denied, match=f"it would change '{field}'"):
+    with pytest.raises(Denied, match=f"cannot change '{field}'"):
         await changed(hooks, "permission", DATA["permission"][field], **{field: "allow_once"})
 
 

@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.port import Workshop
+from supervisor.drivers.port import DriverRuntime
 from supervisor.sessions.hooks import MAX_NESTING, Denied, HookEvent, Hooks
-from supervisor.sessions.hooks.run import path_of_hooks
-from tests.sessions.hooks.asking import ask, notify, saying
+from supervisor.sessions.hooks.hook_run import hook_path
+from tests.support.hook_calls import ask, notify, saying
 
 
 async def test_hooks_that_lead_to_hooks_are_denied_beyond_a_depth(hooks: Hooks) -> None:
@@ -27,10 +27,10 @@ async def test_hooks_that_lead_to_hooks_are_denied_beyond_a_depth(hooks: Hooks) 
     await ask(hooks)
 
     assert len(runs) == MAX_NESTING
-    assert reasons == ["echo: hooks lead to hooks more than 4 deep: echo > echo > echo > echo"]
+    assert reasons == ["echo: hooks are nested more than 4 deep: echo > echo > echo > echo"]
 
 
-async def test_where_nobody_is_asked_depth_does_not_matter(hooks: Hooks) -> None:
+async def test_nesting_depth_is_ignored_without_hooks(hooks: Hooks) -> None:
     answers: list[object] = []
 
     async def deeper(event: HookEvent) -> None:
@@ -46,7 +46,7 @@ async def test_where_nobody_is_asked_depth_does_not_matter(hooks: Hooks) -> None
     assert answers == ["hello"]
 
 
-async def test_one_after_the_other_is_not_one_inside_the_other(hooks: Hooks) -> None:
+async def test_consecutive_hooks_are_not_nested(hooks: Hooks) -> None:
     said: list[str] = []
     hooks.add("prompt_assembled", saying("asked", said))
 
@@ -56,7 +56,7 @@ async def test_one_after_the_other_is_not_one_inside_the_other(hooks: Hooks) -> 
     assert len(said) == MAX_NESTING + 2
 
 
-async def test_what_a_hook_started_and_outlives_it_is_not_inside_it_any_more(
+async def test_a_task_that_outlives_its_hook_is_no_longer_nested_in_it(
     hooks: Hooks, nursery: trio.Nursery
 ) -> None:
     """As a session does which a hook has made, whose hook makes the next one, and so on."""
@@ -79,14 +79,14 @@ async def test_what_a_hook_started_and_outlives_it_is_not_inside_it_any_more(
     assert generations == list(range(1, 3 * MAX_NESTING + 1))
 
 
-async def test_what_an_inner_hook_started_is_inside_the_outer_one_while_that_runs(
+async def test_a_task_of_an_inner_hook_counts_as_nested_while_the_outer_runs(
     hooks: Hooks, nursery: trio.Nursery
 ) -> None:
     paths: list[tuple[str, ...]] = []
 
     async def outlive() -> None:
         for _ in range(3):
-            paths.append(path_of_hooks())
+            paths.append(hook_path())
             await trio.sleep(1.5)
 
     async def inner(_: HookEvent) -> None:
@@ -105,7 +105,7 @@ async def test_what_an_inner_hook_started_is_inside_the_outer_one_while_that_run
     assert paths == [("outer", "inner"), ("outer",), ()]
 
 
-async def test_observers_that_lead_to_news_are_not_told_beyond_a_depth(
+async def test_observers_that_cause_notifications_are_bounded_in_depth(
     told: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[HookEvent] = []
@@ -120,10 +120,10 @@ async def test_observers_that_lead_to_news_are_not_told_beyond_a_depth(
 
     assert len(seen) == MAX_NESTING
     (line,) = caplog.messages
-    assert line.startswith("observers of turn_end were not told: hooks lead to hooks")
+    assert line.startswith("observers of turn_end not notified: hooks are nested")
 
 
-async def test_observers_count_the_hooks_by_whose_doing_it_happened(
+async def test_observers_count_the_hooks_that_caused_the_event(
     told: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     said: list[str] = []
@@ -142,8 +142,10 @@ async def test_observers_count_the_hooks_by_whose_doing_it_happened(
     assert len(caplog.messages) == 1
 
 
-async def test_hooks_of_two_supervisors_are_still_hooks_inside_hooks(workshop: Workshop) -> None:
-    one, other = Hooks(workshop), Hooks(workshop)
+async def test_hooks_of_two_supervisors_are_still_hooks_inside_hooks(
+    runtime: DriverRuntime,
+) -> None:
+    one, other = Hooks(runtime), Hooks(runtime)
     depths: list[int] = []
 
     async def pass_on(_: HookEvent) -> None:

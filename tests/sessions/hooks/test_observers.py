@@ -6,12 +6,12 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.port import Workshop
+from supervisor.drivers.port import DriverRuntime
 from supervisor.sessions.hooks import MAX_WAITING, Deny, HookEvent, Hooks
-from tests.sessions.hooks.asking import SESSION, TURN, deaf, hang, notify, saying
+from tests.support.hook_calls import SESSION, TURN, hang, notify, saying, shielded
 
 
-async def test_an_observer_is_told_what_happened_and_where(told: Hooks) -> None:
+async def test_an_observer_gets_point_session_and_data(told: Hooks) -> None:
     events: list[HookEvent] = []
     told.add("turn_end", events.append)
 
@@ -39,42 +39,44 @@ async def test_observers_see_events_in_order_also_when_they_take_their_time(told
     assert texts == ["one", "two", "three"]
 
 
-async def test_where_nobody_observes_nothing_is_kept(hooks: Hooks) -> None:
+async def test_nothing_is_queued_without_observers(hooks: Hooks) -> None:
     notify(hooks)
     hooks.add("tool_after", hang)
     notify(hooks)
 
-    assert not hooks._observers._waiting
+    assert not hooks._observers._queue
 
 
-async def test_an_observer_is_not_told_what_was_before_it(hooks: Hooks, workshop: Workshop) -> None:
+async def test_an_observer_gets_no_events_from_before_it_was_added(
+    hooks: Hooks, runtime: DriverRuntime
+) -> None:
     first: list[HookEvent] = []
     second: list[HookEvent] = []
     hooks.add("turn_end", first.append)
     notify(hooks)
     hooks.add("turn_end", second.append)
 
-    workshop.start_soon(hooks.run)
+    runtime.start_soon(hooks.run)
     await settle()
 
     assert (len(first), len(second)) == (1, 0)
 
 
-async def test_an_observer_that_was_removed_is_not_told_what_waits(
-    hooks: Hooks, workshop: Workshop
+async def test_a_removed_observer_gets_no_queued_events(
+    hooks: Hooks, runtime: DriverRuntime
 ) -> None:
     said: list[str] = []
     hook = hooks.add("turn_end", saying("told", said))
     notify(hooks)
     hook.remove()
 
-    workshop.start_soon(hooks.run)
+    runtime.start_soon(hooks.run)
     await settle()
 
     assert said == []
 
 
-async def test_an_observer_for_once_is_told_once(told: Hooks) -> None:
+async def test_a_once_observer_is_called_once(told: Hooks) -> None:
     said: list[str] = []
     told.add("turn_end", saying("told", said), once=True)
 
@@ -86,7 +88,7 @@ async def test_an_observer_for_once_is_told_once(told: Hooks) -> None:
     assert not told.observes("turn_end")
 
 
-async def test_what_an_observer_answers_changes_nothing(
+async def test_the_return_value_of_an_observer_is_ignored(
     told: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     said: list[str] = []
@@ -100,7 +102,7 @@ async def test_what_an_observer_answers_changes_nothing(
     assert caplog.messages == []
 
 
-async def test_an_observer_that_raises_is_logged_and_the_others_are_told(
+async def test_an_observer_that_raises_is_logged_and_other_observers_run(
     told: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     said: list[str] = []
@@ -116,16 +118,16 @@ async def test_an_observer_that_raises_is_logged_and_the_others_are_told(
     await settle()
 
     assert said == ["told", "told"]
-    line = "observer stumble of turn_end failed for session s_1: it raised ValueError: stumbled"
+    line = "observer stumble of turn_end failed for session s_1: raised ValueError: stumbled"
     assert caplog.messages == [line, line]
 
 
-@pytest.mark.parametrize("is_deaf", [False, True])
+@pytest.mark.parametrize("is_shielded", [False, True])
 async def test_an_observer_that_hangs_delays_the_others_up_to_its_deadline(
-    told: Hooks, workshop: Workshop, *, is_deaf: bool
+    told: Hooks, runtime: DriverRuntime, *, is_shielded: bool
 ) -> None:
     times: list[float] = []
-    told.add("turn_end", deaf(workshop) if is_deaf else hang, deadline_seconds=2.0)
+    told.add("turn_end", shielded(runtime) if is_shielded else hang, deadline_seconds=2.0)
     told.add("tool_after", lambda _: times.append(trio.current_time()))
 
     notify(told)
@@ -133,7 +135,7 @@ async def test_an_observer_that_hangs_delays_the_others_up_to_its_deadline(
     await told.wait_delivered()
 
     assert times == [2.0]
-    assert len(workshop.zombies) == is_deaf
+    assert len(runtime.zombies) == is_shielded
 
 
 async def test_telling_costs_no_time_whatever_observers_do(told: Hooks) -> None:
@@ -147,7 +149,7 @@ async def test_telling_costs_no_time_whatever_observers_do(told: Hooks) -> None:
 
 
 async def test_when_too_many_wait_the_oldest_go_and_are_counted(
-    hooks: Hooks, workshop: Workshop
+    hooks: Hooks, runtime: DriverRuntime
 ) -> None:
     texts: list[str] = []
     hooks.add("turn_end", lambda event: texts.append(event.data["text"]))
@@ -155,7 +157,7 @@ async def test_when_too_many_wait_the_oldest_go_and_are_counted(
         notify(hooks, str(number))
     assert hooks.dropped == 3
 
-    workshop.start_soon(hooks.run)
+    runtime.start_soon(hooks.run)
     await hooks.wait_delivered()
 
     assert texts == [str(number) for number in range(3, MAX_WAITING + 3)]
@@ -172,11 +174,11 @@ async def test_that_events_were_dropped_is_logged_once_until_all_is_delivered(
         await told.wait_delivered()
         assert told.dropped == 3 * burst
 
-    line = "observers are too slow: of 1000 events the oldest are dropped"
+    line = "observer queue is full at 1000, dropping the oldest"
     assert caplog.messages == [line, line]
 
 
-async def test_an_event_with_other_fields_than_its_point_is_logged_and_told_all_the_same(
+async def test_an_event_with_unexpected_fields_is_logged_and_delivered(
     told: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     said: list[str] = []
@@ -186,10 +188,10 @@ async def test_an_event_with_other_fields_than_its_point_is_logged_and_told_all_
     await settle()
 
     assert said == ["told"]
-    assert caplog.messages == ["an event of turn_end has other fields than its point: ['text']"]
+    assert caplog.messages == ["event of turn_end does not have the fields of its point: ['text']"]
 
 
-async def test_where_all_is_delivered_nobody_waits_for_it(told: Hooks) -> None:
+async def test_wait_delivered_returns_at_once_when_nothing_is_queued(told: Hooks) -> None:
     told.add("turn_end", hang)
     await told.wait_delivered()
     notify(told)
@@ -198,7 +200,7 @@ async def test_where_all_is_delivered_nobody_waits_for_it(told: Hooks) -> None:
     await told.wait_delivered()
 
 
-async def test_whoever_waits_for_delivery_is_not_left_waiting_when_it_ends(
+async def test_wait_delivered_ends_when_the_dispatcher_ends(
     hooks: Hooks, nursery: trio.Nursery
 ) -> None:
     scope = trio.CancelScope()

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from supervisor.sessions.hooks import POINTS, BlockingPoint, ObservedPoint, Point
-from tests.sessions.hooks.asking import DATA
+from tests.support.hook_calls import DATA
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/hooks.md"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|(?: ([^|]+) \|)?$", re.MULTILINE)
@@ -21,20 +21,20 @@ def test_every_name_has_its_row_and_every_row_a_name() -> None:
 
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=[*POINTS])
-def test_a_point_is_of_the_kind_that_its_name_says(point: Point) -> None:
+def test_every_point_is_blocking_or_observed_as_named(point: Point) -> None:
     names = get_args(BlockingPoint if point.kind == "blocking" else ObservedPoint)
 
     assert point.name in names
 
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=[*POINTS])
-def test_a_point_says_what_it_is_and_what_is_in_its_events(point: Point) -> None:
-    assert point.says
+def test_every_point_documents_its_event_fields(point: Point) -> None:
+    assert point.description
     assert all(point.fields.values())
 
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=[*POINTS])
-def test_only_what_an_event_has_can_be_changed_and_only_where_somebody_waits(point: Point) -> None:
+def test_only_event_fields_of_blocking_points_can_be_changed(point: Point) -> None:
     assert point.may_change.keys() <= point.fields.keys()
     assert point.kind == "blocking" or not point.may_change
 
@@ -44,7 +44,7 @@ def test_these_tests_ask_with_the_fields_of_the_point(name: BlockingPoint) -> No
     assert DATA[name].keys() == POINTS[name].fields.keys()
 
 
-def test_the_page_lists_every_point_with_its_fields_and_what_may_be_changed() -> None:
+def test_the_page_lists_every_point_with_fields_and_changeable_ones() -> None:
     listed = {
         name: (set(FIELD.findall(fields)), set(FIELD.findall(changes)))
         for name, fields, changes in ROW.findall(PAGE.read_text())

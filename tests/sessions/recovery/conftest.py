@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sessions.cast import Player
-from tests.virtual_time import use_virtual_time
-
-from .lives import Program
+from tests.support.fake_agents import FakeAgent
+from tests.support.killed_program import Program
+from tests.support.virtual_time import use_virtual_time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,12 +19,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def kid() -> Player:
-    """What children are, so that their turns are not mixed up with those of `player`."""
-    return Player("kid")
+def kid() -> FakeAgent:
+    """What children are, so that their turns are not mixed up with those of `fake`."""
+    return FakeAgent("kid")
 
 
 @pytest.fixture
-def program(tmp_path: Path, player: Player, deaf_player: Player, kid: Player) -> Program:
-    """Has the agents `player`, `deaf` and `kid`, besides `echo` and `scripted`."""
-    return Program(tmp_path / "state.db", player, deaf_player, kid)
+def program(
+    tmp_path: Path, fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent
+) -> Program:
+    """Has the agents `fake`, `shielded` and `kid`, besides `echo` and `scripted`."""
+    return Program(tmp_path / "state.db", fake_agent, shielded_agent, kid)

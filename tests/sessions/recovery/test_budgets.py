@@ -1,106 +1,107 @@
-"""What everybody has spent, and how many they have had, is counted after a kill as before."""
+"""Usage and spawn counts are the same after a kill as before."""
 
 import pytest
 
 from actors.testing import settle
 from supervisor import Limits, Restart, SpawnRefused, Spending, Supervisor, SupervisorError
-from tests.sessions.cast import Player, records
-from tests.sessions.family.kin import ledger_of, refuse_false_books
-from tests.sessions.lives import NEVER, phase_of
-
-from .lives import Program, refuse_false_rows
+from tests.support.fake_agents import FakeAgent, records
+from tests.support.killed_program import Program, check_rows
+from tests.support.session_states import NEVER, phase_of
+from tests.support.tree_queries import check_tree_counts, tree_of
 
 
 def books(sup: Supervisor, *ids: str) -> list[tuple[int, int, Spending]]:
     """Of each: live descendants, spawns ever, and what it and all below it have spent."""
-    members = [ledger_of(sup).find(one) for one in ids]  # type: ignore[arg-type]
-    return [(one.descendants, one.spawns, one.spent) for one in members if one is not None]
+    members = [tree_of(sup).find(one) for one in ids]  # type: ignore[arg-type]
+    return [(one.descendant_count, one.spawns, one.spent) for one in members if one is not None]
 
 
-async def test_the_desk_counts_after_a_restart_as_it_did_before(
-    program: Program, player: Player, kid: Player
+async def test_admission_counts_are_the_same_after_a_restart(
+    program: Program, fake_agent: FakeAgent, kid: FakeAgent
 ) -> None:
-    async with program.life() as sup:
-        root = await sup.create("player", limits=Limits(tokens=1_000))
+    async with program.running() as sup:
+        root = await sup.create("fake", limits=Limits(tokens=1_000))
         child = await root.spawn("kid", "errand")
         below = await child.spawn("kid", "errand")
         for _ in range(2):
-            scene = await kid.next_scene()
-            scene.turn.usage(input_tokens=10, output_tokens=5, cost=0.5)
-            scene.finish()
+            run = await kid.next_run()
+            run.turn.usage(input_tokens=10, output_tokens=5, cost=0.5)
+            run.finish()
             await settle()
         ids = (root.id, child.id, below.id)
         before = books(sup, *ids)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert books(sup, *ids) == before
-        await refuse_false_books(sup)
+        await check_tree_counts(sup)
 
 
-async def test_what_deleted_children_spent_is_still_spent(program: Program, kid: Player) -> None:
-    async with program.life() as sup:
-        root = await sup.create("player", limits=Limits(tokens=20, max_spawns=2))
+async def test_usage_of_deleted_children_survives_a_restart(
+    program: Program, kid: FakeAgent
+) -> None:
+    async with program.running() as sup:
+        root = await sup.create("fake", limits=Limits(tokens=20, max_spawns=2))
         for _ in range(2):
             child = await root.spawn("kid", "errand")
-            scene = await kid.next_scene()
-            scene.turn.usage(output_tokens=10)
-            scene.finish()
+            run = await kid.next_run()
+            run.turn.usage(output_tokens=10)
+            run.finish()
             await settle()
             await sup.delete(child.id)
         before = books(sup, root.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert books(sup, root.id) == before
         with pytest.raises(SpawnRefused):
             await sup.session(root.id).spawn("kid", "one too many")
 
 
 async def test_a_child_and_its_parent_deleted_at_once_are_still_paid_for(
-    program: Program, kid: Player
+    program: Program, kid: FakeAgent
 ) -> None:
-    async with program.life() as sup:
-        root = await sup.create("player", limits=Limits(tokens=1_000))
+    async with program.running() as sup:
+        root = await sup.create("fake", limits=Limits(tokens=1_000))
         parent = await root.spawn("kid", "errand")
         child = await parent.spawn("kid", "errand", lifetime="detached")
         for _ in range(2):
-            scene = await kid.next_scene()
-            scene.turn.usage(output_tokens=10)
-            scene.finish()
+            run = await kid.next_run()
+            run.turn.usage(output_tokens=10)
+            run.finish()
         await settle()
         program.begin(sup.delete, child.id)
         program.begin(sup.delete, parent.id)
         await settle()
         before = books(sup, root.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert books(sup, root.id) == before
 
 
-async def test_the_time_in_which_nobody_was_there_is_not_spent(
-    program: Program, player: Player
+async def test_downtime_does_not_count_as_wall_seconds(
+    program: Program, fake_agent: FakeAgent
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         limits = Limits(wall_seconds=60.0)
-        session = await sup.create("player", limits=limits, restart=Restart(policy="always"))
+        session = await sup.create("fake", limits=limits, restart=Restart(policy="always"))
         await session.send("first")
-        await player.next_scene()
+        await fake_agent.next_run()
 
-    async with program.life(away_seconds=5_000.0) as sup:
+    async with program.running(downtime_seconds=5_000.0) as sup:
         await settle()
         assert await phase_of(sup.session(session.id)) == "idle"
         [ended] = await records(sup.session(session.id), "turn_ended")
         assert ended.body["seconds"] < 60.0
 
 
-async def test_a_budget_that_is_spent_stays_spent(program: Program, player: Player) -> None:
-    async with program.life() as sup:
-        session = await sup.create("player", limits=Limits(tokens=10))
+async def test_a_budget_that_is_spent_stays_spent(program: Program, fake_agent: FakeAgent) -> None:
+    async with program.running() as sup:
+        session = await sup.create("fake", limits=Limits(tokens=10))
         await session.send("first")
-        scene = await player.next_scene()
-        scene.turn.usage(output_tokens=11)
+        run = await fake_agent.next_run()
+        run.turn.usage(output_tokens=11)
         await session.wait_stopped()
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         assert (await again.info()).stop_reason == "budget_exceeded"
         with pytest.raises(SupervisorError):
@@ -111,16 +112,16 @@ async def test_a_budget_that_is_spent_stays_spent(program: Program, player: Play
 
 
 async def test_usage_of_a_lost_turn_that_was_written_counts(
-    program: Program, player: Player
+    program: Program, fake_agent: FakeAgent
 ) -> None:
-    async with program.life() as sup:
-        session = await sup.create("player", limits=Limits(tokens=100), restart=NEVER)
+    async with program.running() as sup:
+        session = await sup.create("fake", limits=Limits(tokens=100), restart=NEVER)
         await session.send("first")
-        scene = await player.next_scene()
-        scene.turn.usage(output_tokens=7)
+        run = await fake_agent.next_run()
+        run.turn.usage(output_tokens=7)
         await settle()
         spent = (await session.info()).usage
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert (await sup.session(session.id).info()).usage == spent
-        await refuse_false_rows(sup)
+        await check_rows(sup)

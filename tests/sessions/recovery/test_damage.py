@@ -1,4 +1,4 @@
-"""A file in which something is damaged: whoever is not concerned does not notice."""
+"""A damaged file: sessions without damage are not affected."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import trio
 
 from supervisor import NotStorable, RecordNotFound, Settings, SpawnRefused
 from supervisor.core.ids import SessionId
-from tests.sessions.cast import Player
-
-from .lives import Program
+from tests.support.fake_agents import FakeAgent
+from tests.support.killed_program import Program
 
 
 def damage(program: Program, what: str, *values: object) -> None:
@@ -21,46 +20,46 @@ def damage(program: Program, what: str, *values: object) -> None:
         connection.execute(what, values)
 
 
-# No JSON, JSON that is no object, and objects without what their kind has, or with something else.
+# Invalid JSON, JSON that is not an object, and objects with missing or wrong fields.
 BODIES = ("{", "[]", "{}", '{"child": 1, "text": 2, "part": 3}', '{"child": {"a": 1}}')
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_a_record_of_a_child_that_cannot_be_read_keeps_nobody_out(
-    program: Program, player: Player, body: str
+async def test_an_unreadable_child_record_does_not_prevent_the_start(
+    program: Program, fake_agent: FakeAgent, body: str
 ) -> None:
-    async with program.life() as sup:
-        parent, other = await sup.create("player"), await sup.create("player")
+    async with program.running() as sup:
+        parent, other = await sup.create("fake"), await sup.create("fake")
         await parent.spawn("echo", "errand")
     damage(program, "UPDATE records SET body = ? WHERE kind LIKE 'child_%'", body)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         await sup.session(other.id).send("hello")
-        assert await player.play_all() == ["hello"]
+        assert await fake_agent.finish_all() == ["hello"]
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_what_was_said_in_an_open_turn_and_cannot_be_read_keeps_nobody_out(
-    program: Program, player: Player, body: str
+async def test_unreadable_output_of_an_open_turn_does_not_prevent_the_start(
+    program: Program, fake_agent: FakeAgent, body: str
 ) -> None:
-    async with program.life() as sup:
-        session = await sup.create("player")
+    async with program.running() as sup:
+        session = await sup.create("fake")
         await session.send("first")
-        scene = await player.next_scene()
-        await scene.do(scene.turn.say("so far"))
+        run = await fake_agent.next_run()
+        await run.do(run.turn.say("so far"))
         await trio.sleep(1.0)
     damage(program, "UPDATE records SET body = ? WHERE kind IN ('user_text', 'agent_text')", body)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert (await sup.session(session.id).info()).phase in ("restarting", "idle")
 
 
 @pytest.mark.parametrize("kind", ["session_resumed", "session_stopped", "turn_ended"])
 @pytest.mark.parametrize("body", BODIES)
-async def test_how_a_child_ended_and_cannot_be_read_keeps_nobody_out(
+async def test_an_unreadable_child_ended_record_does_not_prevent_the_start(
     program: Program, kind: str, body: str
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         parent, other = await sup.create("echo"), await sup.create("echo")
         child = await parent.spawn("echo", "errand", lifetime="detached")
         await child.wait()
@@ -69,12 +68,12 @@ async def test_how_a_child_ended_and_cannot_be_read_keeps_nobody_out(
     damage(program, "DELETE FROM records WHERE kind LIKE 'child_%'")
     damage(program, "UPDATE records SET body = ? WHERE kind = ?", body, kind)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert (await sup.session(other.id).prompt("hello")).text == "hello"
 
 
-async def test_a_search_leaves_out_what_cannot_be_read(program: Program) -> None:
-    async with program.life() as sup:
+async def test_a_search_skips_unreadable_records(program: Program) -> None:
+    async with program.running() as sup:
         damaged, whole = await sup.create("echo"), await sup.create("echo")
         for session in (damaged, whole):
             await session.append("user", "needle")
@@ -84,14 +83,14 @@ async def test_a_search_leaves_out_what_cannot_be_read(program: Program) -> None
         SessionId(damaged.id),
     )
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert [hit.session_id for hit in (await sup.search("needle")).items] == [whole.id]
 
 
-async def test_whoever_rests_is_not_read_to_begin_with(
+async def test_suspended_rows_are_not_decoded_at_start(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with program.life(settings=Settings(suspend_after_seconds=1.0)) as sup:
+    async with program.running(settings=Settings(suspend_after_seconds=1.0)) as sup:
         stopped = await sup.get_or_create("echo:there:one", agent="echo")
         archived = await sup.get_or_create("echo:there:two", agent="echo")
         resting = await sup.get_or_create("echo:there%3A:thr%25ee:4", agent="echo")
@@ -102,7 +101,7 @@ async def test_whoever_rests_is_not_read_to_begin_with(
     damage(program, "UPDATE sessions SET row = '{' WHERE resting")
     caplog.clear()
 
-    async with program.life(settings=Settings(max_sessions=2)) as sup:
+    async with program.running(settings=Settings(max_sessions=2)) as sup:
         assert not caplog.records
         assert (await sup.get_or_create("echo:there:one", agent="echo")).id == stopped.id
         key = "echo:there%3A:thr%25ee:4"
@@ -114,7 +113,7 @@ async def test_whoever_rests_is_not_read_to_begin_with(
 
 
 async def test_a_record_that_is_no_text_is_its_session_s_own_trouble(program: Program) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         damaged, whole = await sup.create("echo"), await sup.create("echo")
         for session in (damaged, whole):
             await session.append("user", "needle")
@@ -126,7 +125,7 @@ async def test_a_record_that_is_no_text_is_its_session_s_own_trouble(program: Pr
         damaged.id,
     )
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         with pytest.raises(NotStorable):
             await sup.session(damaged.id).transcript()
         assert [hit.session_id for hit in (await sup.search("needle")).items] == [whole.id]
@@ -139,15 +138,15 @@ async def test_a_record_that_is_no_text_is_its_session_s_own_trouble(program: Pr
 
 
 @pytest.mark.parametrize("row", [b"\xff{", b"{", b"null"])
-async def test_a_row_that_cannot_be_read_keeps_nobody_from_the_others(
+async def test_an_unreadable_row_does_not_prevent_other_sessions(
     program: Program, row: bytes
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         damaged, whole = await sup.create("echo"), await sup.create("echo")
         await damaged.stop()
     damage(program, "UPDATE sessions SET row = CAST(? AS TEXT) WHERE id = ?", row, damaged.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert [info.id for info in (await sup.list()).items] == [whole.id]
         assert (await sup.stats()).sessions == 1
         assert (await sup.cleanup(older_than_seconds=0.0)).failed == {}
@@ -157,22 +156,22 @@ async def test_a_row_that_cannot_be_read_keeps_nobody_from_the_others(
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     [
         "UPDATE records SET seq = 'abc' WHERE kind = 'user_text'",
         "UPDATE records SET at = 'soon' WHERE kind = 'user_text'",
     ],
 )
-async def test_a_record_without_a_number_or_a_time_is_said_to_be_damaged(
-    program: Program, deed: str
+async def test_a_record_without_number_or_time_is_reported_as_damaged(
+    program: Program, action: str
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         session = await sup.create("echo")
         await session.append("user", "needle")
         await session.stop()
-    damage(program, deed)
+    damage(program, action)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         for look in (
             again.transcript,
@@ -185,16 +184,16 @@ async def test_a_record_without_a_number_or_a_time_is_said_to_be_damaged(
         assert (await again.repair(dry_run=True)).problems
 
 
-async def test_a_record_of_which_nothing_can_be_made_is_said_so_by_who_needs_it(
+async def test_an_undecodable_record_raises_where_it_is_needed(
     program: Program,
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         session = await sup.create("echo")
         await session.append("user", "hello")
         await session.append("user", "goodbye")
     damage(program, "UPDATE records SET body = '{}' WHERE kind IN ('user_text', 'agent_attached')")
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         damaged = sup.session(session.id)
         with pytest.raises(NotStorable, match="repair"):
             await damaged.transcript()
@@ -203,60 +202,60 @@ async def test_a_record_of_which_nothing_can_be_made_is_said_so_by_who_needs_it(
 
 
 async def test_a_record_whose_turn_is_no_text_is_not_exported(program: Program) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         session = await sup.create("echo")
     damage(program, "UPDATE records SET turn_id = x'00' WHERE kind = 'session_started'")
 
-    async with program.life() as sup:
-        with pytest.raises(NotStorable, match="no text"):
+    async with program.running() as sup:
+        with pytest.raises(NotStorable, match="not text"):
             await sup.session(session.id).export("jsonl")
 
 
 @pytest.mark.parametrize("row", ["{", "{}", "[]"])
-async def test_without_a_snapshot_that_can_be_read_a_replay_takes_the_longer_way(
+async def test_replay_starts_at_the_first_record_without_a_readable_snapshot(
     program: Program, row: str
 ) -> None:
-    async with program.life(settings=Settings(snapshot_every=2)) as sup:
+    async with program.running(settings=Settings(snapshot_every=2)) as sup:
         session = await sup.create("echo")
         await session.append("user", "hello")
         info = await session.info()
     damage(program, "UPDATE snapshots SET row = ?", row)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert (await sup.session(session.id).replay(info.last_seq)).messages == 1
 
 
 @pytest.mark.parametrize("answer", ["{", "{}", "[]", '{"session_id": 5}'])
-async def test_an_answer_that_was_kept_and_is_damaged_is_refused_and_stops_nobody(
-    program: Program, player: Player, answer: str
+async def test_a_damaged_stored_reply_is_refused_and_affects_no_other_request(
+    program: Program, fake_agent: FakeAgent, answer: str
 ) -> None:
-    async with program.life() as sup:
-        session = await sup.create("player", idempotency_key="made")
+    async with program.running() as sup:
+        session = await sup.create("fake", idempotency_key="made")
         await session.send("first", idempotency_key="sent")
         await session.spawn("echo", "errand", idempotency_key="spawned")
-        await player.play_all()
+        await fake_agent.finish_all()
     damage(program, "UPDATE kept SET answer = ?", answer)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         damaged = sup.session(session.id)
         await damaged.send("second")
-        scene = await player.next_scene()
+        run = await fake_agent.next_run()
         for again in (
-            sup.create("player", idempotency_key="made"),
+            sup.create("fake", idempotency_key="made"),
             damaged.send("first", idempotency_key="sent"),
             damaged.spawn("echo", "errand", idempotency_key="spawned"),
         ):
             with pytest.raises(NotStorable, match="another key"):
                 await again
-        assert (await damaged.info()).turn_id == scene.turn.id
+        assert (await damaged.info()).turn_id == run.turn.id
 
 
 @pytest.mark.parametrize("body", ["{", "{}", "[]"])
-async def test_a_session_goes_on_with_what_can_be_read_of_its_past(
-    program: Program, player: Player, body: str
+async def test_a_session_continues_with_its_readable_records(
+    program: Program, fake_agent: FakeAgent, body: str
 ) -> None:
-    async with program.life() as sup:
-        session = await sup.create("player")
+    async with program.running() as sup:
+        session = await sup.create("fake")
         for text in ("kept", "lost", "kept too"):
             await session.append("user", text)
     damage(
@@ -265,24 +264,24 @@ async def test_a_session_goes_on_with_what_can_be_read_of_its_past(
         body,
     )
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         await sup.session(session.id).send("and now?")
-        scene = await player.next_scene()
-        assert [message.text for message in scene.turn.history] == ["kept", "kept too"]
+        run = await fake_agent.next_run()
+        assert [message.text for message in run.turn.history] == ["kept", "kept too"]
 
 
 @pytest.mark.parametrize("for_people", ["markdown", "html"])
-async def test_people_can_export_what_is_left_and_see_what_is_not(
+async def test_an_export_contains_readable_records_and_names_the_damaged(
     program: Program, for_people: Literal["markdown", "html"]
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         session = await sup.create("echo")
         for text in ("kept", "lost", "lost too", "still here"):
             await session.append("user", text)
         last = (await session.info()).last_seq
     damage(program, "UPDATE records SET body = '{' WHERE body LIKE '%\"lost%'")
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         page = await sup.session(session.id).export(for_people)
         assert "kept" in page
         assert "still here" in page

@@ -1,4 +1,4 @@
-"""A row that cannot be read: it is seen, made anew from its records, or deleted, and no guess."""
+"""An unreadable row is reported, rebuilt from its records or deleted; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from supervisor import (
     SpawnRefused,
     Supervisor,
 )
-from supervisor.still import open_for_keeping, open_for_reading
-from tests.sessions.cast import Player
-from tests.sessions.lives import NEVER
+from supervisor.offline import open_for_maintenance, open_for_reading
+from tests.support.fake_agents import FakeAgent
+from tests.support.killed_program import Program, check_rows, make_busy
+from tests.support.session_states import NEVER
 
-from .lives import Program, make_busy, refuse_false_rows
 from .test_damage import damage
 
 # How a row can be damaged, and what is said of it.
@@ -50,15 +50,15 @@ async def told_and_stopped(sup: Supervisor, name: str | None = None) -> Session:
 # Seen ------------------------------------------------------------------------------------
 
 
-async def test_whoever_cannot_be_read_is_named(
+async def test_a_damaged_row_is_listed_by_id(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         busy, whole = await sup.create("echo"), await sup.create("echo")
     damage(program, BREAK_ROW, busy.id)
     caplog.clear()
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert busy.id in caplog.text
         stats = await sup.stats()
         assert (stats.damaged, stats.sessions) == ((busy.id,), 1)
@@ -70,12 +70,14 @@ async def test_whoever_cannot_be_read_is_named(
 
 
 @pytest.mark.parametrize("row", ROWS)
-async def test_a_dry_run_says_so_and_changes_nothing(program: Program, row: str) -> None:
-    async with program.life() as sup:
+async def test_a_dry_run_reports_a_damaged_row_and_changes_nothing(
+    program: Program, row: str
+) -> None:
+    async with program.running() as sup:
         session = await told_and_stopped(sup)
     damage(program, "UPDATE sessions SET row = ? WHERE id = ?", row, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         report = await sup.session(session.id).repair()
 
         (problem,) = report.problems
@@ -84,8 +86,8 @@ async def test_a_dry_run_says_so_and_changes_nothing(program: Program, row: str)
         assert (await sup.stats()).damaged == (session.id,)
 
 
-async def test_a_row_of_somebody_else_is_damage_too(program: Program) -> None:
-    async with program.life() as sup:
+async def test_a_row_with_the_state_of_another_session_is_damaged(program: Program) -> None:
+    async with program.running() as sup:
         session, other = await told_and_stopped(sup), await told_and_stopped(sup)
     damage(
         program,
@@ -93,50 +95,50 @@ async def test_a_row_of_somebody_else_is_damage_too(program: Program) -> None:
         *(other.id, session.id),
     )
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert [info.id for info in (await sup.list()).items] == [other.id]
         assert "another session" in (await sup.session(session.id).repair()).problems[0].detail
         await sup.session(session.id).repair(dry_run=False)
         assert (await sup.session(session.id).info()).id == session.id
 
 
-async def test_the_key_of_whoever_cannot_be_read_is_nobody_else_s(program: Program) -> None:
-    async with program.life() as sup:
+async def test_the_key_of_a_damaged_row_stays_taken(program: Program) -> None:
+    async with program.running() as sup:
         session = await sup.create("echo", key="echo:here:me")
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         assert (await sup.get_or_create("echo:here:me")).id == session.id
         with pytest.raises(NotStorable):
             await sup.new("echo:here:me")
 
 
-async def test_one_that_is_archived_has_no_key_to_lose(program: Program) -> None:
-    async with program.life() as sup:
+async def test_an_archived_damaged_row_holds_no_key(program: Program) -> None:
+    async with program.running() as sup:
         session = await sup.create("echo", key="echo:here:me")
         await session.stop()
         await session.archive()
         another = await sup.create("echo", key="echo:here:me")
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         await sup.session(session.id).repair(dry_run=False)
 
         assert (await sup.session(session.id).info()).archived
         assert (await sup.get_or_create("echo:here:me")).id == another.id
 
 
-# Made anew -------------------------------------------------------------------------------
+# Rebuilt ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", ROWS)
-async def test_a_row_is_made_anew_from_its_records(program: Program, row: str) -> None:
-    async with program.life() as sup:
+async def test_repair_rebuilds_a_row_from_its_records(program: Program, row: str) -> None:
+    async with program.running() as sup:
         session = await told_and_stopped(sup, name="builder")
         before, records = await session.info(), await session.history()
     damage(program, "UPDATE sessions SET row = ? WHERE id = ?", row, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         report = await again.repair(dry_run=False)
 
@@ -148,83 +150,85 @@ async def test_a_row_is_made_anew_from_its_records(program: Program, row: str) -
         assert (await again.prompt("and now?")).text == "and now?"
 
 
-async def test_a_row_is_made_anew_while_nobody_is_at_home(program: Program) -> None:
-    async with program.life() as sup:
+async def test_repair_rebuilds_a_row_offline(program: Program) -> None:
+    async with program.running() as sup:
         session = await told_and_stopped(sup)
     damage(program, BREAK_ROW, session.id)
 
     async with open_for_reading(str(program.path)) as sup:
         assert (await sup.session(session.id).repair()).row_made
-    async with open_for_keeping(str(program.path), Settings()) as sup:
+    async with open_for_maintenance(str(program.path), Settings()) as sup:
         assert (await sup.session(session.id).repair(dry_run=False)).row_made
 
         assert (await sup.session(session.id).info()).turns == 1
 
 
-async def test_the_turn_that_was_open_is_lost_and_what_waited_comes_next(
-    program: Program, player: Player
+async def test_a_rebuilt_session_closes_its_turn_as_lost_and_runs_its_queue(
+    program: Program, fake_agent: FakeAgent
 ) -> None:
-    async with program.life() as sup:
-        session = await make_busy(sup, player, Restart(policy="on_crash"))
+    async with program.running() as sup:
+        session = await make_busy(sup, fake_agent, Restart(policy="on_crash"))
         await session.send("second")
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         report = await sup.session(session.id).repair(dry_run=False)
 
         assert "turn_ended" in [record.kind for record in report.appended]
-        assert await player.play_all() == ["second"]
+        assert await fake_agent.finish_all() == ["second"]
         await trio.sleep(1.0)
-        await refuse_false_rows(sup)
+        await check_rows(sup)
 
 
-async def test_whoever_may_not_start_again_is_stopped(program: Program, player: Player) -> None:
-    async with program.life() as sup:
-        session = await make_busy(sup, player, NEVER)
+async def test_a_rebuilt_session_that_may_not_restart_is_stopped(
+    program: Program, fake_agent: FakeAgent
+) -> None:
+    async with program.running() as sup:
+        session = await make_busy(sup, fake_agent, NEVER)
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         await sup.session(session.id).repair(dry_run=False)
 
         info = await sup.session(session.id).info()
         assert (info.phase, info.stop_reason) == ("stopped", "agent_crashed")
 
 
-async def test_whoever_was_idle_rests_and_what_waited_wakes_it(program: Program) -> None:
-    async with program.life() as sup:
+async def test_a_rebuilt_idle_session_is_suspended_and_woken_by_its_queue(program: Program) -> None:
+    async with program.running() as sup:
         session = await sup.create("echo")
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         await again.repair(dry_run=False)
         assert (await again.info()).phase == "suspended"
         assert (await again.prompt("hello")).text == "hello"
         await trio.sleep(1.0)
-        await refuse_false_rows(sup)
+        await check_rows(sup)
 
 
-async def test_a_session_at_work_is_not_touched(program: Program, player: Player) -> None:
-    async with program.life() as sup:
-        session = await make_busy(sup, player)
+async def test_a_session_at_work_is_not_touched(program: Program, fake_agent: FakeAgent) -> None:
+    async with program.running() as sup:
+        session = await make_busy(sup, fake_agent)
         damage(program, BREAK_ROW, session.id)
 
-        with pytest.raises(RepairRefused, match="at work"):
+        with pytest.raises(RepairRefused, match="is live"):
             await session.repair(dry_run=False, force=True)
 
         await session.send("second")  # which writes its row again
         assert (await sup.stats()).damaged == ()
 
 
-async def test_who_is_made_anew_takes_a_place_again(program: Program) -> None:
+async def test_a_rebuilt_session_takes_its_slot_again(program: Program) -> None:
     few = Settings(limits=Limits(max_children=1))
-    async with program.life(settings=few) as sup:
+    async with program.running(settings=few) as sup:
         parent = await sup.create("echo")
         child = await parent.spawn("echo", "errand", lifetime="detached")
         await child.prompt("and more")
     damage(program, BREAK_ROW, child.id)
 
-    async with program.life(settings=few) as sup:
+    async with program.running(settings=few) as sup:
         again = sup.session(child.id)
         await again.repair(dry_run=False)
         await again.prompt("hello")
@@ -234,14 +238,14 @@ async def test_who_is_made_anew_takes_a_place_again(program: Program) -> None:
         await sup.session(parent.id).spawn("echo", "another")
 
 
-async def test_a_parent_that_is_made_anew_has_its_children_again(program: Program) -> None:
+async def test_a_rebuilt_parent_has_its_children_again(program: Program) -> None:
     few = Settings(limits=Limits(max_children=1))
-    async with program.life(settings=few) as sup:
+    async with program.running(settings=few) as sup:
         parent = await sup.create("echo")
         child = await parent.spawn("echo", "errand", lifetime="detached")
     damage(program, BREAK_ROW, parent.id)
 
-    async with program.life(settings=few) as sup:
+    async with program.running(settings=few) as sup:
         again = sup.session(parent.id)
         await again.repair(dry_run=False)
         await sup.session(child.id).prompt("hello")
@@ -250,16 +254,16 @@ async def test_a_parent_that_is_made_anew_has_its_children_again(program: Progra
             await again.spawn("echo", "another")
 
 
-async def test_a_child_that_is_made_anew_ends_with_a_parent_that_has_ended(
+async def test_a_rebuilt_child_of_a_stopped_parent_is_stopped(
     program: Program,
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         parent = await sup.create("echo")
         child = await parent.spawn("echo", "errand")
         await settle()
     damage(program, BREAK_ROW, child.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         await sup.session(parent.id).stop()
         await sup.session(child.id).repair(dry_run=False)
 
@@ -271,12 +275,12 @@ async def test_a_child_that_is_made_anew_ends_with_a_parent_that_has_ended(
 
 
 async def test_no_row_is_made_of_records_that_are_not_whole(program: Program) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         session = await told_and_stopped(sup)
     damage(program, BREAK_ROW, session.id)
     damage(program, BREAK_RECORD, session.id, 3)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         report = await again.repair()
         assert [(one.severity, one.seq) for one in report.problems] == [
@@ -292,7 +296,7 @@ async def test_no_row_is_made_of_records_that_are_not_whole(program: Program) ->
 
 
 async def snapshotted(program: Program) -> tuple[Session, Info]:
-    async with program.life(settings=Settings(snapshot_every=10)) as sup:
+    async with program.running(settings=Settings(snapshot_every=10)) as sup:
         session = await sup.create("echo")
         for word in ("one", "two", "three"):
             await session.prompt(word)
@@ -300,12 +304,12 @@ async def snapshotted(program: Program) -> tuple[Session, Info]:
         return session, await session.info()
 
 
-async def test_a_snapshot_stands_for_what_is_damaged_before_it(program: Program) -> None:
+async def test_a_snapshot_replaces_damaged_records_before_it(program: Program) -> None:
     session, before = await snapshotted(program)
     damage(program, BREAK_ROW, session.id)
     damage(program, BREAK_RECORD, session.id, 3)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         with pytest.raises(RepairRefused, match="errors"):
             await again.repair(dry_run=False)
@@ -314,22 +318,22 @@ async def test_a_snapshot_stands_for_what_is_damaged_before_it(program: Program)
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     [
         "UPDATE records SET body = '{' WHERE session_id = ? AND seq IN (3, {last})",
         "DELETE FROM records WHERE session_id = ? AND seq BETWEEN 3 AND {last} - 1",
         "DELETE FROM records WHERE session_id = ? AND seq > 3",
     ],
 )
-async def test_a_snapshot_stands_for_nothing_that_came_after_it(
-    program: Program, deed: str
+async def test_a_snapshot_does_not_replace_damaged_records_after_it(
+    program: Program, action: str
 ) -> None:
     session, before = await snapshotted(program)
     damage(program, BREAK_ROW, session.id)
     damage(program, BREAK_RECORD, session.id, 2)
-    damage(program, deed.replace("{last}", str(before.last_seq)), session.id)
+    damage(program, action.replace("{last}", str(before.last_seq)), session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         with pytest.raises(RepairRefused):
             await sup.session(session.id).repair(dry_run=False, force=True)
 
@@ -339,7 +343,7 @@ async def test_a_snapshot_that_cannot_be_read_is_passed_over(program: Program) -
     damage(program, "UPDATE snapshots SET row = '{' WHERE session_id = ?", session.id)
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         again = sup.session(session.id)
         await again.repair(dry_run=False)
         assert await again.info() == before
@@ -351,10 +355,10 @@ async def test_a_snapshot_that_cannot_be_read_is_passed_over(program: Program) -
 
 @pytest.mark.parametrize("records_too", [False, True])
 @pytest.mark.parametrize("stopped", [False, True])
-async def test_nothing_is_left_of_who_is_deleted(
+async def test_nothing_is_left_of_a_deleted_damaged_session(
     program: Program, *, records_too: bool, stopped: bool
 ) -> None:
-    async with program.life() as sup:
+    async with program.running() as sup:
         session = await sup.create("echo", key="echo:here:me")
         await session.prompt("hello")
         if stopped:
@@ -363,7 +367,7 @@ async def test_nothing_is_left_of_who_is_deleted(
     if records_too:
         damage(program, BREAK_RECORD, session.id, 3)
 
-    async with program.life() as sup:
+    async with program.running() as sup:
         await sup.delete(session.id)
 
         assert (await sup.list()).items == ()
@@ -380,7 +384,7 @@ async def test_a_parent_goes_on_when_a_child_that_cannot_be_read_is_deleted(
     program: Program, *, records_too: bool
 ) -> None:
     few = Settings(limits=Limits(max_children=1))
-    async with program.life(settings=few) as sup:
+    async with program.running(settings=few) as sup:
         parent = await sup.create("echo")
         child = await parent.spawn("echo", "errand")
         await settle()
@@ -388,21 +392,23 @@ async def test_a_parent_goes_on_when_a_child_that_cannot_be_read_is_deleted(
     if records_too:
         damage(program, BREAK_RECORD, child.id, 3)
 
-    async with program.life(settings=few) as sup:
+    async with program.running(settings=few) as sup:
         await sup.delete(child.id)
 
         again = sup.session(parent.id)
         await again.spawn("echo", "another")
         await trio.sleep(1.0)
-        await refuse_false_rows(sup)
+        await check_rows(sup)
         if not records_too:  # then it had a proper end, of which its parent has heard
             ended = [one.body for turn in await again.history() for one in turn.records]
             assert any(one.get("reason") == "user_cancelled" for one in ended)
 
 
-async def test_one_that_is_awake_is_stopped_and_deleted(program: Program, player: Player) -> None:
-    async with program.life() as sup:
-        session = await make_busy(sup, player)
+async def test_a_live_session_with_a_damaged_row_is_stopped_and_deleted(
+    program: Program, fake_agent: FakeAgent
+) -> None:
+    async with program.running() as sup:
+        session = await make_busy(sup, fake_agent)
         damage(program, BREAK_ROW, session.id)
 
         await sup.delete(session.id)
@@ -411,8 +417,8 @@ async def test_one_that_is_awake_is_stopped_and_deleted(program: Program, player
     assert traces(program, session.id) == []
 
 
-async def test_one_that_has_just_ended_is_deleted(program: Program) -> None:
-    async with program.life() as sup:
+async def test_a_just_stopped_session_with_a_damaged_row_is_deleted(program: Program) -> None:
+    async with program.running() as sup:
         session = await told_and_stopped(sup)
         damage(program, BREAK_ROW, session.id)
 
@@ -422,12 +428,12 @@ async def test_one_that_has_just_ended_is_deleted(program: Program) -> None:
         assert not await sup.exists(session.id)
 
 
-async def test_a_cleanup_deletes_nobody_whom_it_cannot_read(program: Program) -> None:
-    async with program.life() as sup:
+async def test_a_cleanup_deletes_no_damaged_session(program: Program) -> None:
+    async with program.running() as sup:
         session = await told_and_stopped(sup)
     damage(program, BREAK_ROW, session.id)
 
-    async with program.life(away_seconds=100_000.0) as sup:
+    async with program.running(downtime_seconds=100_000.0) as sup:
         report = await sup.cleanup(older_than_seconds=1.0)
 
         assert (report.deleted, report.failed) == ({}, {})

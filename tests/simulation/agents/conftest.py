@@ -1,4 +1,4 @@
-"""Thousands of deaths on purpose are no news, to the supervisor either."""
+"""Silence the log of the supervisor: the simulations kill agents on purpose."""
 
 import logging
 from collections.abc import Iterator

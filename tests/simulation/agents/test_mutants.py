@@ -1,4 +1,4 @@
-"""Every fault planted into the driver is found, or the attacks would prove nothing."""
+"""The attacks find every fault planted into the ACP driver."""
 
 import traceback
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.testing import explore
-from tests.simulation.finding import Mutant
+from tests.simulation.planted_faults import Mutant
 
 from .mutants import MUTANTS
 
@@ -27,7 +27,7 @@ def test_a_planted_fault_is_found(
 
 
 def shows(mutant: Mutant, seed: int) -> bool:
-    """Whether the right promise is broken in that schedule; in every other one time is exact."""
+    """Return True if the schedule shows the fault; time is exact for odd seeds."""
     found = explore(
         mutant.found_by, seeds=[seed], max_steps=MAX_STEPS, early_timeouts=seed % 2 == 0
     )

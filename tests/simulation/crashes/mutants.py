@@ -1,4 +1,4 @@
-"""Faults planted into the recovery, each of which some attack must find."""
+"""Faults planted into the recovery, one at a time; the attacks must find each."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ import pytest
 
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.core.recovery import Plan
-from supervisor.sessions.desk.bell import Heard
-from supervisor.sessions.desk.desk import Desk
-from supervisor.sessions.house import recovery
+from supervisor.core.recovery import RecoveryPlan
+from supervisor.sessions import recovery
+from supervisor.sessions.admission import Admission
+from supervisor.sessions.child_notifications import Acknowledged
 from supervisor.store.port import Write
 from supervisor.store.writer import Writer
-from tests.simulation.finding import Mutant
-from tests.simulation.sessions.attacks import talk_over_each_other
-from tests.simulation.trees.attacks import lose_children, spawn_in_loops
+from tests.simulation.planted_faults import Mutant
+from tests.simulation.sessions.attacks import send_concurrently
+from tests.simulation.trees.attacks import crash_children, spawn_concurrently
 
-from .lives import Attack, live_again_and_again
-from .store import MortalStore
+from .crash_runs import Attack, run_with_crashes
+from .crashing_store import CrashingStore
 
 Found = Callable[[], Awaitable[None]]
 
 
-def _over_deaths(attack: Attack) -> Found:
-    return partial(live_again_and_again, attack, 60)
+def _with_crashes(attack: Attack) -> Found:
+    return partial(run_with_crashes, attack, 60)
 
 
-def _forget_who_heard(patch: pytest.MonkeyPatch) -> None:
-    def nobody(_: Iterable[Record]) -> Mapping[SessionId, Heard]:
+def _forget_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    def none_acknowledged(_: Iterable[Record]) -> Mapping[SessionId, Acknowledged]:
         return {}
 
-    patch.setattr(recovery, "_what_parents_heard", nobody)
+    patch.setattr(recovery, "_acknowledged_by_parents", none_acknowledged)
 
 
-def _wake_nobody(patch: pytest.MonkeyPatch) -> None:
-    async def sleep_on(house: Any, found: Plan) -> None:  # noqa: ANN401 - a House
-        await wake(house, attrs.evolve(found, wakes=(), fates={}))
+def _wake_no_session(patch: pytest.MonkeyPatch) -> None:
+    async def wake_none(services: Any, registry: Any, found: RecoveryPlan) -> None:  # noqa: ANN401 - as the original
+        await wake(services, registry, attrs.evolve(found, to_wake=(), outcomes={}))
 
-    wake = recovery.wake
-    patch.setattr("supervisor.runtime.wake", sleep_on)
+    wake = recovery.start_sessions
+    patch.setattr("supervisor.runtime.start_sessions", wake_none)
 
 
 def _write_nothing(patch: pytest.MonkeyPatch) -> None:
-    async def tell_nobody(*_: object) -> None:
+    async def apply_nothing(*_: object) -> None:
         return None
 
-    patch.setattr(recovery, "_tell", tell_nobody)
+    patch.setattr(recovery, "_apply_plan", apply_nothing)
 
 
-def _count_nobody(patch: pytest.MonkeyPatch) -> None:
+def _restore_no_counts(patch: pytest.MonkeyPatch) -> None:
     def forget(*_: object, **__: object) -> None:
         return None
 
-    patch.setattr(Desk, "restore", forget)
+    patch.setattr(Admission, "restore", forget)
 
 
 def _answer_too_early(patch: pytest.MonkeyPatch) -> None:
-    """The writer says of inputs that they are written, and writes them with what comes next."""
+    """Acknowledge inputs at once and write them with the next commit."""
     owed: list[Write] = []
 
     async def commit(self: Writer, batch: Sequence[Write]) -> Sequence[object]:
@@ -76,56 +76,56 @@ def _answer_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_half(patch: pytest.MonkeyPatch) -> None:
-    """Of what is in one commit, the other session's part is not kept."""
-    commit = MortalStore._commit
+    """Drop the linked write of each commit."""
+    commit = CrashingStore._commit
 
-    def without_also(self: MortalStore, connection: Any, writes: Any) -> Any:  # noqa: ANN401
-        return commit(self, connection, [attrs.evolve(one, also=None) for one in writes])
+    def without_also(self: CrashingStore, connection: Any, writes: Any) -> Any:  # noqa: ANN401
+        return commit(self, connection, [attrs.evolve(one, linked_write=None) for one in writes])
 
-    patch.setattr(MortalStore, "_commit", without_also)
+    patch.setattr(CrashingStore, "_commit", without_also)
 
 
 MUTANTS = (
     Mutant(
-        "forget_who_heard",
-        "news of a child is told once",
-        _over_deaths(lose_children),
-        "was told",
-        _forget_who_heard,
+        "forget_acknowledged",
+        "a notification is sent once",
+        _with_crashes(crash_children),
+        "notifications",
+        _forget_acknowledged,
     ),
     Mutant(
-        "wake_nobody",
-        "what waits is woken after the start",
-        _over_deaths(lose_children),
+        "wake_no_session",
+        "waiting sessions are woken after the start",
+        _with_crashes(crash_children),
         "for ever",
-        _wake_nobody,
+        _wake_no_session,
     ),
     Mutant(
         "write_nothing",
-        "an open turn has one definite fate",
-        _over_deaths(spawn_in_loops),
+        "an open turn has one definite outcome",
+        _with_crashes(spawn_concurrently),
         "for ever",
         _write_nothing,
     ),
     Mutant(
-        "count_nobody",
-        "places and spending are counted as before",
-        _over_deaths(spawn_in_loops),
-        "desk",
-        _count_nobody,
+        "restore_no_counts",
+        "slots and spending are restored",
+        _with_crashes(spawn_concurrently),
+        "the admission",
+        _restore_no_counts,
     ),
     Mutant(
         "answer_too_early",
         "what is acknowledged is durable",
-        _over_deaths(talk_over_each_other),
+        _with_crashes(send_concurrently),
         "is not durable",
         _answer_too_early,
     ),
     Mutant(
         "keep_half",
         "a child and its parent's record of it are in one commit",
-        _over_deaths(spawn_in_loops),
-        "it was told of",
+        _with_crashes(spawn_concurrently),
+        "it was notified of",
         _keep_half,
     ),
 )

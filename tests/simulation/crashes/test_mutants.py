@@ -1,8 +1,8 @@
-"""Faults in the recovery are found by schedules with deaths in them."""
+"""Schedules with crashes find every fault planted into the recovery."""
 
 import pytest
 
-from tests.simulation.finding import Mutant, first_seed_that_shows
+from tests.simulation.planted_faults import Mutant, first_failing_seed
 
 from .mutants import MUTANTS
 
@@ -13,4 +13,4 @@ SCHEDULES = 40
 def test_a_planted_fault_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.plant(monkeypatch)
 
-    assert first_seed_that_shows(mutant, schedules=SCHEDULES) is not None, mutant.breaks
+    assert first_failing_seed(mutant, schedules=SCHEDULES) is not None, mutant.breaks

@@ -1,4 +1,4 @@
-"""A store that comes and goes on purpose is no news."""
+"""Silence the log of the supervisor: the store fails on purpose."""
 
 import logging
 from collections.abc import Iterator

@@ -1,10 +1,9 @@
-"""Faults planted into what goes on while the store is degraded, to see that they would be found.
+"""Faults planted into the degraded mode, one at a time; the attacks must find each.
 
-Rule 1: each is a mistake somebody could make while mending this, and small.
-Rule 2: `plant` changes classes and tables through `monkeypatch`, which takes it back.
+Rule 1: each is a small mistake that a change of this mode could introduce.
+Rule 2: `plant` changes classes and tables through `monkeypatch`, which undoes it.
 """
-
-# ruff: noqa: ANN401 - stand-ins take what the real ones take, and some of that is anything
+# ruff: noqa: ANN401 - replacements accept the arguments of the originals, some of type Any
 
 from __future__ import annotations
 
@@ -14,168 +13,166 @@ import pytest
 import trio
 
 from actors import Ref
-from supervisor.core import brakes
+from supervisor.core import degraded as core_degraded
 from supervisor.core.effects import Effect, StartTurn
 from supervisor.core.step import Reply
-from supervisor.sessions.house import house
-from supervisor.sessions.shell import ahead
-from supervisor.sessions.shell.actor import SessionActor
-from supervisor.sessions.shell.ahead import Ahead
-from supervisor.sessions.shell.log import Log
+from supervisor.sessions import degraded, health
+from supervisor.sessions.actor import SessionActor
+from supervisor.sessions.degraded import DegradedSteps
+from supervisor.sessions.log import Log
+from supervisor.store.pending import Backlog, PendingWrite, StoreHealth
 from supervisor.store.writer import Writer
-from supervisor.store.writer.health import Health
-from supervisor.store.writer.held import Backlog, Held
-from tests.simulation.finding import Mutant
+from tests.simulation.planted_faults import Mutant
 
-from .attacks import talk_and_brake
+from .attacks import send_and_interrupt
 
 Patch = pytest.MonkeyPatch
 
 
 def begun_early(patch: Patch) -> None:
     def adds_something(effect: Effect) -> bool:
-        return brakes.adds_something(effect) and not isinstance(effect, StartTurn)  # the fault
+        return core_degraded.grants_work(effect) and not isinstance(effect, StartTurn)  # the fault
 
-    patch.setattr(ahead, "adds_something", adds_something)
+    patch.setattr(degraded, "grants_work", adds_something)
 
 
 def answered_early(patch: Patch) -> None:
-    def when_written(held: Held, reply: Reply) -> Reply:
-        return reply  # the fault: it is not
+    def when_written(held: PendingWrite, reply: Reply) -> Reply:
+        return reply  # the fault: not durable yet
 
-    patch.setattr(ahead, "_when_written", when_written)
+    patch.setattr(degraded, "_reply_when_written", when_written)
 
 
 def key_forgotten(patch: Patch) -> None:
-    patch.setattr(Ahead, "answer_again", lambda self, key, fingerprint: None)
-    # As when output has a number behind it: what can be taken back does no harm by this.
-    patch.setattr(Held, "withdraw", lambda self: False)
+    patch.setattr(DegradedSteps, "find_unwritten_reply", lambda self, key, fingerprint: None)
+    # As if output followed it: a write that can be withdrawn would hide the fault.
+    patch.setattr(PendingWrite, "withdraw", lambda self: False)
 
 
 def refused_and_written(patch: Patch) -> None:
-    patch.setattr(Backlog, "forget_withdrawn", lambda self: bool(self.writes))  # the fault
+    patch.setattr(Backlog, "drop_withdrawn", lambda self: bool(self.writes))  # the fault
 
 
 def numbers_not_given_back(patch: Patch) -> None:
-    real = Log.take_back
+    real = Log.withdraw
 
     def take_back(self: Log, records: Any, count: int) -> None:
         real(self, records, count)
-        self.last_seq += count  # the fault: the next ones leave a gap
+        self.last_seq += count  # the fault: the next numbers leave a gap
 
-    patch.setattr(Log, "take_back", take_back)
+    patch.setattr(Log, "withdraw", take_back)
 
 
 def never_taken_back(patch: Patch) -> None:
-    patch.setattr(ahead, "takes_back", lambda effect: False)
+    patch.setattr(degraded, "cancels_pending", lambda effect: False)
 
 
 def published_early(patch: Patch) -> None:
-    real = SessionActor._go_ahead
+    real = SessionActor._adopt_degraded
 
     def go_ahead(self: SessionActor, *args: Any, **more: Any) -> Any:
-        self.log.committed(self.log.last_seq)  # the fault: it is not
+        self.log.mark_committed(self.log.last_seq)  # the fault: not durable yet
         return real(self, *args, **more)
 
-    patch.setattr(SessionActor, "_go_ahead", go_ahead)
+    patch.setattr(SessionActor, "_adopt_degraded", go_ahead)
 
 
 def last_one_dropped(patch: Patch) -> None:
-    real = Writer._try_again
+    real = Writer._retry_pending
 
     async def try_again(self: Writer) -> None:
-        if len(self._held) > 2:
-            self._held.pop()[1].settle(None)  # the fault: it is not
+        if len(self._pending) > 2:
+            self._pending.pop()[1].settle(None)  # the fault: not durable yet
         await real(self)
 
-    patch.setattr(Writer, "_try_again", try_again)
+    patch.setattr(Writer, "_retry_pending", try_again)
 
 
 def written_out_of_order(patch: Patch) -> None:
-    real = Writer._try_again
+    real = Writer._retry_pending
 
     async def try_again(self: Writer) -> None:
-        self._held.reverse()  # the fault
+        self._pending.reverse()  # the fault
         await real(self)
 
-    patch.setattr(Writer, "_try_again", try_again)
+    patch.setattr(Writer, "_retry_pending", try_again)
 
 
 def never_tried_again(patch: Patch) -> None:
-    async def keep_trying(writer: Ref, health: Health) -> None:
-        await trio.lowlevel.checkpoint()  # the fault: once would be something
+    async def keep_trying(writer: Ref, health: StoreHealth) -> None:
+        await trio.lowlevel.checkpoint()  # the fault: no retry
 
-    patch.setattr(house, "keep_trying", keep_trying)
+    patch.setattr(health, "retry_until_healthy", keep_trying)
 
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a turn begins before it is durable",
-        "nothing leaves before its commit",
-        talk_and_brake,
+        "nothing is visible before its commit",
+        send_and_interrupt,
         "never began",
         begun_early,
     ),
     Mutant(
         "a receipt before it is durable",
-        "nothing leaves before its commit",
-        talk_and_brake,
+        "nothing is visible before its commit",
+        send_and_interrupt,
         "has a receipt and is not durable",
         answered_early,
     ),
     Mutant(
-        "a key is forgotten while its answer is held",
+        "a key is forgotten while its write is pending",
         "one key, one effect",
-        talk_and_brake,
+        send_and_interrupt,
         "had two effects",
         key_forgotten,
     ),
     Mutant(
-        "what was refused is written all the same",
+        "a refused write is still written",
         "a refused input was never queued",
-        talk_and_brake,
+        send_and_interrupt,
         "crashed with",
         refused_and_written,
     ),
     Mutant(
-        "numbers of what was taken back are not given again",
+        "numbers of withdrawn records are not reused",
         "numbers have no gap",
-        talk_and_brake,
+        send_and_interrupt,
         "crashed with",
         numbers_not_given_back,
     ),
     Mutant(
-        "what was taken back is done all the same",
-        "a turn that is over is not begun",
-        talk_and_brake,
+        "a withdrawn effect is still performed",
+        "an ended turn does not begin",
+        send_and_interrupt,
         "Deadlock",
         never_taken_back,
     ),
     Mutant(
         "a record is published before it is durable",
-        "nothing leaves before its commit",
-        talk_and_brake,
+        "nothing is visible before its commit",
+        send_and_interrupt,
         "before its commit",
         published_early,
     ),
     Mutant(
-        "a held write is dropped",
+        "a pending write is dropped",
         "nothing is lost",
-        talk_and_brake,
-        "what is shown has not happened yet",
+        send_and_interrupt,
+        "the info shows what is not committed",
         last_one_dropped,
     ),
     Mutant(
-        "what is held is written out of order",
-        "what is asked is written in the order of asking",
-        talk_and_brake,
+        "pending writes are written out of order",
+        "writes keep the order of requests",
+        send_and_interrupt,
         "crashed with",
         written_out_of_order,
     ),
     Mutant(
-        "nobody looks after a degraded store",
-        "it recovers by itself",
-        talk_and_brake,
+        "a degraded store is not retried",
+        "the store recovers by itself",
+        send_and_interrupt,
         "Livelock",
         never_tried_again,
     ),

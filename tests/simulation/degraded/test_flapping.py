@@ -1,4 +1,4 @@
-"""Sessions keep their promises over a store that comes and goes, under every schedule tried."""
+"""Sessions keep their guarantees with a degraded store under every schedule tried."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from .attacks import ATTACKS, Attack
 
 CI_SCHEDULES = 25
 SOAK_SCHEDULES = 2_000
-# A soak of one attack is cut into pieces, so that all cores have something to do.
+# A soak of one attack is split, so that all cores are used.
 SOAK_PIECES = 2
 MAX_STEPS = 60_000
 
@@ -16,14 +16,14 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 
 
 @all_attacks
-def test_no_promise_is_broken_by_a_store_that_comes_and_goes(attack: Attack) -> None:
+def test_sessions_keep_their_guarantees_when_the_store_degrades(attack: Attack) -> None:
     assert explore(attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=MAX_STEPS) == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("piece", range(SOAK_PIECES))
 @all_attacks
-def test_no_promise_is_broken_in_a_long_run(attack: Attack, piece: int) -> None:
+def test_sessions_keep_their_guarantees_in_a_long_run(attack: Attack, piece: int) -> None:
     size = SOAK_SCHEDULES // SOAK_PIECES
     seeds = range(piece * size, (piece + 1) * size)
 

@@ -1,11 +1,10 @@
-"""Faults planted into real sessions, one at a time, to see that the attacks would find them.
+"""Faults planted into sessions, one at a time; the attacks must find each.
 
-Rule 1: each is a mistake somebody could make while mending this layer, and small.
-Rule 2: `plant` changes classes and tables through `monkeypatch`, which takes it back.
-Rule 3: a fault that touches what no longer exists fails loudly; it is then written anew.
+Rule 1: each is a small mistake that a change of this layer could introduce.
+Rule 2: `plant` changes classes and tables through `monkeypatch`, which undoes it.
+Rule 3: a fault that patches a removed name fails loudly and must be rewritten.
 """
-
-# ruff: noqa: ANN401 - stand-ins take what the real ones take, and some of that is anything
+# ruff: noqa: ANN401 - replacements accept the arguments of the originals, some of type Any
 
 from __future__ import annotations
 
@@ -17,34 +16,35 @@ import attrs
 import pytest
 
 from actors import Later
+from supervisor.core import agent_events, table
 from supervisor.core import events as ev
-from supervisor.core import table
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.facts import Fact
-from supervisor.core.rules import agents, flow, inputs, interrupts
-from supervisor.core.session import Phase, Session, Waiting
+from supervisor.core.feed_items import Item
+from supervisor.core.records import Fact
+from supervisor.core.rules import agents, inputs, interrupts, turn_flow
+from supervisor.core.state import PendingInput, Phase, SessionState
 from supervisor.core.step import Draft, Reply
 from supervisor.drivers.python import PythonDriver
-from supervisor.sessions.shell.actor import SessionActor
-from supervisor.sessions.shell.feed import Item, Watcher
-from supervisor.sessions.shell.log import Log
-from supervisor.sessions.shell.repeats import Request
-from supervisor.sessions.shell.seat import Seat
+from supervisor.sessions.actor import SessionActor
+from supervisor.sessions.feed import Watcher
+from supervisor.sessions.idempotency import SessionRequest
+from supervisor.sessions.log import Log
+from supervisor.sessions.slot import SessionSlot
 from supervisor.store.memory import MemoryStore
+from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
 from supervisor.store.writer import Commit
-from supervisor.store.writer.held import Held
-from tests.simulation.finding import Mutant
+from tests.simulation.planted_faults import Mutant
 
 from .attacks import (
-    ask_people,
-    kill_agents,
-    point_at_turns,
-    stop_and_go,
-    talk_over_each_other,
-    trouble_the_store,
-    watch_closely,
+    answer_permissions,
+    crash_agents,
+    fail_store_writes,
+    interrupt_scopes,
+    send_concurrently,
+    stop_and_resume,
+    watch_records,
 )
 
 Patch = pytest.MonkeyPatch
@@ -57,9 +57,9 @@ def no_fence(patch: Patch) -> None:
     real = MemoryStore._refusal
 
     def refusal(self: MemoryStore, write: Write) -> SupervisorError | None:
-        shelf = self._shelves.get(write.session_id)
+        shelf = self._sessions.get(write.session_id)
         epoch = shelf.epoch if shelf is not None else 0
-        return real(self, attrs.evolve(write, epoch=epoch))  # the fault: any epoch will do
+        return real(self, attrs.evolve(write, epoch=epoch))  # the fault: every epoch is accepted
 
     patch.setattr(MemoryStore, "_refusal", refusal)
 
@@ -68,8 +68,8 @@ def a_number_twice(patch: Patch) -> None:
     def add_facts(self: Log, facts: Iterable[Fact]) -> tuple[Any, ...]:
         self.close_part()
         for fact in facts:
-            self._number(fact.turn, fact.kind, fact.at, fact.body)
-        return tuple(self._unsent)  # the fault: they are still there for who writes output
+            self._append_record(fact.turn, fact.kind, fact.at, fact.body)
+        return tuple(self._unsent)  # the fault: the flusher writes them again
 
     patch.setattr(Log, "add_facts", add_facts)
     patch.setattr(MemoryStore, "_refusal", lambda self, write: None)
@@ -81,74 +81,78 @@ def a_number_twice(patch: Patch) -> None:
 def published_early(patch: Patch) -> None:
     real = SessionActor._commit
 
-    async def commit(self: SessionActor, write: Write) -> Held | None:
-        self.log.committed(self.log.last_seq)  # the fault: before it is durable
+    async def commit(self: SessionActor, write: Write) -> PendingWrite | None:
+        self.log.mark_committed(self.log.last_seq)  # the fault: before it is durable
         return await real(self, write)
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def answered_early(patch: Patch) -> None:
-    async def commit(self: SessionActor, write: Write) -> Held | None:
-        write = attrs.evolve(write, kept=None)
+    async def commit(self: SessionActor, write: Write) -> PendingWrite | None:
+        write = attrs.evolve(write, stored_reply=None)
 
-        async def write_later() -> None:
-            await self._house.writer.ask(Commit(write), timeout_seconds=math.inf)
+        async def schedule_flush() -> None:
+            await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)
 
-        self._house.workshop.start_soon(write_later)  # the fault: nobody waits for it
+        self._services.tasks.start_soon(schedule_flush)  # the fault: the commit is not awaited
         return None
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def key_not_looked_up(patch: Patch) -> None:
-    async def answer(self: SessionActor, request: Request) -> Reply | Later[Reply] | None:
-        return await self._take(request.event, idempotency=request.idempotency, also=request.also)
+    async def answer(self: SessionActor, request: SessionRequest) -> Reply | Later[Reply] | None:
+        return await self._handle_event(
+            request.event, idempotency=request.idempotency, also=request.joint_write
+        )
 
-    patch.setattr(SessionActor, "_answer", answer)
+    patch.setattr(SessionActor, "_handle_request", answer)
 
 
-def old_agent_lives_on(patch: Patch) -> None:
-    patch.setattr(PythonDriver, "drop", lambda self: None)
+def old_agent_runs_on(patch: Patch) -> None:
+    patch.setattr(PythonDriver, "discard", lambda self: None)
 
 
 def waiter_not_woken(patch: Patch) -> None:
-    real = Seat.adopt
+    real = SessionSlot.adopt
 
-    def adopt(self: Seat, session: Session) -> None:
+    def adopt(self: SessionSlot, session: SessionState) -> None:
         if session.phase is Phase.STOPPED:
-            self.session = session  # the fault: whoever waits for the end is not told
+            self.session = session  # the fault: waiters for the end are not woken
         else:
             real(self, session)
 
-    patch.setattr(Seat, "adopt", adopt)
+    patch.setattr(SessionSlot, "adopt", adopt)
 
 
 # Inputs -----------------------------------------------------------------------------------
 
 
 def newest_first(patch: Patch) -> None:
-    def order(self: Waiting) -> tuple[bool, int]:
+    def order(self: PendingInput) -> tuple[bool, int]:
         return (not self.replacement, -self.number)
 
-    patch.setattr(Waiting, "order", property(order))
+    patch.setattr(PendingInput, "order", property(order))
 
 
 def fenced_input_waits(patch: Patch) -> None:
     def cancel_queue(draft: Draft) -> None:
-        draft.note("generation_raised", generation=draft.session.generation + 1)
+        draft.note("generation_raised", generation=draft.state.generation + 1)
 
     patch.setattr(interrupts, "cancel_queue", cancel_queue)
 
 
 def input_not_settled(patch: Patch) -> None:
-    real = flow.settle
+    real = turn_flow.settle_input
 
-    def settle(draft: Draft, waiting: Waiting, outcome: Any, detail: str | None = None) -> None:
+    def settle(
+        draft: Draft, waiting: PendingInput, outcome: Any, detail: str | None = None
+    ) -> None:
         if outcome != "cancelled":
             real(draft, waiting, outcome, detail)
 
-    patch.setattr(flow, "settle", settle)
+    patch.setattr(turn_flow, "settle_input", settle)
 
 
 def queue_without_end(patch: Patch) -> None:
@@ -162,17 +166,19 @@ def wrong_turn_steered(patch: Patch) -> None:
         before = self._run
         real(self, order)
         if before is not None and self._run is not None:
-            self._run.course.offered = before.course.offered  # the fault: that was for the other
+            self._run.turn_control.offered_steering = (
+                before.turn_control.offered_steering
+            )  # the fault: steering of the previous turn
 
-    def take_steering(draft: Draft, event: ev.SteeringTaken) -> None:
+    def take_steering(draft: Draft, event: agent_events.SteeringTaken) -> None:
         for input_id in event.inputs:
-            waiting = draft.session.find_input(input_id)
+            waiting = draft.state.find_input(input_id)
             if waiting is not None:
-                flow.settle(draft, waiting, "steered")
+                turn_flow.settle_input(draft, waiting, "steered")
 
     patch.setattr(PythonDriver, "start_turn", start_turn)
-    for phase in table.OPEN:
-        rule(patch, phase, ev.SteeringTaken, take_steering)
+    for phase in table.TURN_OPEN:
+        rule(patch, phase, agent_events.SteeringTaken, take_steering)
 
 
 # Turns and what is in them ----------------------------------------------------------------
@@ -180,7 +186,9 @@ def wrong_turn_steered(patch: Patch) -> None:
 
 def next_turn_hit(patch: Patch) -> None:
     def interrupt(draft: Draft, event: ev.InterruptRequested) -> None:
-        interrupts.interrupt(draft, attrs.evolve(event, turn=None))  # the fault: whatever runs
+        interrupts.interrupt(
+            draft, attrs.evolve(event, turn=None)
+        )  # the fault: hits the turn that runs
 
     for phase in (Phase.RUNNING, Phase.INTERRUPTING):
         rule(patch, phase, ev.InterruptRequested, interrupt)
@@ -190,13 +198,13 @@ def whole_turn_hit(patch: Patch) -> None:
     def cancel_call(self: PythonDriver, turn: Any, call: Any) -> None:
         run = self._running(turn)
         if run is not None:
-            run.cancel("all of it")  # the fault: more than was named
+            run.cancel("whole turn")  # the fault: more than the target
 
     patch.setattr(PythonDriver, "cancel_call", cancel_call)
 
 
 def zombie_forgotten(patch: Patch) -> None:
-    real = flow.end_turn
+    real = turn_flow.end_turn
 
     def end_turn(draft: Draft, outcome: Any, **how: Any) -> None:
         real(draft, outcome, **{**how, "zombie": False})
@@ -205,21 +213,21 @@ def zombie_forgotten(patch: Patch) -> None:
 
 
 def request_left_open(patch: Patch) -> None:
-    patch.setattr(flow, "cancel_requests", lambda _: None)
+    patch.setattr(turn_flow, "cancel_requests", lambda _: None)
     patch.setattr(interrupts, "cancel_requests", lambda _: None)
 
 
 def turn_left_open(patch: Patch) -> None:
-    def claim(draft: Draft, event: ev.Claimed) -> None:
+    def claim(draft: Draft, event: agent_events.Claimed) -> None:
         draft.note("session_changed", epoch=event.epoch)
-        if draft.session.turn is not None:
+        if draft.state.turn is not None:
             draft.note("session_started")  # the fault: idle, with the lost turn still open
-            flow.start_next(draft)
+            turn_flow.start_next_turn(draft)
         else:
             agents.claim(draft, event)
 
     for phase in (Phase.RUNNING, Phase.INTERRUPTING):
-        rule(patch, phase, ev.Claimed, claim)
+        rule(patch, phase, agent_events.Claimed, claim)
 
 
 # Watchers ---------------------------------------------------------------------------------
@@ -227,154 +235,156 @@ def turn_left_open(patch: Patch) -> None:
 
 def seen_twice(patch: Patch) -> None:
     def take(self: Watcher) -> Item | None:
-        self._missed = None
-        return self._new.popleft() if self._new else None  # the fault: whatever was read before
+        self._gap = None
+        return (
+            self._pushed.popleft() if self._pushed else None
+        )  # the fault: ignores what was read before
 
-    patch.setattr(Watcher, "_take", take)
+    patch.setattr(Watcher, "_pop", take)
 
 
-def gap_not_said(patch: Patch) -> None:
-    patch.setattr(Watcher, "_forget", lambda self, item: None)
+def gap_not_reported(patch: Patch) -> None:
+    patch.setattr(Watcher, "_extend_gap", lambda self, item: None)
 
 
 def rule(patch: Patch, phase: Phase, told: type[ev.Event], new: table.Rule) -> None:
-    """Put another rule into the table."""
+    """Replace a rule of the table."""
     row = table._TABLE[phase, told]
     patch.setitem(table._TABLE, (phase, told), attrs.evolve(row, rule=new))
 
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
-        "the fence is down",
-        "6: an old incarnation writes on",
-        trouble_the_store,
-        "was taken at epoch",
+        "no fence",
+        "6: an old incarnation never writes",
+        fail_store_writes,
+        "was accepted at epoch",
         no_fence,
     ),
     Mutant(
-        "a number is given twice",
+        "a number is used twice",
         "21: record numbers are contiguous",
-        watch_closely,
+        watch_records,
         "came after record",
         a_number_twice,
     ),
     Mutant(
         "published before the commit",
         "40: a record is seen after its commit",
-        watch_closely,
+        watch_records,
         "was seen before its commit",
         published_early,
     ),
     Mutant(
         "answered before the commit",
         "22: acknowledged means present",
-        talk_over_each_other,
+        send_concurrently,
         "has a receipt and is not durable",
         answered_early,
     ),
     Mutant(
         "no lookup of idempotency keys",
         "33: a repeated request has one effect",
-        talk_over_each_other,
+        send_concurrently,
         "had two effects",
         key_not_looked_up,
     ),
     Mutant(
-        "the agent of a dead incarnation lives on",
+        "the agent of an ended incarnation runs on",
         "1: one turn at a time, the lost one included",
-        trouble_the_store,
-        "is at work while",
-        old_agent_lives_on,
+        fail_store_writes,
+        "runs while",
+        old_agent_runs_on,
     ),
     Mutant(
-        "who waits for the end is not woken",
+        "a waiter for the end is not woken",
         "35: no deadlock",
-        stop_and_go,
+        stop_and_resume,
         "in wait_until",
         waiter_not_woken,
     ),
     Mutant(
         "a fresh input overtakes the queue",
         "4: inputs run in the order of their numbers",
-        talk_over_each_other,
+        send_concurrently,
         "overtook the queue",
         newest_first,
     ),
     Mutant(
-        "a cancelled queue stays",
+        "a cancelled queue remains",
         "5: nothing of a fenced generation runs",
-        point_at_turns,
-        "an input of a fenced generation still waits",
+        interrupt_scopes,
+        "an input of a fenced generation is still queued",
         fenced_input_waits,
     ),
     Mutant(
         "an input is not settled at the end",
         "2: every accepted input ends in one outcome",
-        stop_and_go,
-        "left inputs waiting",
+        stop_and_resume,
+        "left inputs queued",
         input_not_settled,
     ),
     Mutant(
         "the queue has no cap",
         "28: queues never exceed their bounds",
-        talk_over_each_other,
-        "inputs wait,",
+        send_concurrently,
+        "inputs are queued, the cap is",
         queue_without_end,
     ),
     Mutant(
         "the wrong turn is steered",
         "4: steering reaches the turn it was for",
-        talk_over_each_other,
+        send_concurrently,
         "was steered and never offered",
         wrong_turn_steered,
     ),
     Mutant(
         "an interrupt hits the next turn",
-        "16, 17: an interrupt hits what it names, or nothing",
-        point_at_turns,
+        "16, 17: an interrupt hits its target or nothing",
+        interrupt_scopes,
         "was hit by an interrupt of",
         next_turn_hit,
     ),
     Mutant(
         "an interrupt of a call ends its turn",
         "16: nothing outside the scope is signalled",
-        point_at_turns,
-        "was interrupted and nobody asked for that",
+        interrupt_scopes,
+        "was interrupted without a request",
         whole_turn_hit,
     ),
     Mutant(
         "a turn begins beside a zombie",
         "1: one turn at a time, the abandoned one included",
-        kill_agents,
-        "is at work while",
+        crash_agents,
+        "runs while",
         zombie_forgotten,
     ),
     Mutant(
         "a request outlives its turn",
-        "34: what is listed is what is recorded",
-        ask_people,
+        "34: the list equals the records",
+        answer_permissions,
         "left requests open",
         request_left_open,
     ),
     Mutant(
         "a lost turn stays open",
         "1: at most one turn is open",
-        trouble_the_store,
+        fail_store_writes,
         "was open",
         turn_left_open,
     ),
     Mutant(
         "a record is seen twice",
         "26: once, and in order",
-        watch_closely,
+        watch_records,
         "was seen after",
         seen_twice,
     ),
     Mutant(
-        "a gap is not said",
+        "a gap is not reported",
         "26: a gap only with a marker",
-        watch_closely,
+        watch_records,
         "was seen after",
-        gap_not_said,
+        gap_not_reported,
     ),
 )

@@ -1,10 +1,10 @@
-"""Every fault planted into sessions is found, or the attacks would prove nothing."""
+"""The attacks find every fault planted into sessions."""
 
 from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.finding import Mutant, first_seed_that_shows
+from tests.simulation.planted_faults import Mutant, first_failing_seed
 
 from .mutants import MUTANTS
 
@@ -17,7 +17,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     mutant.plant(monkeypatch)
 
-    seed = first_seed_that_shows(mutant, schedules=SCHEDULES)
+    seed = first_failing_seed(mutant, schedules=SCHEDULES)
 
     assert seed is not None, f"{mutant.name} ({mutant.breaks}): missed {SCHEDULES} times"
     record_property("seed", seed)

@@ -1,11 +1,10 @@
-"""Faults planted into the tree, one at a time, to see that the attacks would find them.
+"""Faults planted into trees, one at a time; the attacks must find each.
 
-Rule 1: each is a mistake somebody could make while mending this layer, and small.
-Rule 2: `plant` changes classes and tables through `monkeypatch`, which takes it back.
-Rule 3: a fault that touches what no longer exists fails loudly; it is then written anew.
+Rule 1: each is a small mistake that a change of this layer could introduce.
+Rule 2: `plant` changes classes and tables through `monkeypatch`, which undoes it.
+Rule 3: a fault that patches a removed name fails loudly and must be rewritten.
 """
-
-# ruff: noqa: ANN401 - stand-ins take what the real ones take, and some of that is anything
+# ruff: noqa: ANN401 - replacements accept the arguments of the originals, some of type Any
 
 from __future__ import annotations
 
@@ -17,164 +16,172 @@ import attrs
 import pytest
 
 from supervisor import Permissions, Phase
+from supervisor.core import agent_events
 from supervisor.core import events as ev
+from supervisor.core.creation import SpawnRequest
 from supervisor.core.ids import SessionId
-from supervisor.core.liveness import look_at
+from supervisor.core.liveness import check_silence
 from supervisor.core.permissions import RIGHTS
-from supervisor.core.rules import after, agents, flow
-from supervisor.core.session import Session
+from supervisor.core.rules import agents, turn_flow
+from supervisor.core.state import SessionState
 from supervisor.core.step import Draft
 from supervisor.core.tree import admission
-from supervisor.core.tree.ledger import Ledger
-from supervisor.core.tree.member import Member
-from supervisor.core.tree.situation import Situation
-from supervisor.sessions.desk import desk as desk_module
-from supervisor.sessions.desk.bell import Bell
-from supervisor.sessions.desk.desk import Desk
-from supervisor.sessions.desk.purse import Purse
-from supervisor.sessions.desk.spawning import Order, Spawning
-from supervisor.sessions.shell.watch import liveness
+from supervisor.core.tree.admission import TreeView
+from supervisor.core.tree.node import TreeNode
+from supervisor.core.tree.tree import SessionTree
+from supervisor.sessions import admission as sessions_admission
+from supervisor.sessions import liveness
+from supervisor.sessions.admission import Admission
+from supervisor.sessions.budgets import Budgets
+from supervisor.sessions.child_notifications import ChildNotifications
+from supervisor.sessions.commit import commit_write
+from supervisor.sessions.expiries import Expiries
+from supervisor.sessions.spawn import Spawner
 from supervisor.store.port import Write
-from tests.simulation.finding import Mutant
+from tests.simulation.planted_faults import Mutant
 from tests.simulation.sessions.mutants import rule
 
 from .attacks import (
-    come_back,
-    crowd_the_house,
-    lose_children,
-    spawn_below_a_sleeper,
-    spawn_in_loops,
-    spend_together,
+    crash_children,
+    fail_tree_writes,
+    fill_process_caps,
+    resume_below_stopping,
+    spawn_below_suspended,
+    spawn_concurrently,
+    spend_shared_budget,
     stall,
-    stop_in_mid_spawn,
-    trouble_a_tree,
-    wake_up_into_a_full_house,
+    stop_during_spawn,
+    wake_into_full_slots,
 )
-from .mutants_of_doors import MUTANTS_OF_DOORS
+from .hook_mutants import HOOK_MUTANTS
 
 Patch = pytest.MonkeyPatch
 
 
-# Places -----------------------------------------------------------------------------------
+# Slots ------------------------------------------------------------------------------------
 
 
 def counted_after_the_await(patch: Patch) -> None:
-    real = Desk.admit_child
+    real = Admission.admit_child
 
-    def admit_child(self: Desk, *args: Any) -> Member:
+    def admit_child(self: Admission, *args: Any) -> TreeNode:
         member = real(self, *args)
-        self.ledger._stand(member, "over")  # the fault: it has no place until it is written
+        self.tree._set_state(member, "over")  # the fault: no slot until the commit
         return member
 
-    patch.setattr(Desk, "admit_child", admit_child)
+    patch.setattr(Admission, "admit_child", admit_child)
 
 
 def slot_not_released(patch: Patch) -> None:
-    real = Ledger._stand
+    real = SessionTree._set_state
 
-    def stand(self: Ledger, member: Member, standing: Any) -> None:
-        before = member.parent.up if member.parent is not None else 0
+    def add_hooks(self: SessionTree, member: TreeNode, standing: Any) -> None:
+        before = member.parent.active_children if member.parent is not None else 0
         real(self, member, standing)
         if standing == "over" and member.parent is not None:
-            member.parent.up = before  # the fault
+            member.parent.active_children = before  # the fault
 
-    patch.setattr(Ledger, "_stand", stand)
+    patch.setattr(SessionTree, "_set_state", add_hooks)
 
 
 def reservation_not_withdrawn(patch: Patch) -> None:
-    patch.setattr(Desk, "withdraw", lambda self, session_id: None)
+    patch.setattr(Admission, "release", lambda self, session_id: None)
 
 
 def released_twice(patch: Patch) -> None:
-    real = Ledger.settle
+    real = SessionTree.apply
 
-    def settle(self: Ledger, session: Session, now: float) -> None:
+    def settle(self: SessionTree, session: SessionState, now: float) -> None:
         real(self, session, now)
         member = self.find(session.id)
         if session.phase is Phase.STOPPED and member is not None and member.parent is not None:
-            member.parent.up = max(0, member.parent.up - 1)  # the fault: it was given back before
+            member.parent.active_children = max(
+                0, member.parent.active_children - 1
+            )  # the fault: it was released before
 
-    patch.setattr(Ledger, "settle", settle)
-
-
-def place_not_asked_for_on_waking(patch: Patch) -> None:
-    patch.setattr(desk_module, "has_no_place", lambda member: False)
+    patch.setattr(SessionTree, "apply", settle)
 
 
-def came_back_unasked(patch: Patch) -> None:
-    patch.setattr(desk_module, "problem_of_return", lambda *args, **kwargs: None)
+def wake_up_takes_no_slot(patch: Patch) -> None:
+    patch.setattr(sessions_admission, "lacks_child_slot", lambda member: False)
+
+
+def resumed_without_check(patch: Patch) -> None:
+    patch.setattr(sessions_admission, "resume_refusal", lambda *args, **kwargs: None)
 
 
 def turn_taken_after_the_await(patch: Patch) -> None:
-    real = Ledger.foresee
+    real = SessionTree.reserve
 
-    def foresee(self: Ledger, session: Session, now: float) -> None:
-        turns = dict(self.turns)
+    def foresee(self: SessionTree, session: SessionState, now: float) -> None:
+        turns = dict(self.turn_slots)
         real(self, session, now)
         if session.id not in turns:
-            self._release(session.id)  # the fault: it counts when it is written
+            self._release_turn_slot(session.id)  # the fault: counted at the commit
 
-    patch.setattr(Ledger, "foresee", foresee)
+    patch.setattr(SessionTree, "reserve", foresee)
 
 
-def turn_not_promised(patch: Patch) -> None:
-    real = Ledger.admit
+def turn_not_reserved(patch: Patch) -> None:
+    real = SessionTree.admit
 
-    def admit(self: Ledger, session_id: SessionId, *args: Any, **kwargs: Any) -> Member:
+    def admit(self: SessionTree, session_id: SessionId, *args: Any, **kwargs: Any) -> TreeNode:
         member = real(self, session_id, *args, **kwargs)
-        del self.turns[session_id]  # the fault
+        del self.turn_slots[session_id]  # the fault
         return member
 
-    patch.setattr(Ledger, "admit", admit)
+    patch.setattr(SessionTree, "admit", admit)
 
 
-def line_not_called(patch: Patch) -> None:
-    patch.setattr(Desk, "_call_next", lambda self: None)
+def turn_queue_not_woken(patch: Patch) -> None:
+    patch.setattr(Admission, "_wake_next", lambda self: None)
 
 
-def sleepers_not_called(patch: Patch) -> None:
-    patch.setattr(Desk, "_call_sleepers", lambda self, parent: None)
+def slot_queue_not_woken(patch: Patch) -> None:
+    patch.setattr(Admission, "_wake_slot_queue", lambda self, parent: None)
 
 
 # Ends -------------------------------------------------------------------------------------
 
 
 def restarted_after_a_stop(patch: Patch) -> None:
-    def gone(draft: Draft, event: ev.AgentExited) -> None:
-        if draft.session.turn is not None:
-            flow.end_turn(draft, "failed", said=event.said)
-        failure = event.failure or agents._NEVER_UP
-        after.restart_or_stop(draft, failure, jitter=event.jitter)  # the fault: whatever was asked
+    def on_exit(draft: Draft, event: agent_events.AgentExited) -> None:
+        if draft.state.turn is not None:
+            turn_flow.end_turn(draft, "failed", output=event.output)
+        failure = event.failure or agents._EXITED_BEFORE_START
+        turn_flow.restart_or_stop(
+            draft, failure, jitter=event.jitter
+        )  # the fault: ignores a stop request
 
-    rule(patch, Phase.RUNNING, ev.AgentExited, gone)
+    rule(patch, Phase.RUNNING, agent_events.AgentExited, on_exit)
 
 
 def parent_ends_first(patch: Patch) -> None:
-    real = Desk.situation
+    real = Admission.view
 
-    def situation(self: Desk, session: Session, event: ev.Event) -> Situation:
+    def tree_view(self: Admission, session: SessionState, event: ev.Event) -> TreeView:
         there = real(self, session, event)
         if session.phase is Phase.STOPPING:
-            there = attrs.evolve(there, dependents=0)  # the fault: nobody is waited for
+            there = attrs.evolve(there, dependents=0)  # the fault: dependents are not awaited
         return there
 
-    patch.setattr(Desk, "situation", situation)
+    patch.setattr(Admission, "view", tree_view)
 
 
 def older_sibling_first(patch: Patch) -> None:
-    patch.setattr(Member, "has_younger", lambda self: False)
+    patch.setattr(TreeNode, "has_younger_sibling", lambda self: False)
 
 
 def order_of_admission(patch: Patch) -> None:
-    patch.setattr(Ledger, "count_as_youngest", lambda self, session_id: None)
+    patch.setattr(SessionTree, "mark_youngest", lambda self, session_id: None)
 
 
 def dependents_not_stopped(patch: Patch) -> None:
-    patch.setattr(Desk, "stop_dependents", lambda self, session_id: None)
+    patch.setattr(Admission, "stop_dependents", lambda self, session_id: None)
 
 
 def never_expires(patch: Patch) -> None:
-    patch.setattr(Desk, "_expire_in_time", lambda self, member: None)
+    patch.setattr(Expiries, "update", lambda self, member: None)
 
 
 # Rights and budgets -----------------------------------------------------------------------
@@ -185,10 +192,12 @@ def permissions_widened(patch: Patch) -> None:
         got: dict[str, Any] = {}
         for name in (*RIGHTS, "mode"):
             wanted = getattr(asked, name)
-            got[name] = getattr(parent, name) if wanted is None else wanted  # the fault: whatever
+            got[name] = (
+                getattr(parent, name) if wanted is None else wanted
+            )  # the fault: no narrowing
         return Permissions(**got)
 
-    patch.setattr(admission, "within", within)
+    patch.setattr(admission, "narrow_to_parent", within)
 
 
 def depth_not_checked(patch: Patch) -> None:
@@ -202,263 +211,267 @@ def depth_not_checked(patch: Patch) -> None:
 
 
 def budget_checked_at_turns_only(patch: Patch) -> None:
-    patch.setattr(Purse, "watch", lambda self, member: None)
-    patch.setattr(Purse, "what_is_spent", lambda self, session_id: None)
+    patch.setattr(Budgets, "enforce", lambda self, member: None)
+    patch.setattr(Budgets, "exhausted_budget", lambda self, session_id: None)
 
 
 def childs_spending_not_passed_on(patch: Patch) -> None:
-    def spend(member: Member, change: Any) -> None:
-        member.spent += change  # the fault: not to those above it
+    def spend(member: TreeNode, change: Any) -> None:
+        member.spent += change  # the fault: not counted for its ancestors
 
-    patch.setattr(Ledger, "_spend", staticmethod(spend))
-
-
-# News -------------------------------------------------------------------------------------
+    patch.setattr(SessionTree, "_spend", staticmethod(spend))
 
 
-def news_told_twice(patch: Patch) -> None:
-    real = Bell.news_for
+# Notifications --------------------------------------------------------------------------------
+
+
+def notification_sent_twice(patch: Patch) -> None:
+    real = ChildNotifications.pending_for
 
     @contextmanager
-    def news_for(self: Bell, session: Session) -> Iterator[ev.FamilyChanged]:
+    def pending_for(
+        self: ChildNotifications, session: SessionState
+    ) -> Iterator[agent_events.TreeChanged]:
         with real(self, session) as event:
             yield event
-        kept = [news for news in event.news if news.what == "over"]
+        kept = [news for news in event.news if news.kind == "over"]
         if kept:
-            self._news.setdefault(session.id, [])[:0] = kept[:1]  # the fault: it is still there
+            self._pending.setdefault(session.id, [])[:0] = kept[:1]  # the fault: it stays queued
 
-    patch.setattr(Bell, "news_for", news_for)
+    patch.setattr(ChildNotifications, "pending_for", pending_for)
 
 
 def news_lost_with_its_reader(patch: Patch) -> None:
-    real = Bell.news_for
+    real = ChildNotifications.pending_for
 
     @contextmanager
-    def news_for(self: Bell, session: Session) -> Iterator[ev.FamilyChanged]:
+    def pending_for(
+        self: ChildNotifications, session: SessionState
+    ) -> Iterator[agent_events.TreeChanged]:
         with real(self, session) as event:
-            gone = self._news.pop(session.id, [])  # the fault: before it is written
+            removed = self._pending.pop(session.id, [])  # the fault: before the commit
             yield event
-            self._news[session.id] = gone + self._news.pop(session.id, [])
+            self._pending[session.id] = removed + self._pending.pop(session.id, [])
 
-    patch.setattr(Bell, "news_for", news_for)
+    patch.setattr(ChildNotifications, "pending_for", pending_for)
 
 
 def parent_not_told_in_the_same_commit(patch: Patch) -> None:
     async def begin(
-        self: Spawning, parent_id: SessionId, child_id: SessionId, order: Order, write: Write
+        self: Spawner, parent_id: SessionId, child_id: SessionId, order: SpawnRequest, write: Write
     ) -> None:
-        await self._house.register.write(write)  # the fault: the child alone
+        await commit_write(self._services, write)  # the fault: the child alone
 
-    patch.setattr(Spawning, "_begin", begin)
+    patch.setattr(Spawner, "_commit", begin)
 
 
 # Liveness ---------------------------------------------------------------------------------
 
 
 def stalled_while_asking(patch: Patch) -> None:
-    def unasked(session: Session) -> Session:
+    def unasked(session: SessionState) -> SessionState:
         turn = session.turn
         return session if turn is None else session.changed(turn=attrs.evolve(turn, requests=()))
 
-    progress_of = liveness._progress_of
+    progress_of = liveness._last_progress
 
-    def look(session: Session, *args: Any, **kwargs: Any) -> Any:
-        return look_at(unasked(session), *args, **kwargs)
+    def check_info(session: SessionState, *args: Any, **kwargs: Any) -> Any:
+        return check_silence(unasked(session), *args, **kwargs)
 
-    def progress(seat: Any, now: float) -> float:
-        session = seat.session
+    def progress(slot: Any, now: float) -> float:
+        session = slot.session
         if session is None:
-            return progress_of(seat, now)
-        seat.session = unasked(session)  # the fault: who waits for a person is as silent as any
+            return progress_of(slot, now)
+        slot.session = unasked(session)  # the fault: a pending request counts as silence
         try:
-            return progress_of(seat, now)
+            return progress_of(slot, now)
         finally:
-            seat.session = session
+            slot.session = session
 
-    patch.setattr(liveness, "look_at", look)
-    patch.setattr(liveness, "_progress_of", progress)
+    patch.setattr(liveness, "check_silence", check_info)
+    patch.setattr(liveness, "_last_progress", progress)
 
 
 def stalled_while_children_work(patch: Patch) -> None:
-    # The fault: only what it does itself counts.
-    patch.setattr(liveness, "_awaited", lambda house, seat: iter(()))
+    # The fault: the progress of awaited children does not count.
+    patch.setattr(liveness.Liveness, "_awaited_slots", lambda self, slot: iter(()))
 
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the cap is counted after the await",
         "8: reservations count as children",
-        spawn_in_loops,
+        spawn_concurrently,
         ": children: ",
         counted_after_the_await,
     ),
     Mutant(
-        "a place is not given back",
-        "34: counts equal the truth",
-        stop_in_mid_spawn,
-        "the desk has",
+        "a slot is not released",
+        "34: counts equal the rows",
+        stop_during_spawn,
+        "the admission has",
         slot_not_released,
     ),
     Mutant(
         "a reservation is not withdrawn",
-        "15: who fails to begin leaves nothing half done",
-        stop_in_mid_spawn,
-        "the desk",
+        "15: a failed spawn leaves nothing behind",
+        stop_during_spawn,
+        "the admission",
         reservation_not_withdrawn,
     ),
     Mutant(
-        "a place is given back twice",
-        "34: counts equal the truth",
-        stop_in_mid_spawn,
-        "the desk counts too few",
+        "a slot is released twice",
+        "34: counts equal the rows",
+        stop_during_spawn,
+        "the admission counts too few",
         released_twice,
     ),
     Mutant(
-        "who wakes up asks for no place",
+        "a wake-up takes no slot",
         "8: live children within the cap",
-        wake_up_into_a_full_house,
+        wake_into_full_slots,
         ": children: ",
-        place_not_asked_for_on_waking,
+        wake_up_takes_no_slot,
     ),
     Mutant(
-        "who comes back asks for no place",
+        "a resume is not checked",
         "8, 10: resume passes the same admission as spawn",
-        come_back,
-        "came back",
-        came_back_unasked,
+        resume_below_stopping,
+        "it resumed",
+        resumed_without_check,
     ),
     Mutant(
-        "a turn counts when it is written",
+        "a turn is counted at the commit",
         "28: running turns within their cap",
-        crowd_the_house,
+        fill_process_caps,
         "running turns",
         turn_taken_after_the_await,
     ),
     Mutant(
-        "a child is promised no turn",
-        "28: who is admitted has a turn to begin with",
-        crowd_the_house,
-        "was promised a turn",
-        turn_not_promised,
+        "a child has no reserved turn slot",
+        "28: an admitted child has a reserved turn slot",
+        fill_process_caps,
+        "has a reserved turn slot",
+        turn_not_reserved,
     ),
     Mutant(
-        "nobody calls the next in line",
-        "35: who waits for a turn gets one",
-        crowd_the_house,
+        "the turn queue is not woken",
+        "35: a session that waits for a turn slot gets one",
+        fill_process_caps,
         "for ever",
-        line_not_called,
+        turn_queue_not_woken,
     ),
     Mutant(
-        "nobody calls those who sleep",
-        "35: who waits for a place gets one",
-        wake_up_into_a_full_house,
-        "sleeps for ever",
-        sleepers_not_called,
+        "the slot queue is not woken",
+        "35: a session that waits for a child slot gets one",
+        wake_into_full_slots,
+        "is suspended for ever",
+        slot_queue_not_woken,
     ),
     Mutant(
         "restarted after a user's stop",
         "19: a user's stop is never a crash",
-        lose_children,
-        "restarted though it was to stop",
+        crash_children,
+        "restarted after a stop request",
         restarted_after_a_stop,
     ),
     Mutant(
         "a parent ends before its children",
         "12, 13: children stop before parents",
-        stop_in_mid_spawn,
+        stop_during_spawn,
         "it ended before its children",
         parent_ends_first,
     ),
     Mutant(
         "the older sibling ends first",
         "13: in the reverse order of their start",
-        stop_in_mid_spawn,
+        stop_during_spawn,
         "it ended before the younger",
         older_sibling_first,
     ),
     Mutant(
-        "siblings end by how they were admitted",
-        "13: in the reverse order of their start, as their parent has it on record",
-        spawn_below_a_sleeper,
+        "siblings end in the order of admission",
+        "13: in the reverse order of their start, as their parent recorded it",
+        spawn_below_suspended,
         "it ended before the younger",
         order_of_admission,
     ),
     Mutant(
         "children are not told to stop",
-        "12, 35: stopping a parent stops all that live with it",
-        stop_in_mid_spawn,
+        "12, 35: stopping a parent stops its dependents",
+        stop_during_spawn,
         "is stopping for ever",
         dependents_not_stopped,
     ),
     Mutant(
         "expiries do not fire",
-        "12: nobody outlives their time",
-        spawn_in_loops,
-        "has outlived its time",
+        "12: no session is active after its expiry",
+        spawn_concurrently,
+        "is active after its expiry",
         never_expires,
     ),
     Mutant(
         "permissions are widened",
         "11: a child's permissions are within its parent's",
-        spawn_in_loops,
-        "it may do more than its parent",
+        spawn_concurrently,
+        "it has more permissions than its parent",
         permissions_widened,
     ),
     Mutant(
-        "nobody looks how deep it is",
+        "the depth is not checked",
         "9: depth within the maximum",
-        spawn_in_loops,
-        "are allowed",
+        spawn_concurrently,
+        "the maximum is",
         depth_not_checked,
     ),
     Mutant(
-        "budgets are looked at when a turn begins",
-        "38: at most one report above what was left",
-        spend_together,
+        "budgets are checked at turn starts only",
+        "38: at most one report above the budget",
+        spend_shared_budget,
         ": tokens: ",
         budget_checked_at_turns_only,
     ),
     Mutant(
-        "a child spends for itself alone",
+        "the spending of a child is not passed on",
         "38: a child spends from every ancestor",
-        spend_together,
+        spend_shared_budget,
         ": turns: ",
         childs_spending_not_passed_on,
     ),
     Mutant(
-        "news is told twice",
-        "34: each thing that became of a child is told once",
-        lose_children,
-        "was told,",
-        news_told_twice,
+        "a notification is sent twice",
+        "34: each notification is sent once",
+        crash_children,
+        ": notifications",
+        notification_sent_twice,
     ),
     Mutant(
-        "news is lost with who was reading it",
-        "22: what a parent is to be told survives its actor",
-        trouble_a_tree,
-        "was told at last",
+        "notifications are lost with their reader",
+        "22: notifications survive the actor of the parent",
+        fail_tree_writes,
+        ": final notifications",
         news_lost_with_its_reader,
     ),
     Mutant(
         "a child begins without its parent's record",
-        "10: both say so in one commit, or neither",
-        spawn_in_loops,
-        "its parent does not say so",
+        "10: both records in one commit, or neither",
+        spawn_concurrently,
+        "without a record of its parent",
         parent_not_told_in_the_same_commit,
     ),
     Mutant(
-        "stalled while it waits for a person",
-        "29: waiting for a person is no stall",
+        "stalled during a permission request",
+        "29: a pending permission request is not a stall",
         stall,
-        "while it waits for a person",
+        "while a permission request is pending",
         stalled_while_asking,
     ),
     Mutant(
         "stalled while its children work",
-        "29: waiting for a child that works is no stall",
+        "29: waiting for a working child is not a stall",
         stall,
         "stalled after",
         stalled_while_children_work,
     ),
-    *MUTANTS_OF_DOORS,
+    *HOOK_MUTANTS,
 )

@@ -1,4 +1,4 @@
-"""Trees of real sessions keep their promises under every schedule tried."""
+"""Trees keep their guarantees under every schedule tried."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from .attacks import ATTACKS, Attack
 
 CI_SCHEDULES = 50
 SOAK_SCHEDULES = 2_000  # of each attack: 26,000 in all
-# A soak of one attack is cut into pieces, so that all cores have something to do.
+# A soak of one attack is split, so that all cores are used.
 SOAK_PIECES = 4
 MAX_STEPS = 50_000
 
@@ -16,14 +16,14 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 
 
 @all_attacks
-def test_no_promise_of_a_tree_is_broken(attack: Attack) -> None:
+def test_trees_keep_their_guarantees(attack: Attack) -> None:
     assert explore(attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=MAX_STEPS) == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("piece", range(SOAK_PIECES))
 @all_attacks
-def test_no_promise_of_a_tree_is_broken_in_a_long_run(attack: Attack, piece: int) -> None:
+def test_trees_keep_their_guarantees_in_a_long_run(attack: Attack, piece: int) -> None:
     size = SOAK_SCHEDULES // SOAK_PIECES
     seeds = range(piece * size, (piece + 1) * size)
 

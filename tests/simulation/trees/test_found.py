@@ -1,7 +1,7 @@
-"""Schedules under which a tree once broke a promise, found by the long runs.
+"""Schedules under which a tree once broke a guarantee, found by the long runs.
 
-A seed names a schedule of the code as it was: when the code changes, it names another one. So these
-are kept because they are cheap; what they found has a test of its own where one could be written.
+A seed names a schedule of the code at that time; after a change it names another one. They are kept
+because they are cheap; each finding has a test of its own where possible.
 """
 
 import pytest
@@ -12,22 +12,22 @@ from .attacks import ATTACKS, Attack
 from .test_attacks import MAX_STEPS
 
 FOUND = {
-    # Brought back between the stop and the deletion: what it reported was in no row.
-    "wake_up_into_a_full_house": (688,),
-    # A silence was said as of when its timer rang; the end of a child's turn was no progress.
+    # Resumed between stop and deletion: its usage was in no row.
+    "wake_into_full_slots": (688,),
+    # A stall was dated by its timer; the end of a child's turn did not count as progress.
     "stall": (493, 653, 1184, 1331, 822, 1119),
-    # A spawn that leaving cut short gave its place back, though the child was written.
-    "leave_a_tree": (245, 1184, 1511),
-    # A session that stopped on the way of an input was brought back unasked; and 1168, in which the
-    # referee held it to a promise of before its end.
-    "hang_at_the_doors": (4, 6, 14, 1080, 1168),
-    # Told to end with its parent, and heard of it when both had ended and come back.
-    "spawn_below_a_sleeper": (1349,),
-    # The referee went by starts that were told when the order to end was given already.
-    "come_back": (191, 348, 1402, 1615),
-    # Taken away from the side while it had news to hear, and never called again.
-    # A child that outlives its parent stood in line to end with it, and the others waited for it.
-    "trouble_a_tree": (686, 996, 83, 976),
+    # A spawn cancelled by the exit released its slot although the child was written.
+    "exit_with_tree": (245, 1184, 1511),
+    # A session that stopped during the delivery of an input was resumed without hooks; in 1168 the
+    # oracle expected a turn reserved before its end.
+    "hang_in_hooks": (4, 6, 14, 1080, 1168),
+    # Its stop with the parent arrived after both had stopped and resumed.
+    "spawn_below_suspended": (1349,),
+    # The oracle used starts that were recorded after the stop order was fixed.
+    "resume_below_stopping": (191, 348, 1402, 1615),
+    # Claimed by another while notifications were pending, and never woken again.
+    # A detached child was in the stop order of its parent, and the others waited for it.
+    "fail_tree_writes": (686, 996, 83, 976),
 }
 
 
@@ -36,5 +36,5 @@ FOUND = {
     [attack for attack in ATTACKS if attack.__name__ in FOUND],
     ids=lambda attack: attack.__name__,
 )
-def test_what_was_found_stays_mended(attack: Attack) -> None:
+def test_a_found_schedule_stays_fixed(attack: Attack) -> None:
     assert explore(attack, seeds=FOUND[attack.__name__], max_steps=MAX_STEPS) == []

@@ -1,4 +1,4 @@
-"""Many sessions in trees for many turns, in virtual time: all settle, and no cap is exceeded."""
+"""Many sessions in trees for many turns, in virtual time: all settle within the caps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import trio
 import supervisor
 from actors.testing import VirtualClock
 from supervisor import Limits, PythonAgent, Restart, Settings, SpawnRefused, SupervisorError, Turn
-from supervisor.core.session import Session as Row
+from supervisor.core.state import SessionState as Row
 from supervisor.drivers.python import AgentDied
 
-from .forgetful import Judge, judged_by
+from .counting_store import RowCounter, counted_by
 
 # One root, nine children, ten children of each: a hundred.
 CHILDREN = (9, 10, 0)
@@ -27,15 +27,15 @@ RULE = Restart(policy="on_crash", max_restarts=3, within_seconds=60.0, backoff_s
 
 @attrs.define(eq=False)
 class LongRun:
-    """So many sessions, so many turns each, one agent in a hundred turns dies."""
+    """`sessions` sessions with `turns` turns each; one turn in a hundred crashes its agent."""
 
     sessions: int
     turns: int
-    judge: Judge = attrs.Factory(Judge)
-    # Who has children yet to come, and how many.
+    counter: RowCounter = attrs.Factory(RowCounter)
+    # Number of missing children by session.
     missing: dict[str, int] = attrs.Factory(dict)
-    # Set when nobody is missing: a spawn needs a turn that is free, and those who have all their
-    # children would take each of them, a thousand at a time.
+    # Set when no session is missing: a spawn needs a free turn slot, and sessions with all
+    # their children would take every slot.
     is_complete: trio.Event = attrs.Factory(trio.Event)
     settled: int = 0
     given_up: int = 0
@@ -51,10 +51,10 @@ class LongRun:
             suspend_after_seconds=3600.0,
         )
         agent = PythonAgent("worker", self.work)
-        with judged_by(self.judge):
+        with counted_by(self.counter):
             async with supervisor.open(agents=[agent], settings=settings) as sup:
                 async with trio.open_nursery() as drivers:
-                    self.judge.created = partial(self.begin, drivers, sup)
+                    self.counter.created = partial(self.begin, drivers, sup)
                     for _ in range(self.sessions // TREE):
                         await sup.create("worker")
                 await self.compare(sup)
@@ -68,7 +68,7 @@ class LongRun:
         drivers.start_soon(self.drive, sup, row)
 
     async def drive(self, sup: supervisor.Supervisor, row: Row) -> None:
-        """Turn after turn, and resumed when its agent has died too often."""
+        """Run turn after turn; resume the session when its restarts are exhausted."""
         session, done = sup.session(row.id), 0
         while done < self.turns or self.missing[row.id]:
             if not self.missing[row.id]:
@@ -81,7 +81,7 @@ class LongRun:
         self.settled += 1
 
     async def bring_back(self, session: supervisor.Session) -> None:
-        """Its agent died too often, or that of somebody above it, who has to be back first."""
+        """Resume a session after it or an ancestor exhausted its restarts."""
         self.given_up += 1
         await session.wait_stopped()
         while True:
@@ -93,60 +93,60 @@ class LongRun:
             return
 
     async def work(self, turn: Turn) -> None:
-        """A little work; while there is room for it, children; now and then a death."""
+        """Spawn missing children, work a little, and sometimes crash."""
         try:
             while self.missing[turn.session_id]:
                 await turn.spawn("worker", "go")
         except SpawnRefused as refusal:
-            # Whoever kept a turn to wait for another one's might wait for ever.
+            # Waiting for a turn slot inside a turn could deadlock.
             known = refusal.limit in ("max_running_turns", "parent")
-            self.judge.check(known, repr(refusal))
+            self.counter.check(known, repr(refusal))
             self.refused += 1
         await trio.sleep(random.random())
         if random.random() < 0.01:
             raise AgentDied("one in a hundred")
 
     async def compare(self, sup: supervisor.Supervisor) -> None:
-        """What the desk keeps is what the rows say."""
-        ledger, judge = sup._house.desk.ledger, self.judge
-        assert (len(ledger.live), len(ledger.turns)) == (judge.live, judge.running)
-        for session_id, up in judge.up.items():
-            member = ledger.find(session_id)
+        """Check that the tree of the admission equals the rows."""
+        tree, counter = sup._parts.admission.tree, self.counter
+        assert (len(tree.live), len(tree.turn_slots)) == (counter.live, counter.running)
+        for session_id, up in counter.up.items():
+            member = tree.find(session_id)
             assert member is not None
-            assert member.up == up
-        for root in [page for page in ledger._members.values() if page.parent is None]:
-            assert root.descendants == judge.below[root.id]
+            assert member.active_children == up
+        for root in [node for node in tree._nodes.values() if node.parent is None]:
+            assert root.descendant_count == counter.below[root.id]
             assert root.spawns == TREE - 1
             assert root.spent.turns == sum(
-                row.turns for row in judge.rows.values() if root.id in (row.id, row.lineage.root)
+                row.turns for row in counter.rows.values() if root.id in (row.id, row.lineage.root)
             )
         await trio.lowlevel.checkpoint()
 
 
-def judged(run: LongRun) -> LongRun:
+def checked_run(run: LongRun) -> LongRun:
     trio.run(run.run, clock=VirtualClock())
-    judge = run.judge
-    assert judge.broken == []
+    counter = run.counter
+    assert counter.violations == []
     assert run.settled == run.sessions
-    assert judge.most_live <= run.sessions == len(judge.rows)
-    assert judge.most_running <= RUNNING_TURNS
-    assert judge.turns >= run.sessions * run.turns
+    assert counter.most_live <= run.sessions == len(counter.rows)
+    assert counter.most_running <= RUNNING_TURNS
+    assert counter.turns >= run.sessions * run.turns
     return run
 
 
 def test_a_few_trees_settle_with_their_caps_kept() -> None:
-    run = judged(LongRun(sessions=TREE, turns=5))
+    run = checked_run(LongRun(sessions=TREE, turns=5))
 
-    assert run.judge.restarts > 0
+    assert run.counter.restarts > 0
 
 
 @pytest.mark.soak
 def test_ten_thousand_sessions_settle_with_their_caps_kept(
     record_property: Callable[[str, object], None],
 ) -> None:
-    run = judged(LongRun(sessions=10_000, turns=100))
+    run = checked_run(LongRun(sessions=10_000, turns=100))
 
-    assert run.judge.restarts + run.judge.crashed > 9_000
+    assert run.counter.restarts + run.counter.crashed > 9_000
     record_property(
-        "turns, restarts, given up", (run.judge.turns, run.judge.restarts, run.given_up)
+        "turns, restarts, given up", (run.counter.turns, run.counter.restarts, run.given_up)
     )

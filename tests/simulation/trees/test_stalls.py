@@ -1,4 +1,4 @@
-"""Who makes progress is never called stalled, and who does not is, in time and once."""
+"""A session with progress is never stalled; a silent one is reported once and in time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import trio
 import supervisor
 from actors.testing import VirtualClock
 from supervisor import PythonAgent, Record, Settings, Turn
-from supervisor.core.session import Session as Row
+from supervisor.core.state import SessionState as Row
 
-from .forgetful import Judge, judged_by
+from .counting_store import RowCounter, counted_by
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -24,18 +24,18 @@ JUST_UNDER = 0.99
 
 
 def latest(limit: float) -> float:
-    """When a stall is declared at the latest."""
+    """Return the latest time at which a stall is declared."""
     return max(1.1 * limit, limit + 1.0)
 
 
 @attrs.define(eq=False)
-class Vigil:
-    """So many sessions of each kind, each at work for so many hours."""
+class StallRun:
+    """`each` sessions of every kind, each running for `hours` hours."""
 
     each: int
     hours: float
-    judge: Judge = attrs.Factory(Judge)
-    # Who is silent on purpose: since when, and for how long they may be.
+    counter: RowCounter = attrs.Factory(RowCounter)
+    # Sessions silent on purpose: the start of the silence and its limit.
     silent: dict[str, tuple[float, float]] = attrs.Factory(dict)
     declared: dict[str, int] = attrs.Factory(dict)
     expected: int = 0
@@ -43,7 +43,7 @@ class Vigil:
 
     async def run(self) -> None:
         random.seed("vigil")
-        self.judge.noted = self.note
+        self.counter.noted = self.note
         settings = Settings(
             stalled_after_seconds=LIMIT,
             tool_stalled_after_seconds=TOOL_LIMIT,
@@ -52,7 +52,7 @@ class Vigil:
         )
         kinds = [*self.kinds()]
         agents = [PythonAgent(kind.__name__.strip("_"), kind) for kind in kinds]
-        with judged_by(self.judge):
+        with counted_by(self.counter):
             async with (
                 supervisor.open(agents=agents, settings=settings) as sup,
                 trio.open_nursery() as people,
@@ -85,13 +85,13 @@ class Vigil:
         self.hours_watched += (trio.current_time() - began) / HOUR
 
     async def answer(self, sup: supervisor.Supervisor) -> None:
-        """People, who take days."""
+        """Answer permission requests after days."""
         while True:
             await trio.sleep(3 * DAY)
             for request in await sup.permissions():
                 await sup.answer(request.id, "allow_once")
 
-    # Those who get on with it ----------------------------------------------------------------
+    # Agents with progress --------------------------------------------------------------------
 
     def ends_at(self) -> float:
         return trio.current_time() + self.hours * HOUR
@@ -109,7 +109,7 @@ class Vigil:
             turn.usage(output_tokens=1)
 
     async def _caller(self, turn: Turn) -> None:
-        """Tools may take longer; between them it thinks as long as it may."""
+        """Use slow tools, with pauses just under the limit."""
         end = self.ends_at()
         while trio.current_time() < end:
             async with turn.tool("slow"):
@@ -123,7 +123,7 @@ class Vigil:
             await trio.sleep(JUST_UNDER * LIMIT)
 
     async def _waiter(self, turn: Turn) -> None:
-        """Waits for a child that works for a day, and thinks before it says anything."""
+        """Wait for a child that works for a day, with pauses just under the limit."""
         end = self.ends_at()
         while trio.current_time() < end:
             child = await turn.spawn("child", "go")
@@ -146,10 +146,10 @@ class Vigil:
             await trio.sleep(JUST_UNDER * LIMIT)
             await turn.think("hm")
 
-    # Those who do not -------------------------------------------------------------------------
+    # Agents without progress --------------------------------------------------------------------
 
     async def _staller(self, turn: Turn) -> None:
-        """Most of the time it talks; now and then it is silent for too long, once."""
+        """Say something in time, and sometimes be silent for too long."""
         end = self.ends_at()
         while trio.current_time() < end:
             for _ in range(random.randrange(1, 50)):
@@ -159,7 +159,7 @@ class Vigil:
             await turn.say(".")
 
     async def _hanger(self, turn: Turn) -> None:
-        """The same, in its tools."""
+        """Be silent for too long inside a tool call."""
         end = self.ends_at()
         while trio.current_time() < end:
             await trio.sleep(JUST_UNDER * LIMIT)
@@ -174,40 +174,40 @@ class Vigil:
         await trio.sleep(limit * random.choice((1.2, 2.0, 20.0)))
         del self.silent[turn.session_id]
         times = self.declared.get(turn.session_id, 0) - before
-        self.judge.check(times == 1, f"{turn.session_id} was declared {times} times")
+        self.counter.check(times == 1, f"{turn.session_id} was declared {times} times")
 
     def note(self, row: Row, record: Record) -> None:
         if record.kind != "stalled":
             return
         self.declared[row.id] = self.declared.get(row.id, 0) + 1
         if row.id not in self.silent:
-            self.judge.check(promise=False, words=f"{row.agent_name} {row.id} makes progress")
+            self.counter.check(holds=False, message=f"{row.agent_name} {row.id} makes progress")
             return
         began, limit = self.silent[row.id]
         after = trio.current_time() - began
         in_time = limit <= after + 1e-6 and after <= latest(limit)
-        self.judge.check(in_time, f"{row.id} was declared after {after:g} of {limit:g}")
+        self.counter.check(in_time, f"{row.id} was declared after {after:g} of {limit:g}")
 
 
-def kept(vigil: Vigil) -> Vigil:
-    trio.run(vigil.run, clock=VirtualClock())
-    assert vigil.judge.broken[:5] == []
-    assert sum(vigil.declared.values()) == vigil.expected
-    return vigil
+def finished_run(run: StallRun) -> StallRun:
+    trio.run(run.run, clock=VirtualClock())
+    assert run.counter.violations[:5] == []
+    assert sum(run.declared.values()) == run.expected
+    return run
 
 
-def test_nobody_who_makes_progress_is_called_stalled() -> None:
-    vigil = kept(Vigil(each=1, hours=20.0))
+def test_a_session_with_progress_is_never_stalled() -> None:
+    run = finished_run(StallRun(each=1, hours=20.0))
 
-    assert vigil.hours_watched >= 160.0
-    assert vigil.expected > 0
+    assert run.hours_watched >= 160.0
+    assert run.expected > 0
 
 
 @pytest.mark.soak
-def test_nobody_is_called_stalled_wrongly_in_a_hundred_thousand_hours(
+def test_no_session_is_stalled_wrongly_in_a_hundred_thousand_hours(
     record_property: Callable[[str, object], None],
 ) -> None:
-    vigil = kept(Vigil(each=25, hours=500.0))
+    run = finished_run(StallRun(each=25, hours=500.0))
 
-    assert vigil.hours_watched >= 100_000.0
-    record_property("hours, stalls", (vigil.hours_watched, vigil.expected))
+    assert run.hours_watched >= 100_000.0
+    record_property("hours, stalls", (run.hours_watched, run.expected))

@@ -1,4 +1,4 @@
-"""A store on a failing disk says so, loses nothing, and goes on by itself when the disk is well."""
+"""A store on a failing disk: it reports the fault, loses nothing, and recovers with the disk."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ from supervisor.core.errors import StoreDegraded
 from supervisor.store.port import Store
 from supervisor.store.sqlite import files
 from supervisor.store.sqlite.store import open_sqlite
-
-from .calls import FileKind
-from .faults import Deed as Call
-from .faults import FailingDisk, Failure, failing_disk
-from .lives import Deed, do, last_sight_of, life_of, seen_of, sights_of
+from tests.support.disk.calls import FileKind
+from tests.support.disk.faults import DiskCall as Call
+from tests.support.disk.faults import FailingDisk, Failure, failing_disk
+from tests.support.disk.store_operations import (
+    Operation,
+    do,
+    last_view_of,
+    random_operations,
+    view_of,
+    views_of,
+)
 
 SNAPSHOT_EVERY = 5
 
 Fault: TypeAlias = tuple[Call, Failure, FileKind]
 
-# In the way of a commit.
-IN_THE_WAY: tuple[Fault, ...] = (
+# Calls that a commit needs.
+COMMIT_FAULTS: tuple[Fault, ...] = (
     ("write", "full", "wal"),
     ("write", "write_error", "wal"),
     ("write", "read_only", "wal"),
     ("sync", "sync_error", "wal"),
 )
-# Only in the way of a checkpoint, which is nobody's commit and can be made up for.
-ASIDE: tuple[Fault, ...] = (
+# Calls that only a checkpoint needs, which can be repeated later.
+CHECKPOINT_FAULTS: tuple[Fault, ...] = (
     ("write", "full", "db"),
     ("write", "write_error", "db"),
     ("sync", "sync_error", "db"),
@@ -66,129 +72,125 @@ def begin_to_fail(disk: FailingDisk, fault: Fault) -> None:
     disk.fail(call, with_=failure, on=kind)
 
 
-async def lead(store: Store, life: Sequence[Deed]) -> int:
-    """Do it all, each deed once more if the disk was in the way; gives how often it was."""
+async def run_operations(store: Store, operations: Sequence[Operation]) -> int:
+    """Run all operations, each once more if the disk failed; return the number of failures."""
     troubles = 0
-    for deed in life:
+    for operation in operations:
         try:
-            await do(store, deed)
+            await do(store, operation)
         except StoreDegraded:
             troubles += 1
-            await do(store, deed)
+            await do(store, operation)
     return troubles
 
 
-@pytest.mark.parametrize("fault", IN_THE_WAY, ids="-".join)
-async def test_a_failing_disk_is_said_reads_go_on_and_nothing_is_half_there(
+@pytest.mark.parametrize("fault", COMMIT_FAULTS, ids="-".join)
+async def test_a_failing_disk_is_reported_and_reads_see_whole_commits(
     path: Path, disk: FailingDisk, fault: Fault
 ) -> None:
-    *past, next_deed = life_of(seed=3, length=8)
+    *past, next_operation = random_operations(seed=3, length=8)
     async with opened(path) as store:
-        await lead(store, past)
-        before = await seen_of(store)
+        await run_operations(store, past)
+        before = await view_of(store)
         begin_to_fail(disk, fault)
 
         for _ in range(2):
             with pytest.raises(StoreDegraded, match=r"state\.db .* \(hint: "):
-                await do(store, next_deed)
-            assert await seen_of(store) == before
+                await do(store, next_operation)
+            assert await view_of(store) == before
         disk.heal()
 
 
-@pytest.mark.parametrize("fault", IN_THE_WAY, ids="-".join)
-async def test_what_a_failing_disk_did_not_take_it_takes_when_it_is_well(
+@pytest.mark.parametrize("fault", COMMIT_FAULTS, ids="-".join)
+async def test_a_recovered_disk_accepts_the_writes_that_failed(
     path: Path, disk: FailingDisk, fault: Fault
 ) -> None:
-    life = life_of(seed=3, length=12)
+    operations = random_operations(seed=3, length=12)
     async with opened(path) as store:
-        for deed in life:
+        for operation in operations:
             begin_to_fail(disk, fault)
             with pytest.raises(StoreDegraded):
-                await do(store, deed)
+                await do(store, operation)
             disk.heal()
-            await do(store, deed)
+            await do(store, operation)
 
-        assert await seen_of(store) == await last_sight_of(life, snapshot_every=SNAPSHOT_EVERY)
+        assert await view_of(store) == await last_view_of(operations, snapshot_every=SNAPSHOT_EVERY)
 
 
-@pytest.mark.parametrize("fault", ASIDE, ids="-".join)
-async def test_a_checkpoint_that_fails_is_in_nobodys_way(
+@pytest.mark.parametrize("fault", CHECKPOINT_FAULTS, ids="-".join)
+async def test_a_failed_checkpoint_blocks_no_write(
     path: Path, disk: FailingDisk, fault: Fault
 ) -> None:
-    life = life_of(seed=4, length=30)
-    last = await last_sight_of(life, snapshot_every=SNAPSHOT_EVERY)
+    operations = random_operations(seed=4, length=30)
+    last = await last_view_of(operations, snapshot_every=SNAPSHOT_EVERY)
 
     async with opened(path) as store:
         begin_to_fail(disk, fault)
-        assert await lead(store, life) == 0
+        assert await run_operations(store, operations) == 0
         assert disk.failed
 
-    # Left while the disk was failing still.
+    # Closed while the disk still failed.
     disk.heal()
     async with opened(path) as again:
-        assert await seen_of(again) == last
+        assert await view_of(again) == last
 
 
-@pytest.mark.parametrize("fault", [*IN_THE_WAY, *ASIDE], ids="-".join)
+@pytest.mark.parametrize("fault", [*COMMIT_FAULTS, *CHECKPOINT_FAULTS], ids="-".join)
 @pytest.mark.parametrize("after", [0, 1, 5])
-async def test_whichever_call_fails_the_life_goes_on_as_if_nothing_had_been(
+async def test_a_script_continues_after_any_failed_call(
     path: Path, fault: Fault, after: int
 ) -> None:
-    assert await see_one_failure_through(path, fault, after) == 1
+    assert await run_with_one_failure(path, fault, after) == 1
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fault", [*IN_THE_WAY, *ASIDE], ids="-".join)
-async def test_there_is_no_call_whose_failure_the_life_does_not_survive(
-    tmp_path: Path, fault: Fault
-) -> None:
-    # Each call of a whole life in its turn, until there is none left that could fail.
+@pytest.mark.parametrize("fault", [*COMMIT_FAULTS, *CHECKPOINT_FAULTS], ids="-".join)
+async def test_no_failed_call_breaks_a_script(tmp_path: Path, fault: Fault) -> None:
+    # Fail each call of the run in turn, until no call is left.
     after = 0
-    while await see_one_failure_through(tmp_path / f"{after}.db", fault, after):
+    while await run_with_one_failure(tmp_path / f"{after}.db", fault, after):
         after += 1
 
     assert after > 5
 
 
-async def see_one_failure_through(path: Path, fault: Fault, after: int) -> int:
-    """A whole life in which that call fails once; gives how many did."""
+async def run_with_one_failure(path: Path, fault: Fault, after: int) -> int:
+    """Run all operations with one failure of that call; return the number of failures."""
     call, failure, kind = fault
-    life = life_of(seed=4, length=30)
-    last = await last_sight_of(life, snapshot_every=SNAPSHOT_EVERY)
+    operations = random_operations(seed=4, length=30)
+    last = await last_view_of(operations, snapshot_every=SNAPSHOT_EVERY)
     with failing_disk() as disk:
         async with opened(path) as store:
             disk.fail(call, with_=failure, on=kind, after=after, how_long="once")
-            await lead(store, life)
-            assert await seen_of(store) == last
+            await run_operations(store, operations)
+            assert await view_of(store) == last
         async with opened(path) as again:
             disk.heal()
-            assert await seen_of(again) == last
+            assert await view_of(again) == last
     return len(disk.failed)
 
 
-async def test_a_full_disk_with_some_room_takes_what_fits_and_no_half_of_the_rest(
-    path: Path, disk: FailingDisk
-) -> None:
-    life = life_of(seed=5, length=40)
-    sights = await sights_of(life, snapshot_every=SNAPSHOT_EVERY)
+async def test_a_nearly_full_disk_stores_whole_writes_only(path: Path, disk: FailingDisk) -> None:
+    operations = random_operations(seed=5, length=40)
+    views = await views_of(operations, snapshot_every=SNAPSHOT_EVERY)
     done = 0
     async with opened(path) as store:
         disk.fill(room_bytes=200_000)
         while not disk.failed:
             with contextlib.suppress(StoreDegraded):
-                await do(store, life[done])
+                await do(store, operations[done])
                 done += 1
-        assert 0 < done < len(life)
-        assert await seen_of(store) == sights[done]
+        assert 0 < done < len(operations)
+        assert await view_of(store) == views[done]
 
         disk.heal()
-        await lead(store, life[done:])
-        assert await seen_of(store) == sights[-1]
+        await run_operations(store, operations[done:])
+        assert await view_of(store) == views[-1]
 
 
 FIRST_CALLS: tuple[Fault, ...] = (
-    *IN_THE_WAY,
-    *ASIDE,
+    *COMMIT_FAULTS,
+    *CHECKPOINT_FAULTS,
     ("open", "open_error", "db"),
     ("open", "open_error", "wal"),
     ("open", "open_error", "journal"),
@@ -198,7 +200,7 @@ FIRST_CALLS: tuple[Fault, ...] = (
 
 
 @pytest.mark.parametrize("fault", FIRST_CALLS, ids="-".join)
-async def test_a_store_that_cannot_be_made_says_so_and_can_be_made_later(
+async def test_a_store_that_cannot_be_created_reports_it_and_can_be_retried(
     path: Path, disk: FailingDisk, fault: Fault
 ) -> None:
     begin_to_fail(disk, fault)
@@ -208,4 +210,4 @@ async def test_a_store_that_cannot_be_made_says_so_and_can_be_made_later(
 
     disk.heal()
     async with opened(path) as store:
-        assert await lead(store, life_of(seed=6, length=3)) == 0
+        assert await run_operations(store, random_operations(seed=6, length=3)) == 0

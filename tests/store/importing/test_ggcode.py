@@ -1,13 +1,13 @@
-"""ggcode's lines become turns."""
+"""Import of ggcode files."""
 
 from typing import Any
 
 import pytest
 
-from supervisor.core.session import Phase, Usage
-from supervisor.store.importing import ImportFailed, read
-from supervisor.store.shapes import SHAPES
-from tests.store.importing.cast import (
+from supervisor.core.records import BODY_FIELDS
+from supervisor.core.state import Phase, Usage
+from supervisor.store.importing import ImportFailed, read_import
+from tests.support.import_files import (
     NOON,
     NOON_AT,
     blocks,
@@ -40,7 +40,7 @@ def usage(input_tokens: int, output_tokens: int, **more: int) -> dict[str, Any]:
     return {"type": "usage", "session_id": "x", "usage_entry": entry}
 
 
-def test_a_conversation_is_told_in_turns() -> None:
+def test_a_conversation_becomes_turns() -> None:
     imported = read_ggcode(
         META, ASK, blocks("assistant", text("I look"), USE), blocks("user", RESULT), ANSWER, ASK
     )
@@ -62,7 +62,7 @@ def test_a_conversation_is_told_in_turns() -> None:
     assert imported.facts[9].body["outcome"] == "lost"
 
 
-def test_it_replays_to_an_idle_session_with_the_right_counts() -> None:
+def test_an_import_replays_to_an_idle_session_with_the_right_counts() -> None:
     session = replayed(read_ggcode(META, ASK, blocks("assistant", USE), usage(100, 5), ANSWER))
 
     assert session.phase is Phase.IDLE
@@ -70,7 +70,7 @@ def test_it_replays_to_an_idle_session_with_the_right_counts() -> None:
     assert session.usage == Usage(100, 5, 0.0)
 
 
-def test_the_last_meta_counts_but_a_workspace_once_said_stays() -> None:
+def test_the_last_meta_counts_and_an_earlier_workspace_is_kept() -> None:
     later = {"type": "meta", "title": "Renamed", "session_id": "20260311-abc", "model": "n"}
 
     imported = read_ggcode(META, ASK, later)
@@ -85,7 +85,7 @@ def test_the_last_meta_counts_but_a_workspace_once_said_stays() -> None:
     }
 
 
-def test_a_file_without_a_meta_is_fine() -> None:
+def test_a_file_without_a_meta_is_imported() -> None:
     imported = read_ggcode(ASK, ANSWER)
 
     assert imported.title is None
@@ -93,7 +93,7 @@ def test_a_file_without_a_meta_is_fine() -> None:
     assert imported.facts[0].at == pytest.approx(NOON_AT)
 
 
-def test_a_result_that_is_an_error_is_a_failed_call() -> None:
+def test_an_error_result_is_a_failed_call() -> None:
     imported = read_ggcode(
         ASK, blocks("assistant", USE), blocks("user", {**RESULT, "is_error": True})
     )
@@ -101,7 +101,7 @@ def test_a_result_that_is_an_error_is_a_failed_call() -> None:
     assert imported.facts[3].body["outcome"] == "failed"
 
 
-def test_text_that_comes_with_results_was_steered_in() -> None:
+def test_a_text_with_tool_results_is_steering() -> None:
     imported = read_ggcode(
         ASK, blocks("assistant", USE), blocks("user", RESULT, text("shorter")), ANSWER
     )
@@ -119,32 +119,34 @@ def test_reasoning_is_a_thought() -> None:
     assert kinds_of(imported)[2:4] == ["thought", "agent_text"]
 
 
-def test_every_body_has_just_the_fields_of_its_kind() -> None:
+def test_every_body_has_exactly_the_fields_of_its_kind() -> None:
     block = {**text("so"), "reasoning_content": "because"}
     for fact in read_ggcode(META, ASK, blocks("assistant", block, USE), usage(1, 1)).facts:
-        assert fact.body.keys() - {"continues"} == SHAPES[fact.kind].needed.keys() - {"continues"}
+        assert fact.body.keys() - {"continues"} == BODY_FIELDS[fact.kind].required.keys() - {
+            "continues"
+        }
 
 
-def test_tokens_from_a_cache_count_too() -> None:
+def test_tokens_from_a_cache_are_counted() -> None:
     imported = read_ggcode(ASK, usage(10, 5, prompt_tokens_total=900), ANSWER)
 
     assert imported.facts[-1].body["usage"]["input_tokens"] == 900
 
 
-def test_messages_that_were_written_twice_are_told_once() -> None:
+def test_a_repeated_message_is_imported_once() -> None:
     asked = blocks("user", text("hello"), id="msg_1")
 
     imported = read_ggcode(asked, blocks("assistant", text("hi"), id="msg_2"), asked)
 
     assert replayed(imported).turns == 1
-    assert imported.warnings == ("left out: a message that was there before (1)",)
+    assert imported.warnings == ("left out: a repeated message (1)",)
 
 
-def test_the_same_words_twice_without_an_id_are_two_messages() -> None:
+def test_equal_messages_without_an_id_are_both_imported() -> None:
     assert replayed(read_ggcode(ASK, ANSWER, ASK, ANSWER)).turns == 2
 
 
-def test_a_summary_of_what_is_there_anyway_is_left_out() -> None:
+def test_a_summary_of_other_messages_is_left_out() -> None:
     checkpoint = {"type": "checkpoint", "checkpoint_summary_msg_id": "msg_9"}
     summary = blocks("user", text("so far..."), id="msg_9")
 
@@ -154,7 +156,7 @@ def test_a_summary_of_what_is_there_anyway_is_left_out() -> None:
     assert imported.warnings == ("left out: a summary of earlier messages (1)",)
 
 
-def test_what_has_no_place_here_is_said_to_be_left_out() -> None:
+def test_a_skipped_entry_is_a_warning() -> None:
     picture = {"type": "image", "image_mime": "image/png", "image_data": "aa"}
 
     imported = read_ggcode(
@@ -163,12 +165,12 @@ def test_what_has_no_place_here_is_said_to_be_left_out() -> None:
 
     assert imported.warnings == (
         "left out: image block of a user's message (1)",
-        "left out: a message of the system (1)",
+        "left out: a system message (1)",
         "left out: a line of type metric (1)",
     )
 
 
-def test_what_is_said_of_it_obeys_nobody_and_has_an_end() -> None:
+def test_warnings_are_escaped_and_bounded() -> None:
     odd = [{"type": f"\x1b[31m{number}" + "long" * 1_000} for number in range(100)]
 
     imported = read_ggcode(blocks("user", text("look"), *odd))
@@ -178,8 +180,8 @@ def test_what_is_said_of_it_obeys_nobody_and_has_an_end() -> None:
     assert all(len(one) < 150 and one.isprintable() for one in imported.warnings)
 
 
-def test_a_last_line_that_breaks_off_is_a_warning() -> None:
-    imported = read("ggcode", [*lines_of(META, ASK), '{"type":"message","mess'])
+def test_a_truncated_last_line_is_a_warning() -> None:
+    imported = read_import("ggcode", [*lines_of(META, ASK), '{"type":"message","mess'])
 
     assert len(imported.warnings) == 1
 
@@ -206,7 +208,7 @@ def test_a_last_line_that_breaks_off_is_a_warning() -> None:
         {"role": "user", "content": "picoclaw's"},
     ],
 )
-def test_what_is_no_line_of_ggcode_is_refused_with_its_number(thing: dict[str, Any]) -> None:
+def test_an_invalid_line_is_refused_with_its_number(thing: dict[str, Any]) -> None:
     with pytest.raises(ImportFailed, match="line 2: ") as caught:
         read_ggcode(ASK, thing, ANSWER)
 
@@ -216,10 +218,10 @@ def test_what_is_no_line_of_ggcode_is_refused_with_its_number(thing: dict[str, A
 @pytest.mark.parametrize("lines", [[], ["\n"], lines_of(META), ['{"type"']])
 def test_a_file_without_a_message_is_refused(lines: list[str]) -> None:
     with pytest.raises(ImportFailed, match="no message"):
-        read("ggcode", lines)
+        read_import("ggcode", lines)
 
 
-def test_numbers_beyond_measure_stay_at_the_largest_that_can_be_kept() -> None:
+def test_too_large_numbers_are_capped() -> None:
     session = replayed(read_ggcode(ASK, usage(2**63, 2**63), usage(2**63, 0), ANSWER))
 
     assert session.usage.input_tokens == 2**63 - 1

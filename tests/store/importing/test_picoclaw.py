@@ -1,21 +1,14 @@
-"""picoclaw's messages become turns."""
+"""Import of picoclaw files."""
 
 from typing import Any
 
 import pytest
 
-from supervisor.core.folds import fold
-from supervisor.core.session import Phase
-from supervisor.store.importing import ImportFailed, read
-from supervisor.store.shapes import SHAPES
-from tests.store.importing.cast import (
-    NOON,
-    NOON_AT,
-    kinds_of,
-    lines_of,
-    read_picoclaw,
-    replayed,
-)
+from supervisor.core.fold import fold
+from supervisor.core.records import BODY_FIELDS
+from supervisor.core.state import Phase
+from supervisor.store.importing import ImportFailed, read_import
+from tests.support.import_files import NOON, NOON_AT, kinds_of, lines_of, read_picoclaw, replayed
 
 HELLO = {"role": "user", "content": "hello"}
 HI = {"role": "assistant", "content": "hi there"}
@@ -50,7 +43,7 @@ def test_a_question_and_an_answer_are_a_turn() -> None:
     assert {fact.turn for fact in imported.facts} == {"imported_1"}
 
 
-def test_it_replays_to_an_idle_session_with_the_right_counts() -> None:
+def test_an_import_replays_to_an_idle_session_with_the_right_counts() -> None:
     session = replayed(read_picoclaw(*SEARCH, HELLO, HI))
 
     assert session.phase is Phase.IDLE
@@ -59,7 +52,7 @@ def test_it_replays_to_an_idle_session_with_the_right_counts() -> None:
     assert session.title == "hello"
 
 
-def test_thoughts_and_tool_calls_are_told_in_order() -> None:
+def test_thoughts_and_tool_calls_are_imported_in_order() -> None:
     imported = read_picoclaw(*SEARCH)
 
     assert kinds_of(imported)[2:] == [
@@ -75,19 +68,21 @@ def test_thoughts_and_tool_calls_are_told_in_order() -> None:
     assert end["outcome"] == "completed"
 
 
-def test_every_body_has_just_the_fields_of_its_kind() -> None:
+def test_every_body_has_exactly_the_fields_of_its_kind() -> None:
     for fact in read_picoclaw(*SEARCH).facts:
-        assert fact.body.keys() - {"continues"} == SHAPES[fact.kind].needed.keys() - {"continues"}
+        assert fact.body.keys() - {"continues"} == BODY_FIELDS[fact.kind].required.keys() - {
+            "continues"
+        }
 
 
-def test_arguments_that_are_no_json_are_kept_as_they_are() -> None:
+def test_arguments_that_are_not_json_are_kept_as_text() -> None:
     imported = read_picoclaw(HELLO, calling(("c1", "bash", "{oops"), ("c2", "bash", "[1]")))
 
     given = [fact.body["input"] for fact in imported.facts if fact.kind == "tool_call"]
     assert given == [{"arguments": "{oops"}, {"arguments": [1]}]
 
 
-def test_calls_with_the_same_id_are_told_apart() -> None:
+def test_calls_with_the_same_id_are_kept_apart() -> None:
     same = calling(("c", "one", ""), ("c", "two", ""))
 
     imported = read_picoclaw(HELLO, same, answering("c", "1"), answering("c", "2"))
@@ -97,7 +92,7 @@ def test_calls_with_the_same_id_are_told_apart() -> None:
     assert len({end["call_id"] for end in ends}) == 2
 
 
-def test_a_call_without_a_result_was_interrupted() -> None:
+def test_a_call_without_a_result_is_interrupted() -> None:
     imported = read_picoclaw(HELLO, calling(("c1", "bash", "")), HELLO)
 
     assert kinds_of(imported)[2:5] == ["tool_call", "tool_ended", "turn_ended"]
@@ -111,21 +106,21 @@ def test_a_result_without_a_call_is_kept() -> None:
     assert imported.facts[2].body["result"] == "late"
 
 
-def test_a_question_that_nobody_answered_is_lost() -> None:
+def test_an_unanswered_question_is_a_lost_turn() -> None:
     imported = read_picoclaw(HELLO, HELLO, HI)
 
     outcomes = [fact.body["outcome"] for fact in imported.facts if fact.kind == "turn_ended"]
     assert outcomes == ["lost", "completed"]
 
 
-def test_an_agent_that_speaks_first_has_a_turn_of_its_own() -> None:
+def test_an_agent_that_speaks_first_gets_its_own_turn() -> None:
     imported = read_picoclaw(HI, HELLO, HI)
 
     assert kinds_of(imported)[:3] == ["turn_started", "agent_text", "turn_ended"]
     assert replayed(imported).turns == 2
 
 
-def test_the_file_beside_it_says_when_and_what_else() -> None:
+def test_the_meta_file_sets_the_creation_time_and_custom_data() -> None:
     meta = {"key": "telegram:1", "summary": "we spoke", "skip": 1, "created_at": NOON}
 
     imported = read_picoclaw(HELLO, HI, meta=meta)
@@ -137,10 +132,10 @@ def test_the_file_beside_it_says_when_and_what_else() -> None:
         "picoclaw_summary": "we spoke",
     }
     assert {fact.at for fact in imported.facts} == {imported.created_at}
-    assert any("cut off its context" in warning for warning in imported.warnings)
+    assert any("no longer sent to the model" in warning for warning in imported.warnings)
 
 
-def test_without_it_the_given_time_counts_and_messages_may_know_their_own() -> None:
+def test_a_file_without_meta_uses_the_given_time_or_message_times() -> None:
     imported = read_picoclaw(HELLO, {**HI, "created_at": NOON}, HELLO, at=5.0)
 
     assert imported.created_at is None
@@ -150,24 +145,24 @@ def test_without_it_the_given_time_counts_and_messages_may_know_their_own() -> N
     assert times[-1] == pytest.approx(NOON_AT)
 
 
-def test_a_time_that_was_never_set_is_none() -> None:
+def test_a_zero_time_is_none() -> None:
     imported = read_picoclaw(HELLO, meta={"created_at": "0001-01-01T00:00:00Z"})
 
     assert imported.created_at is None
 
 
-def test_what_has_no_place_here_is_said_to_be_left_out() -> None:
+def test_a_skipped_entry_is_a_warning() -> None:
     picture = {"role": "user", "content": "look", "media": ["data:"], "model_name": "x"}
 
     imported = read_picoclaw({"role": "system", "content": "be nice"}, picture)
 
     assert imported.warnings == (
-        "left out: a message of the system (1)",
+        "left out: a system message (1)",
         "left out: media of a message (1)",
     )
 
 
-def test_the_text_of_parts_is_used_where_there_is_no_other() -> None:
+def test_the_text_of_parts_is_used_when_there_is_no_content() -> None:
     parts = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "x"}}]
 
     imported = read_picoclaw({"role": "user", "content": "", "content_parts": parts})
@@ -175,8 +170,8 @@ def test_the_text_of_parts_is_used_where_there_is_no_other() -> None:
     assert imported.facts[1].body["text"] == "see"
 
 
-def test_a_last_line_that_breaks_off_is_a_warning() -> None:
-    imported = read("picoclaw", [*lines_of(HELLO), '{"role":"user","content":"incomple'])
+def test_a_truncated_last_line_is_a_warning() -> None:
+    imported = read_import("picoclaw", [*lines_of(HELLO), '{"role":"user","content":"incomple'])
 
     assert len(imported.warnings) == 1
     assert replayed(imported).turns == 1
@@ -199,7 +194,7 @@ def test_a_last_line_that_breaks_off_is_a_warning() -> None:
         {"type": "meta", "session_id": "x"},
     ],
 )
-def test_what_is_no_message_is_refused_with_its_line(message: dict[str, Any]) -> None:
+def test_an_invalid_message_is_refused_with_its_line(message: dict[str, Any]) -> None:
     with pytest.raises(ImportFailed, match="line 2: ") as caught:
         read_picoclaw(HELLO, message, HI)
 
@@ -209,13 +204,13 @@ def test_what_is_no_message_is_refused_with_its_line(message: dict[str, Any]) ->
 @pytest.mark.parametrize("lines", [[], ["\n"], ['{"role"']])
 def test_a_file_without_a_message_is_refused(lines: list[str]) -> None:
     with pytest.raises(ImportFailed, match="no message"):
-        read("picoclaw", lines)
+        read_import("picoclaw", lines)
 
 
 @pytest.mark.parametrize("meta", ["{", "[]", '{"skip": "1"}', '{"key": 5}', '{"created_at": "?"}'])
-def test_a_bad_file_beside_it_is_refused(meta: str) -> None:
+def test_a_bad_meta_file_is_refused(meta: str) -> None:
     with pytest.raises(ImportFailed):
-        read("picoclaw", lines_of(HELLO), meta=meta)
+        read_import("picoclaw", lines_of(HELLO), meta=meta)
 
 
 def test_folding_step_by_step_never_leaves_two_turns_open() -> None:

@@ -1,41 +1,41 @@
-"""Programs that try to make sessions of processes break a promise, one a file."""
+"""Programs that try to make sessions with agent processes break a guarantee, one per file."""
 
 from collections.abc import Awaitable, Callable
 
-from .crowding import crowd
-from .killing import kill_processes, spare_bystanders
-from .leaving import leave_processes
-from .starting import start_badly
+from .exiting import exit_with_processes
+from .killing import kill_beside_bystander, kill_processes
+from .process_slots import fill_process_slots
+from .sending import send_to_processes
+from .starting import fail_starts
 from .steering import steer_processes
-from .talking import talk_to_processes
-from .troubles import trouble_the_store
+from .store_faults import fail_store_writes
 
 Attack = Callable[[], Awaitable[None]]
 
 ATTACKS: tuple[Attack, ...] = (
-    talk_to_processes,
+    send_to_processes,
     steer_processes,
     kill_processes,
-    start_badly,
-    crowd,
-    leave_processes,
-    trouble_the_store,
-    spare_bystanders,
+    fail_starts,
+    fill_process_slots,
+    exit_with_processes,
+    fail_store_writes,
+    kill_beside_bystander,
 )
 
-# Those in which every time-out that fires is one that was due.
-EXACT: tuple[Attack, ...] = (spare_bystanders,)
+# Attacks that need exact timeouts.
+EXACT: tuple[Attack, ...] = (kill_beside_bystander,)
 
 __all__ = [
     "ATTACKS",
     "EXACT",
     "Attack",
-    "crowd",
+    "exit_with_processes",
+    "fail_starts",
+    "fail_store_writes",
+    "fill_process_slots",
+    "kill_beside_bystander",
     "kill_processes",
-    "leave_processes",
-    "spare_bystanders",
-    "start_badly",
+    "send_to_processes",
     "steer_processes",
-    "talk_to_processes",
-    "trouble_the_store",
 ]

@@ -1,4 +1,4 @@
-"""Agents that die, hang and freeze, some of somebody else's signal; a bystander goes on."""
+"""Agents that exit, hang and freeze, some by an outside signal; a bystander continues."""
 
 import random
 
@@ -6,9 +6,15 @@ import attrs
 import trio
 
 from supervisor import Restart, Session
-from tests.drivers.in_memory import InMemoryProcess
-from tests.simulation.agents.stage import DEADLY, SETTINGS, AgentStage, open_agents, some_agent
-from tests.simulation.stage import impatiently, wander
+from tests.simulation.agents.agent_harness import (
+    DEADLY,
+    SETTINGS,
+    AgentHarness,
+    open_agent_harness,
+    random_agent,
+)
+from tests.simulation.timing import random_pause, with_random_timeout
+from tests.support.in_memory_processes import InMemoryProcess
 
 MODES = ("queue", "steer", "interrupt")
 
@@ -20,52 +26,58 @@ async def kill_processes() -> None:
         backoff_seconds=random.choice((0.0, 0.5)),
     )
     settings = attrs.evolve(SETTINGS, restart=restart, exit_seconds=1.0)
-    async with open_agents(some_agent(), settings=settings) as stage:
-        await harm(stage, await stage.begin(), spared=[])
-        await stage.look_when_quiet()
+    async with open_agent_harness(random_agent(), settings=settings) as harness:
+        await disturb(harness, await harness.begin(), excluded=[])
+        await harness.check_when_quiet()
 
 
-async def spare_bystanders() -> None:
-    """The time is exact, so that nobody but those who are harmed has any trouble."""
-    async with open_agents(some_agent(), settings=SETTINGS) as stage:
-        bystander = await stage.begin()
-        [calm] = stage.processes.alive
-        session = await stage.begin()
+async def kill_beside_bystander() -> None:
+    """Disturb one session beside a bystander, with exact time so that only it is affected."""
+    async with open_agent_harness(random_agent(), settings=SETTINGS) as harness:
+        bystander = await harness.begin()
+        [calm_process] = harness.processes.alive
+        session = await harness.begin()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(stage.prompt, bystander, stage.script(()) + "\nsleep 9\nsay done")
-            await harm(stage, session, spared=[calm])
-        await stage.look_when_quiet()
-        hit = [signal for pid, signal in stage.processes.signals if pid == calm.identity.pid]
-        stage.referee.check(not hit, f"a bystander was sent {hit}")
-        over = [*stage.referee.book(bystander.id).over.values()]
-        stage.referee.check(over == ["completed"], f"a bystander was touched: {over}")
+            nursery.start_soon(
+                harness.prompt, bystander, harness.script(()) + "\nsleep 9\nsay done"
+            )
+            await disturb(harness, session, excluded=[calm_process])
+        await harness.check_when_quiet()
+        hit = [
+            signal for pid, signal in harness.processes.signals if pid == calm_process.identity.pid
+        ]
+        harness.oracle.check(not hit, f"a bystander was sent {hit}")
+        over = [*harness.oracle.history(bystander.id).over.values()]
+        harness.oracle.check(over == ["completed"], f"the turn of a bystander was changed: {over}")
 
 
-async def harm(stage: AgentStage, session: Session, spared: list[InMemoryProcess]) -> None:
+async def disturb(harness: AgentHarness, session: Session, excluded: list[InMemoryProcess]) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ask_for_trouble, stage, session)
-        nursery.start_soon(ask_for_trouble, stage, session)
-        nursery.start_soon(pull_the_plug, stage, session, spared)
+        nursery.start_soon(send_crashing_inputs, harness, session)
+        nursery.start_soon(send_crashing_inputs, harness, session)
+        nursery.start_soon(stop_or_kill, harness, session, excluded)
 
 
-async def ask_for_trouble(stage: AgentStage, session: Session) -> None:
+async def send_crashing_inputs(harness: AgentHarness, session: Session) -> None:
     for _ in range(3):
-        await impatiently(stage.prompt, session, stage.script(DEADLY))
-        await stage.send(session, stage.script(DEADLY), when_busy=random.choice(MODES))
-        await wander()
+        await with_random_timeout(harness.prompt, session, harness.script(DEADLY))
+        await harness.send(session, harness.script(DEADLY), when_busy=random.choice(MODES))
+        await random_pause()
 
 
-async def pull_the_plug(stage: AgentStage, session: Session, spared: list[InMemoryProcess]) -> None:
+async def stop_or_kill(
+    harness: AgentHarness, session: Session, excluded: list[InMemoryProcess]
+) -> None:
     for _ in range(5):
-        await wander()
+        await random_pause()
         match random.randrange(6):
             case 0 | 1:
-                await impatiently(stage.interrupt, session)
+                await with_random_timeout(harness.interrupt, session)
             case 2:
-                await impatiently(stage.stop, session)
+                await with_random_timeout(harness.stop, session)
             case 3:
-                await impatiently(stage.resume, session)
+                await with_random_timeout(harness.resume, session)
             case _:
-                for process in stage.processes.alive:
-                    if process not in spared:
+                for process in harness.processes.alive:
+                    if process not in excluded:
                         process.die()

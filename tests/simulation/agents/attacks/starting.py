@@ -1,4 +1,4 @@
-"""Agents that come up badly, slowly or not at all, and people who do not wait for them."""
+"""Agents that start badly, slowly or not at all, and callers that do not wait."""
 
 import random
 
@@ -6,62 +6,70 @@ import attrs
 import trio
 
 from supervisor import Restart, Session
-from tests.simulation.agents.stage import QUIET, SETTINGS, AgentStage, open_agents, some_agent
-from tests.simulation.stage import impatiently, wander
+from tests.simulation.agents.agent_harness import (
+    QUIET,
+    SETTINGS,
+    AgentHarness,
+    open_agent_harness,
+    random_agent,
+)
+from tests.simulation.timing import random_pause, with_random_timeout
 
-DEEDS = ("--die-at", "--hang-at", "--fail-at", "--rubbish-at")
+ACTIONS = ("--die-at", "--hang-at", "--fail-at", "--rubbish-at")
 PHASES = ("initialize", "new", "load", "resume", "prompt")
 WORKS = (*QUIET, "crash", "hang")
 
 
-async def start_badly() -> None:
+async def fail_starts() -> None:
     restart = Restart(max_restarts=random.randrange(3), backoff_seconds=random.choice((0.0, 0.5)))
     settings = attrs.evolve(
         SETTINGS, restart=restart, suspend_after_seconds=random.choice((0.5, 900.0))
     )
-    flags = (random.choice(DEEDS), random.choice(PHASES)) if random.random() < 0.8 else ()
-    async with open_agents(some_agent(*flags), settings=settings) as stage:
+    flags = (random.choice(ACTIONS), random.choice(PHASES)) if random.random() < 0.8 else ()
+    async with open_agent_harness(random_agent(*flags), settings=settings) as harness:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(impatiently, stage.try_to, stage.sup.create("agent", key=KEY))
-            nursery.start_soon(insist, stage)
-            nursery.start_soon(insist, stage)
-            nursery.start_soon(give_up, stage)
-        await stage.look_when_quiet()
+            nursery.start_soon(
+                with_random_timeout, harness.attempt, harness.sup.create("agent", key=KEY)
+            )
+            nursery.start_soon(send_until_started, harness)
+            nursery.start_soon(send_until_started, harness)
+            nursery.start_soon(stop_starting, harness)
+        await harness.check_when_quiet()
 
 
 KEY = "agent:here:me"
 
 
-async def the_session(stage: AgentStage) -> Session | None:
-    answer = await stage.try_to(stage.sup.get_or_create(KEY, agent="agent"))
+async def the_session(harness: AgentHarness) -> Session | None:
+    answer = await harness.attempt(harness.sup.get_or_create(KEY, agent="agent"))
     return answer if isinstance(answer, Session) else None
 
 
-async def insist(stage: AgentStage) -> None:
+async def send_until_started(harness: AgentHarness) -> None:
     for _ in range(4):
-        await impatiently(say, stage)
-        await wander()
+        await with_random_timeout(say, harness)
+        await random_pause()
 
 
-async def say(stage: AgentStage) -> None:
-    session = await the_session(stage)
+async def say(harness: AgentHarness) -> None:
+    session = await the_session(harness)
     if session is not None:
-        text = stage.script(WORKS)
+        text = harness.script(WORKS)
         if random.random() < 0.5:
-            await stage.prompt(session, text)
+            await harness.prompt(session, text)
         else:
-            await stage.send(session, text, when_busy=random.choice(("queue", "steer")))
+            await harness.send(session, text, when_busy=random.choice(("queue", "steer")))
 
 
-async def give_up(stage: AgentStage) -> None:
+async def stop_starting(harness: AgentHarness) -> None:
     for _ in range(4):
-        await wander()
-        session = await the_session(stage)
+        await random_pause()
+        session = await the_session(harness)
         if session is not None:
             match random.randrange(3):
                 case 0:
-                    await impatiently(stage.stop, session)
+                    await with_random_timeout(harness.stop, session)
                 case 1:
-                    await impatiently(stage.interrupt, session)
+                    await with_random_timeout(harness.interrupt, session)
                 case _:
-                    await impatiently(stage.resume, session)
+                    await with_random_timeout(harness.resume, session)

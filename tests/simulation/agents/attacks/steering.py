@@ -1,4 +1,4 @@
-"""Guidance at every moment, for agents that take it, decline it, or begin turns of their own."""
+"""Steering at every moment, for agents that take it, decline it, or begin turns themselves."""
 
 import random
 
@@ -6,70 +6,70 @@ import attrs
 import trio
 
 from supervisor import Session
-from tests.simulation.agents.stage import (
-    BEGINS,
+from tests.simulation.agents.agent_harness import (
+    NEW_TURN_FLAGS,
     QUIET,
     SETTINGS,
-    STEERS,
-    AgentStage,
-    open_agents,
-    some_agent,
+    STEERING_FLAGS,
+    AgentHarness,
+    open_agent_harness,
+    random_agent,
 )
-from tests.simulation.stage import impatiently, wander
+from tests.simulation.timing import random_pause, with_random_timeout
 
 WORKS = (*QUIET, "sleep 2", "sleep 4", "tool bash 2", "hang", "crash")
-TROUBLES = ((), (), ("--hang-at", "steering"), ("--fail-at", "steering"), ("--die-at", "steering"))
+FAULTS = ((), (), ("--hang-at", "steering"), ("--fail-at", "steering"), ("--die-at", "steering"))
 
 
 async def steer_processes() -> None:
-    how = random.choice((*STEERS[1:], BEGINS, BEGINS))
+    how = random.choice((*STEERING_FLAGS[1:], NEW_TURN_FLAGS, NEW_TURN_FLAGS))
     settings = attrs.evolve(SETTINGS, suspend_after_seconds=random.choice((0.5, 900.0)))
-    agent = some_agent(*how, *random.choice(TROUBLES))
-    async with open_agents(agent, settings=settings) as stage:
-        session = await stage.begin()
+    agent = random_agent(*how, *random.choice(FAULTS))
+    async with open_agent_harness(agent, settings=settings) as harness:
+        session = await harness.begin()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(work, stage, session)
-            nursery.start_soon(steer, stage, session)
-            nursery.start_soon(steer, stage, session)
-            nursery.start_soon(rush, stage, session)
-            nursery.start_soon(interrupt, stage, session)
-        await stage.look_when_quiet()
+            nursery.start_soon(work, harness, session)
+            nursery.start_soon(steer, harness, session)
+            nursery.start_soon(steer, harness, session)
+            nursery.start_soon(rush, harness, session)
+            nursery.start_soon(interrupt, harness, session)
+        await harness.check_when_quiet()
 
 
-async def work(stage: AgentStage, session: Session) -> None:
+async def work(harness: AgentHarness, session: Session) -> None:
     for _ in range(3):
-        await impatiently(stage.prompt, session, stage.script(WORKS))
-        await wander()
+        await with_random_timeout(harness.prompt, session, harness.script(WORKS))
+        await random_pause()
 
 
-async def steer(stage: AgentStage, session: Session) -> None:
+async def steer(harness: AgentHarness, session: Session) -> None:
     for _ in range(5):
-        await wander()
-        text = stage.script(QUIET, most=2)
+        await random_pause()
+        text = harness.script(QUIET, most=2)
         if random.random() < 0.5:
-            await impatiently(stage.steer, session, text)
+            await with_random_timeout(harness.steer, session, text)
         else:
-            await stage.send(session, text, when_busy="steer")
+            await harness.send(session, text, when_busy="steer")
         if random.random() < 0.3:
-            await withdraw(stage, session)
+            await withdraw(harness, session)
 
 
-async def rush(stage: AgentStage, session: Session) -> None:
-    """A turn, and guidance for it before the agent can have heard of it."""
+async def rush(harness: AgentHarness, session: Session) -> None:
+    """Send an input, and steering before the agent can have received the prompt."""
     for _ in range(3):
-        await stage.send(session, stage.script(QUIET))
-        await stage.send(session, stage.script(QUIET), when_busy="steer")
-        await stage.send(session, stage.script(QUIET), when_busy="steer")
+        await harness.send(session, harness.script(QUIET))
+        await harness.send(session, harness.script(QUIET), when_busy="steer")
+        await harness.send(session, harness.script(QUIET), when_busy="steer")
         await trio.sleep(random.choice((0.0, 2.0, 30.0)))
 
 
-async def withdraw(stage: AgentStage, session: Session) -> None:
+async def withdraw(harness: AgentHarness, session: Session) -> None:
     for waiting in await session.inputs():
-        await stage.try_to(session.cancel_input(waiting.id))
+        await harness.attempt(session.cancel_input(waiting.id))
 
 
-async def interrupt(stage: AgentStage, session: Session) -> None:
+async def interrupt(harness: AgentHarness, session: Session) -> None:
     for _ in range(2):
-        await wander()
-        await wander()
-        await impatiently(stage.interrupt, session)
+        await random_pause()
+        await random_pause()
+        await with_random_timeout(harness.interrupt, session)

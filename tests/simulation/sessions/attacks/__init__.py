@@ -1,41 +1,41 @@
-"""Programs that try to make a session break a promise, one a file."""
+"""Programs that try to make a session break a guarantee, one per file."""
 
 from collections.abc import Awaitable, Callable
 
-from .asking import ask_people
-from .dying import kill_agents
-from .leaving import leave_in_the_middle
-from .pointing import point_at_turns
-from .sharing import share_a_key
-from .stopping import stop_and_go
-from .talking import talk_over_each_other
-from .troubles import trouble_the_store
-from .watching import watch_closely
+from .crashing import crash_agents
+from .exiting import exit_during_work
+from .interrupting import interrupt_scopes
+from .keys import contend_for_key
+from .permissions import answer_permissions
+from .sending import send_concurrently
+from .stopping import stop_and_resume
+from .store_faults import fail_store_writes
+from .watching import watch_records
 
 Attack = Callable[[], Awaitable[None]]
 
 ATTACKS: tuple[Attack, ...] = (
-    talk_over_each_other,
-    point_at_turns,
-    ask_people,
-    kill_agents,
-    stop_and_go,
-    trouble_the_store,
-    watch_closely,
-    leave_in_the_middle,
-    share_a_key,
+    send_concurrently,
+    interrupt_scopes,
+    answer_permissions,
+    crash_agents,
+    stop_and_resume,
+    fail_store_writes,
+    watch_records,
+    exit_during_work,
+    contend_for_key,
 )
 
 __all__ = [
     "ATTACKS",
     "Attack",
-    "ask_people",
-    "kill_agents",
-    "leave_in_the_middle",
-    "point_at_turns",
-    "share_a_key",
-    "stop_and_go",
-    "talk_over_each_other",
-    "trouble_the_store",
-    "watch_closely",
+    "answer_permissions",
+    "contend_for_key",
+    "crash_agents",
+    "exit_during_work",
+    "fail_store_writes",
+    "interrupt_scopes",
+    "send_concurrently",
+    "stop_and_resume",
+    "watch_records",
 ]

@@ -1,61 +1,63 @@
-"""Watchers that stall, leave and come back, while the session says more than they can read."""
+"""Watchers that stall, stop and restart, while the session produces more than they read."""
 
 import random
 
 import trio
 
 from supervisor import Session, Settings
-from tests.simulation.sessions.stage import Stage, open_stage, watch
-from tests.simulation.stage import wander
+from tests.simulation.harness import Harness, open_harness, watch
+from tests.simulation.timing import random_pause
 
-DEEDS = ("say", "say", "think", "flood", "tool", "wander")
+ACTIONS = ("say", "say", "think", "flood", "tool", "pause")
 
 
-async def watch_closely() -> None:
+async def watch_records() -> None:
     settings = Settings(suspend_after_seconds=random.choice((0.5, 900.0)))
-    async with open_stage(settings=settings) as stage:
-        session = await stage.sup.create("player")
+    async with open_harness(settings=settings) as harness:
+        session = await harness.sup.create("simulated")
         async with trio.open_nursery() as watchers:
             for _ in range(2):
-                watchers.start_soon(watch_on_and_off, stage, session)
-            watchers.start_soon(watch_all, stage)
-            async with trio.open_nursery() as talkers:
+                watchers.start_soon(watch_intermittently, harness, session)
+            watchers.start_soon(watch_all, harness)
+            async with trio.open_nursery() as senders:
                 for _ in range(2):
-                    talkers.start_soon(talk, stage, session)
+                    senders.start_soon(talk, harness, session)
             watchers.cancel_scope.cancel()
-        await see_it_all(stage, session)
+        await check_complete_replay(harness, session)
 
 
-async def talk(stage: Stage, session: Session) -> None:
+async def talk(harness: Harness, session: Session) -> None:
     for _ in range(2):
-        await stage.prompt(session, stage.text(*random.choices(DEEDS, k=3)))
-        await wander()
+        await harness.prompt(session, harness.text(*random.choices(ACTIONS, k=3)))
+        await random_pause()
     if random.random() < 0.3:
-        await stage.stop(session)
+        await harness.stop(session)
 
 
-async def watch_on_and_off(stage: Stage, session: Session) -> None:
+async def watch_intermittently(harness: Harness, session: Session) -> None:
     last = 0
     while True:
-        last = await watch(stage, session, items=random.randrange(1, 20), after=last)
-        await wander()
+        last = await watch(harness, session, items=random.randrange(1, 20), after=last)
+        await random_pause()
         if random.random() < 0.2:
             last = 0
 
 
-async def watch_all(stage: Stage) -> None:
+async def watch_all(harness: Harness) -> None:
     last: dict[str, int] = {}
-    async with stage.sup.watch() as feed:
+    async with harness.sup.watch() as feed:
         async for record in feed:
             before = last.get(record.session_id, 0)
-            stage.referee.check(record.seq == before + 1, f"all: {record.seq} after {before}")
-            durable = record.seq <= len(stage.referee.book(record.session_id).records)
-            stage.referee.check(durable, f"all: {record.seq} was seen before its commit")
+            harness.oracle.check(
+                record.seq == before + 1, f"global feed: {record.seq} after {before}"
+            )
+            durable = record.seq <= len(harness.oracle.history(record.session_id).records)
+            harness.oracle.check(durable, f"global feed: {record.seq} was seen before its commit")
             last[record.session_id] = record.seq
 
 
-async def see_it_all(stage: Stage, session: Session) -> None:
-    """Who comes when all is over sees everything there is, and needs no second look."""
-    there = len(stage.referee.book(session.id).records)
-    seen = await watch(stage, session, items=there)
-    stage.referee.check(seen >= there, f"{seen} of {there} records were seen at the end")
+async def check_complete_replay(harness: Harness, session: Session) -> None:
+    """Check that a watcher that starts at the end sees every record."""
+    there = len(harness.oracle.history(session.id).records)
+    seen = await watch(harness, session, items=there)
+    harness.oracle.check(seen >= there, f"{seen} of {there} records were seen at the end")

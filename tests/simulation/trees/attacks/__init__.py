@@ -1,53 +1,53 @@
-"""Programs that try to make a tree of sessions break a promise, one a file."""
+"""Programs that try to make a tree of sessions break a guarantee, one per file."""
 
 from collections.abc import Awaitable, Callable
 
-from .changing import change_in_mid_turn
-from .coming_back import come_back
-from .crowding import crowd_the_house
-from .dying import lose_children
-from .hanging_hooks import hang_at_the_doors
-from .leaving import leave_a_tree
-from .sleeping import spawn_below_a_sleeper
-from .spawning import spawn_in_loops
-from .spending import spend_together
+from .budgets import spend_shared_budget
+from .changing import change_during_turns
+from .crashing import crash_children
+from .exiting import exit_with_tree
+from .hanging_hooks import hang_in_hooks
+from .process_caps import fill_process_caps
+from .resuming import resume_below_stopping
+from .spawning import spawn_concurrently
 from .stalling import stall
-from .stopping import stop_in_mid_spawn
-from .troubles import trouble_a_tree
-from .waking import wake_up_into_a_full_house
+from .stopping import stop_during_spawn
+from .store_faults import fail_tree_writes
+from .suspended_parent import spawn_below_suspended
+from .waking import wake_into_full_slots
 
 Attack = Callable[[], Awaitable[None]]
 
 ATTACKS: tuple[Attack, ...] = (
-    spawn_in_loops,
-    stop_in_mid_spawn,
-    come_back,
-    lose_children,
-    spend_together,
-    crowd_the_house,
-    wake_up_into_a_full_house,
+    spawn_concurrently,
+    stop_during_spawn,
+    resume_below_stopping,
+    crash_children,
+    spend_shared_budget,
+    fill_process_caps,
+    wake_into_full_slots,
     stall,
-    trouble_a_tree,
-    leave_a_tree,
-    hang_at_the_doors,
-    change_in_mid_turn,
-    spawn_below_a_sleeper,
+    fail_tree_writes,
+    exit_with_tree,
+    hang_in_hooks,
+    change_during_turns,
+    spawn_below_suspended,
 )
 
 __all__ = [
     "ATTACKS",
     "Attack",
-    "change_in_mid_turn",
-    "come_back",
-    "crowd_the_house",
-    "hang_at_the_doors",
-    "leave_a_tree",
-    "lose_children",
-    "spawn_below_a_sleeper",
-    "spawn_in_loops",
-    "spend_together",
+    "change_during_turns",
+    "crash_children",
+    "exit_with_tree",
+    "fail_tree_writes",
+    "fill_process_caps",
+    "hang_in_hooks",
+    "resume_below_stopping",
+    "spawn_below_suspended",
+    "spawn_concurrently",
+    "spend_shared_budget",
     "stall",
-    "stop_in_mid_spawn",
-    "trouble_a_tree",
-    "wake_up_into_a_full_house",
+    "stop_during_spawn",
+    "wake_into_full_slots",
 ]

@@ -1,27 +1,37 @@
-"""Agents spawn agents that spawn, while others spawn from outside, all at once, into small caps."""
+"""Agents and outside callers spawn concurrently, with small caps."""
 
 import trio
 
 from supervisor import Session
-from tests.simulation.sessions.stage import Stage, watch
-from tests.simulation.trees.stage import open_trees
-from tests.simulation.trees.wishes import some_wish
+from tests.simulation.harness import Harness, watch
+from tests.simulation.trees.spawn_options import random_spawn_options
+from tests.simulation.trees.tree_harness import open_tree_harness
 
 
-async def spawn_in_loops() -> None:
-    async with open_trees() as trees:
-        root = await trees.plant()
+async def spawn_concurrently() -> None:
+    async with open_tree_harness() as harness:
+        root = await harness.create_root()
         async with trio.open_nursery() as watchers:
-            watchers.start_soon(watch_on, trees.stage, root)
+            watchers.start_soon(keep_watching, harness.sessions, root)
             async with trio.open_nursery() as nursery:
-                await trees.stage.send(root, trees.stage.text("brood", "spawn", "news", "brood"))
+                await harness.sessions.send(
+                    root, harness.sessions.text("spawn_two", "spawn", "news", "spawn_two")
+                )
                 for _ in range(3):
-                    nursery.start_soon(trees.go_on, 2, "spawn", "spawn", "twins", "say", "look")
+                    nursery.start_soon(
+                        harness.act_repeatedly,
+                        2,
+                        "spawn",
+                        "spawn",
+                        "spawn_twice",
+                        "say",
+                        "check_info",
+                    )
                 for _ in range(3):
-                    nursery.start_soon(lambda: trees.spawn(root, **some_wish()))
+                    nursery.start_soon(lambda: harness.spawn(root, **random_spawn_options()))
             watchers.cancel_scope.cancel()
-        await trees.come_to_rest()
+        await harness.wait_until_settled()
 
 
-async def watch_on(stage: Stage, session: Session) -> None:
-    await watch(stage, session, items=1_000)
+async def keep_watching(sessions: Harness, session: Session) -> None:
+    await watch(sessions, session, items=1_000)

@@ -1,14 +1,14 @@
-"""Agents that are slow, wait for people and wait for children: who is called stalled is."""
+"""Agents that are slow, wait for answers or for children: every reported stall is one."""
 
 import random
 
 import trio
 
 from supervisor import Session
-from tests.simulation.stage import wander
-from tests.simulation.trees.stage import Trees, open_trees, tree_settings
+from tests.simulation.timing import random_pause
+from tests.simulation.trees.tree_harness import TreeHarness, open_tree_harness, tree_settings
 
-DEEDS = ("beat", "beat", "ask", "await", "spawn", "nap", "hang", "tool", "use")
+ACTIONS = ("say_slowly", "say_slowly", "ask", "await", "spawn", "sleep", "hang", "tool", "use")
 
 
 async def stall() -> None:
@@ -20,28 +20,30 @@ async def stall() -> None:
         permission_timeout_seconds=random.choice((3.0, 10.0)),
         turn_deadline_seconds=random.choice((None, None, 8.0)),
     )
-    async with open_trees(DEEDS, settings=settings) as trees:
-        root = await trees.plant()
+    async with open_tree_harness(ACTIONS, settings=settings) as harness:
+        root = await harness.create_root()
         async with trio.open_nursery() as people:
-            people.start_soon(answer_people, trees)
+            people.start_soon(answer_people, harness)
             async with trio.open_nursery() as nursery:
-                await trees.stage.send(root, trees.stage.text("spawn", "await", "beat", "ask"))
+                await harness.sessions.send(
+                    root, harness.sessions.text("spawn", "await", "say_slowly", "ask")
+                )
                 for _ in range(2):
-                    nursery.start_soon(trees.go_on, 3, "spawn", "say", "say", "stop")
-                nursery.start_soon(prompt_some, trees, root)
+                    nursery.start_soon(harness.act_repeatedly, 3, "spawn", "say", "say", "stop")
+                nursery.start_soon(prompt_some, harness, root)
             people.cancel_scope.cancel()
-        await trees.come_to_rest()
+        await harness.wait_until_settled()
 
 
-async def prompt_some(trees: Trees, root: Session) -> None:
+async def prompt_some(harness: TreeHarness, root: Session) -> None:
     for _ in range(2):
-        await trees.stage.prompt(root, trees.stage.text("spawn", "await", "beat"))
+        await harness.sessions.prompt(root, harness.sessions.text("spawn", "await", "say_slowly"))
 
 
-async def answer_people(trees: Trees) -> None:
+async def answer_people(harness: TreeHarness) -> None:
     while True:
         await trio.sleep(1.0)
-        for request in await trees.sup.permissions():
+        for request in await harness.sup.permissions():
             if random.random() < 0.5:
-                await trees.stage.try_to(trees.sup.answer(request.id, "allow_once"))
-            await wander()
+                await harness.sessions.attempt(harness.sup.answer(request.id, "allow_once"))
+            await random_pause()

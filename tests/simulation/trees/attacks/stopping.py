@@ -1,20 +1,20 @@
-"""Parents are stopped, deleted and interrupted while they have children, and have more."""
+"""Parents are stopped, deleted and interrupted while they spawn children."""
 
 import trio
 
-from tests.simulation.trees.stage import open_trees
-from tests.simulation.trees.wishes import ROUGH
+from tests.simulation.trees.spawn_options import ROUGH
+from tests.simulation.trees.tree_harness import open_tree_harness
 
-DEEDS = ("spawn", "spawn", "stop", "delete", "interrupt_tree", "interrupt", "resume", "archive")
+ACTIONS = ("spawn", "spawn", "stop", "delete", "interrupt_tree", "interrupt", "resume", "archive")
 
 
-async def stop_in_mid_spawn() -> None:
-    async with open_trees(ROUGH) as trees:
-        root = await trees.plant()
-        await trees.grow(root)
+async def stop_during_spawn() -> None:
+    async with open_tree_harness(ROUGH) as harness:
+        root = await harness.create_root()
+        await harness.add_children(root)
         async with trio.open_nursery() as nursery:
-            await trees.stage.send(root, trees.stage.text("spawn", "brood", "spawn"))
+            await harness.sessions.send(root, harness.sessions.text("spawn", "spawn_two", "spawn"))
             for _ in range(3):
-                nursery.start_soon(trees.go_on, 3, *DEEDS)
-            nursery.start_soon(trees.go_on, 4, "spawn")
-        await trees.come_to_rest()
+                nursery.start_soon(harness.act_repeatedly, 3, *ACTIONS)
+            nursery.start_soon(harness.act_repeatedly, 4, "spawn")
+        await harness.wait_until_settled()

@@ -1,4 +1,4 @@
-"""A failing disk: the right error surfaces, and when it is well again so is the database."""
+"""Tests of the failing disk: SQLite reports the right error and recovers with the disk."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.disk import calls
-from tests.store.disk.calls import FileKind
-from tests.store.disk.faults import Deed, FailingDisk, Failure, failing_disk
-from tests.store.disk.full_disk import fill_disk, free_disk
+from tests.support.disk import calls
+from tests.support.disk.calls import FileKind
+from tests.support.disk.faults import DiskCall, FailingDisk, Failure, failing_disk
+from tests.support.disk.full_disk import fill_disk, free_disk
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def disk() -> Iterator[FailingDisk]:
 
 @pytest.fixture
 def path(tmp_path: Path, disk: FailingDisk) -> Path:
-    """A database with one number in it."""
+    """Create a database with one number in it."""
     with closing(connected(tmp_path / "a.db")) as connection:
         connection.execute("CREATE TABLE numbers (n, text)")
         insert(connection, 0)
@@ -55,14 +55,14 @@ def numbers_in(connection: sqlite3.Connection) -> list[int]:
 
 
 def copied(path: Path) -> Path:
-    """The files as they are at this moment, which is what a killed process leaves behind."""
+    """Copy the files as they are now, which is what a killed process leaves."""
     copy = path.with_name("copy.db")
     for ending in ("", "-wal"):
         shutil.copy(f"{path}{ending}", f"{copy}{ending}")
     return copy
 
 
-FAULTS: list[tuple[Deed, Failure, str]] = [
+FAULTS: list[tuple[DiskCall, Failure, str]] = [
     ("write", "full", "SQLITE_FULL"),
     ("write", "write_error", "SQLITE_IOERR_WRITE"),
     ("write", "read_only", "SQLITE_READONLY"),
@@ -70,13 +70,13 @@ FAULTS: list[tuple[Deed, Failure, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("deed", "failure", "name"), FAULTS)
-def test_a_commit_fails_with_the_name_of_the_fault_and_the_connection_heals(
-    path: Path, disk: FailingDisk, deed: Deed, failure: Failure, name: str
+@pytest.mark.parametrize(("call", "failure", "name"), FAULTS)
+def test_a_commit_reports_the_fault_and_the_connection_recovers(
+    path: Path, disk: FailingDisk, call: DiskCall, failure: Failure, name: str
 ) -> None:
     with closing(connected(path)) as connection:
         insert(connection, 1)
-        disk.fail(deed, with_=failure, on="wal")
+        disk.fail(call, with_=failure, on="wal")
 
         for _ in range(2):
             with pytest.raises(sqlite3.OperationalError) as caught:
@@ -92,14 +92,14 @@ def test_a_commit_fails_with_the_name_of_the_fault_and_the_connection_heals(
 @pytest.mark.parametrize("after", range(7))
 @pytest.mark.parametrize("kind", ["db", "wal"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[1])
-def test_whichever_call_fails_a_reopened_database_has_what_was_committed(
-    path: Path, disk: FailingDisk, fault: tuple[Deed, Failure, str], kind: FileKind, after: int
+def test_a_reopened_database_has_every_commit_whichever_call_failed(
+    path: Path, disk: FailingDisk, fault: tuple[DiskCall, Failure, str], kind: FileKind, after: int
 ) -> None:
-    deed, failure, _ = fault
+    call, failure, _ = fault
     committed = [0]
     with closing(connected(path)) as connection:
         connection.execute("PRAGMA wal_autocheckpoint = 3")
-        disk.fail(deed, with_=failure, on=kind, after=after, how_long="once")
+        disk.fail(call, with_=failure, on=kind, after=after, how_long="once")
         for number in range(1, 8):
             try:
                 insert(connection, number)
@@ -112,7 +112,7 @@ def test_whichever_call_fails_a_reopened_database_has_what_was_committed(
         assert numbers_in(again) == committed
 
 
-def test_a_log_that_cannot_be_opened_is_said_so(path: Path, disk: FailingDisk) -> None:
+def test_a_log_that_cannot_be_opened_is_reported(path: Path, disk: FailingDisk) -> None:
     disk.fail("open", with_="open_error", on="wal", how_long="once")
 
     with closing(sqlite3.connect(path)) as connection:
@@ -122,7 +122,7 @@ def test_a_log_that_cannot_be_opened_is_said_so(path: Path, disk: FailingDisk) -
         assert numbers_in(connection) == [0]
 
 
-def test_a_database_that_cannot_be_opened_is_said_so(path: Path, disk: FailingDisk) -> None:
+def test_a_database_that_cannot_be_opened_is_reported(path: Path, disk: FailingDisk) -> None:
     disk.fail("open", with_="open_error", on="db", how_long="once")
 
     with pytest.raises(sqlite3.OperationalError, match="unable to open"):
@@ -132,7 +132,7 @@ def test_a_database_that_cannot_be_opened_is_said_so(path: Path, disk: FailingDi
         assert numbers_in(connection) == [0]
 
 
-def test_a_truncation_that_fails_loses_nothing(path: Path, disk: FailingDisk) -> None:
+def test_a_failed_truncation_loses_nothing(path: Path, disk: FailingDisk) -> None:
     with closing(connected(path)) as connection:
         insert(connection, 1)
         disk.fail("truncate", with_="truncate_error", on="wal", how_long="once")
@@ -161,10 +161,10 @@ def test_a_short_write_leaves_nothing_of_its_transaction(
         assert numbers_in(again) == [0, 1]
 
 
-def test_a_commit_whose_sync_failed_is_gone_for_the_living_and_back_after_a_crash(
+def test_a_commit_with_a_failed_sync_is_invisible_until_a_crash(
     path: Path, disk: FailingDisk
 ) -> None:
-    # Not ours to change, and good to know: its frames are in the log, with the mark of a commit.
+    # A property of SQLite: the frames are in the log, with the commit mark.
     with closing(connected(path)) as connection:
         insert(connection, 1)
         disk.fail("sync", with_="sync_error", on="wal", how_long="once")
@@ -174,16 +174,16 @@ def test_a_commit_whose_sync_failed_is_gone_for_the_living_and_back_after_a_cras
 
         with closing(connected(copied(path))) as after_a_crash:
             assert numbers_in(after_a_crash) == [0, 1, 2]
-        # The next commit is written over it.
+        # The next commit overwrites it.
         insert(connection, 3)
         with closing(connected(copied(path))) as after_a_crash:
             assert numbers_in(after_a_crash) == [0, 1, 3]
 
 
-def test_a_fault_counts_only_the_calls_it_is_meant_for(path: Path, disk: FailingDisk) -> None:
+def test_a_fault_counts_only_the_calls_of_its_kind(path: Path, disk: FailingDisk) -> None:
     with closing(connected(path)) as connection:
         disk.fail("sync", with_="sync_error", on="wal", after=3, how_long="once")
-        # The first brings the log's header, which has a sync of its own.
+        # The first commit writes the log's header, which has its own sync.
         insert(connection, 1)
         insert(connection, 2)
         with pytest.raises(sqlite3.OperationalError):
@@ -194,10 +194,10 @@ def test_a_fault_counts_only_the_calls_it_is_meant_for(path: Path, disk: Failing
         assert numbers_in(connection) == [0, 1, 2, 4]
 
 
-def test_a_full_disk_takes_what_does_not_grow(path: Path, disk: FailingDisk) -> None:
+def test_a_full_disk_accepts_writes_that_do_not_grow_a_file(path: Path, disk: FailingDisk) -> None:
     with closing(connected(path)) as connection:
         insert_all(connection, range(1, 5))
-        # The log begins again from its start, in the room that it has.
+        # The log restarts at its beginning, in the space that it has.
         connection.execute("PRAGMA wal_checkpoint(RESTART)")
         disk.fill()
 
@@ -210,7 +210,7 @@ def test_a_full_disk_takes_what_does_not_grow(path: Path, disk: FailingDisk) -> 
         assert numbers_in(connection)[-1] == 30
 
 
-def test_a_disk_is_full_when_its_room_is_used_up(path: Path, disk: FailingDisk) -> None:
+def test_a_disk_is_full_when_its_space_is_used_up(path: Path, disk: FailingDisk) -> None:
     with closing(connected(path)) as connection:
         disk.fill(room_bytes=20_000)
         with pytest.raises(sqlite3.OperationalError, match="full"):
@@ -221,9 +221,9 @@ def test_a_disk_is_full_when_its_room_is_used_up(path: Path, disk: FailingDisk) 
         assert numbers_in(connection)[0] == 0
 
 
-# Really full ----------------------------------------------------------------------------
+# A really full disk ----------------------------------------------------------------------
 
-# Inserts one row for each line that it is sent, and says how it went.
+# Inserts one row for each input line and prints the result.
 PROGRAM = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -237,7 +237,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_process_on_a_full_disk_is_told_so_and_goes_on_when_there_is_room(path: Path) -> None:
+def test_a_process_on_a_full_disk_gets_an_error_and_recovers(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(path)],
         stdin=subprocess.PIPE,

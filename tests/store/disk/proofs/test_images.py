@@ -1,4 +1,4 @@
-"""Power cuts on paper: they find what is lost where SQLite may lose it, and nothing elsewhere."""
+"""Tests of simulated power cuts: they lose data where SQLite may lose it, and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from tests.store.disk.faults import failing_disk
-from tests.store.disk.images import Image, image_of, images_of
-from tests.store.disk.operations import (
+from tests.support.disk.disk_events import (
     Created,
     Deleted,
     Found,
@@ -21,26 +19,28 @@ from tests.store.disk.operations import (
     SyncFailed,
     Wrote,
 )
-from tests.store.disk.recording import RecordedDisk, recorded_disk
-from tests.store.disk.shim import swift_disk
+from tests.support.disk.faults import failing_disk
+from tests.support.disk.images import Image, image_of, images_of
+from tests.support.disk.recording import RecordedDisk, recorded_disk
+from tests.support.disk.shim import swift_disk
 
 Verdict: TypeAlias = Literal["fine", "lost", "half there", "corrupt"]
 
 
-# What was promised, and what is left of it -----------------------------------------------
+# Acknowledged and surviving commits -------------------------------------------------------
 
 
 def connected(path: Path, journal_mode: str, synchronous: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"PRAGMA journal_mode = {journal_mode}")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
-    # So that there are many checkpoints in a short life.
+    # Many checkpoints in a short run.
     connection.execute("PRAGMA wal_autocheckpoint = 12")
     return connection
 
 
 def insert_pairs(connection: sqlite3.Connection, disk: RecordedDisk, numbers: range) -> None:
-    """A small row and a large one in each transaction; noted when the commit has returned."""
+    """Insert a small and a large row in each transaction; note each returned commit."""
     connection.execute("CREATE TABLE IF NOT EXISTS pairs (n, side, text)")
     for n in numbers:
         connection.execute("BEGIN IMMEDIATE")
@@ -51,7 +51,7 @@ def insert_pairs(connection: sqlite3.Connection, disk: RecordedDisk, numbers: ra
 
 
 def recorded_life(path: Path, journal_mode: str, synchronous: str) -> RecordedDisk:
-    """Two connections, one after the other, so that a log ends and another begins."""
+    """Use two connections one after the other, so that one log ends and another starts."""
     with recorded_disk() as disk:
         for numbers in (range(30), range(30, 60)):
             connection = connected(path, journal_mode, synchronous)
@@ -87,11 +87,11 @@ def verdicts(disk: RecordedDisk, folder: Path, count: int) -> Counter[Verdict]:
         return Counter(verdict_on(image, folder) for image in disk.images(seed=1, count=count))
 
 
-# What SQLite promises for each setting ---------------------------------------------------
+# Guarantees of SQLite for each setting ---------------------------------------------------
 
 
 @pytest.mark.parametrize(("journal_mode", "synchronous"), [("WAL", "FULL"), ("DELETE", "EXTRA")])
-def test_where_sqlite_promises_it_no_power_cut_loses_a_commit(
+def test_a_power_cut_loses_no_commit_where_sqlite_guarantees_durability(
     tmp_path: Path, journal_mode: str, synchronous: str
 ) -> None:
     disk = recorded_life(tmp_path / "a.db", journal_mode, synchronous)
@@ -99,7 +99,7 @@ def test_where_sqlite_promises_it_no_power_cut_loses_a_commit(
     assert verdicts(disk, tmp_path, 300) == {"fine": 300}
 
 
-def test_normal_loses_commits_and_the_images_show_it(tmp_path: Path) -> None:
+def test_synchronous_normal_loses_commits_in_some_images(tmp_path: Path) -> None:
     disk = recorded_life(tmp_path / "a.db", "WAL", "NORMAL")
 
     found = verdicts(disk, tmp_path, 100)
@@ -108,7 +108,7 @@ def test_normal_loses_commits_and_the_images_show_it(tmp_path: Path) -> None:
     assert found.keys() <= {"fine", "lost"}
 
 
-def test_without_syncs_the_file_is_corrupt_and_the_images_show_it(tmp_path: Path) -> None:
+def test_a_file_without_syncs_is_corrupt_in_some_images(tmp_path: Path) -> None:
     disk = recorded_life(tmp_path / "a.db", "WAL", "OFF")
 
     found = verdicts(disk, tmp_path, 100)
@@ -117,7 +117,7 @@ def test_without_syncs_the_file_is_corrupt_and_the_images_show_it(tmp_path: Path
     assert found["corrupt"] > 3
 
 
-def test_a_journal_whose_name_comes_back_undoes_a_commit(tmp_path: Path) -> None:
+def test_a_journal_that_reappears_undoes_a_commit(tmp_path: Path) -> None:
     # The difference between FULL and EXTRA is one sync of a folder.
     disk = recorded_life(tmp_path / "a.db", "DELETE", "FULL")
 
@@ -127,7 +127,7 @@ def test_a_journal_whose_name_comes_back_undoes_a_commit(tmp_path: Path) -> None
     assert found.keys() <= {"fine", "lost"}
 
 
-def test_a_power_cut_during_the_recovery_from_a_power_cut_loses_nothing(tmp_path: Path) -> None:
+def test_a_power_cut_during_recovery_loses_nothing(tmp_path: Path) -> None:
     first = recorded_life(tmp_path / "a.db", "WAL", "FULL")
 
     for number, image in enumerate(first.images(seed=2, count=20)):
@@ -141,7 +141,7 @@ def test_a_power_cut_during_the_recovery_from_a_power_cut_loses_nothing(tmp_path
         assert verdicts(second, tmp_path, 15) == {"fine": 15}
 
 
-def test_after_a_sync_that_failed_nothing_that_was_promised_is_lost(tmp_path: Path) -> None:
+def test_a_failed_sync_loses_no_acknowledged_commit(tmp_path: Path) -> None:
     with failing_disk() as failing, recorded_disk() as disk:
         connection = connected(tmp_path / "a.db", "WAL", "FULL")
         insert_pairs(connection, disk, range(10))
@@ -162,36 +162,36 @@ def test_thousands_of_power_cuts_lose_nothing(tmp_path: Path) -> None:
     assert verdicts(disk, tmp_path, 5_000) == {"fine": 5_000}
 
 
-# What an image is made of ----------------------------------------------------------------
+# Contents of an image --------------------------------------------------------------------
 
 ONE_WRITE: tuple[Operation, ...] = (Found("/d/a.db", b"old!"), Wrote("/d/a.db", 0, b"new!"))
 
 
 def contents(operations: tuple[Operation, ...], name: str = "a.db") -> set[bytes | None]:
-    """All that the file may hold at the end of these."""
+    """Return all contents that the file may have after these events."""
     cut = len(operations)
     found = (image_of(operations, cut=cut, seed=str(seed)) for seed in range(200))
     return {image.files.get(name) for image in found}
 
 
-def test_a_write_that_was_not_synced_is_kept_or_lost_or_torn() -> None:
+def test_an_unsynced_write_is_kept_or_lost_or_torn() -> None:
     found = contents(ONE_WRITE)
 
     assert found > {b"old!", b"new!", b"ned!"}
     assert all(it is not None and len(it) == 4 for it in found)
 
 
-def test_a_write_that_was_synced_is_kept() -> None:
+def test_a_synced_write_is_kept() -> None:
     assert contents((*ONE_WRITE, Synced("/d/a.db", and_folder=False))) == {b"new!"}
 
 
-def test_a_sync_of_another_file_helps_nobody() -> None:
+def test_a_sync_of_another_file_has_no_effect() -> None:
     other = (Found("/d/b.db", b""), Synced("/d/b.db", and_folder=True))
 
     assert b"old!" in contents((*ONE_WRITE, *other))
 
 
-def test_a_write_whose_sync_failed_stays_in_doubt_after_the_next_sync() -> None:
+def test_a_write_with_a_failed_sync_stays_in_doubt_after_the_next_sync() -> None:
     doubtful = (*ONE_WRITE, SyncFailed("/d/a.db"))
     later = (Wrote("/d/a.db", 4, b"more"), Synced("/d/a.db", and_folder=False))
 
@@ -208,7 +208,7 @@ def test_a_new_file_may_be_missing_until_its_folder_is_synced() -> None:
     assert contents((*made, Synced("/d/a.db", and_folder=True)), "a.db-wal") == {b""}
 
 
-def test_a_deleted_file_may_be_back_until_its_folder_is_synced() -> None:
+def test_a_deleted_file_may_reappear_until_its_folder_is_synced() -> None:
     there = (*ONE_WRITE, Found("/d/a.db-wal", b"log"))
 
     assert contents((*there, Deleted("/d/a.db-wal", and_folder=False)), "a.db-wal") == {
@@ -226,7 +226,7 @@ def test_a_large_write_loses_whole_sectors_or_has_garbage_in_them() -> None:
     assert any(len(set(sector)) > 100 for sector in sectors)
 
 
-def test_images_have_the_notes_that_came_before_the_cut() -> None:
+def test_an_image_has_the_notes_from_before_the_cut() -> None:
     operations = (Noted("a"), *ONE_WRITE, Noted("b"))
 
     notes = [image.notes for image in images_of(operations, seed=0, count=5)]
@@ -241,7 +241,7 @@ def test_every_cut_comes_once_before_any_comes_twice() -> None:
     assert max(Counter(cuts).values()) == 3
 
 
-def test_an_image_can_be_made_again_from_what_its_repr_says(tmp_path: Path) -> None:
+def test_an_image_can_be_rebuilt_from_its_repr(tmp_path: Path) -> None:
     disk = recorded_life(tmp_path / "a.db", "WAL", "NORMAL")
 
     for image in disk.images(seed=5, count=20):
@@ -249,7 +249,7 @@ def test_an_image_can_be_made_again_from_what_its_repr_says(tmp_path: Path) -> N
         assert f"cut={image.cut}, seed='{image.seed}'" in repr(image)
 
 
-def test_an_image_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_an_image_replaces_the_previous_one(tmp_path: Path) -> None:
     whole = image_of((*ONE_WRITE, Found("/d/a.db-wal", b"log")), cut=3, seed="0")
     without_log = image_of(ONE_WRITE, cut=1, seed="0")
 

@@ -1,4 +1,4 @@
-"""The disk below SQLite comes and goes without a trace, and shows what it should."""
+"""Tests of the SQLite shim: it leaves no trace, and reports every call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.disk import calls, library
-from tests.store.disk.calls import CarryOut
-from tests.store.disk.operations import Created, Deleted, Found, Noted, Operation, Synced, Wrote
-from tests.store.disk.recording import RecordedDisk, recorded_disk
-from tests.store.disk.shim import FilesLeftOpen, Shim, swift_disk
+from tests.support.disk import calls, sqlite_library
+from tests.support.disk.calls import CarryOut
+from tests.support.disk.disk_events import Created, Deleted, Found, Noted, Operation, Synced, Wrote
+from tests.support.disk.recording import RecordedDisk, recorded_disk
+from tests.support.disk.shim import FilesLeftOpen, Shim, swift_disk
 
 
 def opened(path: Path) -> sqlite3.Connection:
@@ -39,18 +39,18 @@ def of(path: Path, disk: RecordedDisk) -> list[Operation]:
     return [it for it in disk.operations if not isinstance(it, Noted) and it.path == str(path)]
 
 
-# Coming and going ------------------------------------------------------------------------
+# Installing and removing -----------------------------------------------------------------
 
 
-def test_what_was_written_through_the_shim_is_there_without_it(tmp_path: Path) -> None:
+def test_data_written_through_the_shim_is_readable_without_it(tmp_path: Path) -> None:
     with swift_disk():
         keep_numbers(tmp_path / "a.db", 1, 2, 3)
 
     assert numbers_in(tmp_path / "a.db") == [1, 2, 3]
 
 
-def test_the_default_disk_is_the_old_one_afterwards(tmp_path: Path) -> None:
-    sqlite = library.sqlite_library()
+def test_the_default_disk_is_restored_afterwards(tmp_path: Path) -> None:
+    sqlite = sqlite_library.sqlite_library()
     before = sqlite.sqlite3_vfs_find(None)
 
     with recorded_disk() as disk:
@@ -63,7 +63,7 @@ def test_the_default_disk_is_the_old_one_afterwards(tmp_path: Path) -> None:
     assert len(disk.operations) == seen
 
 
-def test_a_connection_that_is_left_open_is_reported_and_still_works(tmp_path: Path) -> None:
+def test_a_connection_left_open_is_reported_and_still_works(tmp_path: Path) -> None:
     with pytest.raises(FilesLeftOpen, match=r"a\.db.*close every connection"), swift_disk():
         connection = opened(tmp_path / "a.db")
 
@@ -72,14 +72,14 @@ def test_a_connection_that_is_left_open_is_reported_and_still_works(tmp_path: Pa
     assert numbers_in(tmp_path / "a.db") == []
 
 
-def test_an_error_on_the_way_out_is_not_hidden_by_what_it_left_open(tmp_path: Path) -> None:
+def test_an_error_at_exit_is_not_hidden_by_an_open_connection(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table"), swift_disk():
         (connection := opened(tmp_path / "a.db")).execute("SELECT n FROM numbers")
 
     connection.close()
 
 
-def test_a_defect_of_a_handler_is_raised_and_not_taken_for_success(tmp_path: Path) -> None:
+def test_an_exception_of_a_handler_is_raised(tmp_path: Path) -> None:
     def break_down(call: calls.Call, carry_out: CarryOut) -> int:
         if isinstance(call, calls.Write):
             raise ZeroDivisionError
@@ -89,7 +89,7 @@ def test_a_defect_of_a_handler_is_raised_and_not_taken_for_success(tmp_path: Pat
         keep_numbers(tmp_path / "a.db", 1)
 
 
-def test_shims_can_be_nested_and_both_see_everything(tmp_path: Path) -> None:
+def test_nested_shims_both_see_every_call(tmp_path: Path) -> None:
     with recorded_disk() as inner, recorded_disk() as outer:
         keep_numbers(tmp_path / "a.db", 1)
 
@@ -152,7 +152,7 @@ def test_the_first_sync_of_a_new_log_is_one_of_its_folder(tmp_path: Path) -> Non
     assert log[-1] == Deleted(str(tmp_path / "a.db-wal"), and_folder=False)
 
 
-def test_a_file_that_was_there_before_is_recorded_with_what_it_held(tmp_path: Path) -> None:
+def test_an_existing_file_is_recorded_with_its_content(tmp_path: Path) -> None:
     keep_numbers(tmp_path / "a.db", 1)
     contents = (tmp_path / "a.db").read_bytes()
 

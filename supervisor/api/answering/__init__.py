@@ -1,1 +1,0 @@
-"""Requests read, and answers written."""

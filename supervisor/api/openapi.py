@@ -1,0 +1,297 @@
+"""The OpenAPI document, generated from the operations and their annotations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin
+
+import attrs
+import orjson
+
+from supervisor.decode import (
+    Partial,
+    alternatives,
+    field_kinds,
+    is_collection,
+    is_mapping,
+    is_str_enum,
+    plain_kind,
+)
+
+from .descriptions import description_of
+from .encode import encode
+from .operation import DeferredResponse, Operation
+from .params import Param, Params
+from .problems import MEDIA_TYPE, REQUEST_STATUSES, STATUSES, ProblemDetails
+
+Schema = dict[str, Any]
+
+_LARGEST: Final = 2**63 - 1
+
+_SCALARS: Final[Mapping[object, Schema]] = {
+    Any: {},
+    object: {},
+    str: {"type": "string"},
+    int: {"type": "integer", "minimum": -_LARGEST - 1, "maximum": _LARGEST},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    NoneType: {"type": "null"},
+}
+
+
+class Schemas:
+    """JSON schemas of annotations. A class has one schema, referred to by its name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Schema] = {}
+        self._kinds: dict[str, object] = {}
+
+    def of(self, kind: Any) -> Schema:  # noqa: ANN401 - any annotation
+        """Return the schema of an annotation."""
+        kind = plain_kind(kind)
+        if kind in _SCALARS:
+            return dict(_SCALARS[kind])
+        arguments = get_args(kind)
+        if len(alternatives(kind)) > 1:
+            return {"anyOf": [self.of(one) for one in arguments]}
+        if get_origin(kind) is Literal or is_str_enum(kind):
+            return {"type": "string", "enum": [str(word) for word in arguments or kind]}
+        if is_collection(kind):
+            unique = {"uniqueItems": True} if get_origin(kind) is frozenset else {}
+            return {"type": "array", "items": self.of(arguments[0]), **unique}
+        if is_mapping(kind):
+            return {"type": "object", "additionalProperties": self.of(arguments[1])}
+        return self._of_class(kind)
+
+    def of_params(self, params: Params) -> Schema:
+        """Return the schema of a body."""
+        needed = [field.name for field in params.fields if field.is_required]
+        return {
+            "type": "object",
+            "properties": {field.name: self.of_param(field) for field in params.fields},
+            "additionalProperties": False,
+            **({"required": needed} if needed else {}),
+        }
+
+    def of_param(self, field: Param) -> Schema:
+        """Return the schema of one argument, with its default and its description."""
+        schema = self.of(field.kind)
+        if field.constraint is not None and field.constraint.schema:
+            schema = _with_constraints(schema, field.constraint.schema)
+        if not field.is_required and field.default is not None:
+            schema = {**schema, "default": _json_default(field.default)}
+        return {**schema, "description": description_of(field.name)}
+
+    def _of_class(self, kind: Any) -> Schema:  # noqa: ANN401 - an attrs class, or a Partial of one
+        is_partial = get_origin(kind) is Partial
+        whole = get_args(kind)[0] if is_partial else kind
+        name = _schema_name(whole, "Some" if is_partial else "")
+        if self._kinds.setdefault(name, kind) != kind:
+            raise TypeError(f"two classes are called {name}")
+        if name not in self.by_name:
+            self.by_name[name] = {}  # ends the recursion of a class that contains itself
+            made = get_origin(whole) or whole
+            required = sorted(
+                field.name for field in attrs.fields(made) if field.default is attrs.NOTHING
+            )
+            self.by_name[name] = {
+                "type": "object",
+                "description": (inspect.getdoc(made) or "").replace("\n", " "),
+                "properties": {field: self.of(one) for field, one in field_kinds(whole).items()},
+                "additionalProperties": False,
+                **({"required": required} if required and not is_partial else {}),
+            }
+        return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _schema_name(kind: Any, prefix: str) -> str:  # noqa: ANN401 - an attrs class
+    """Return a name such as `Info`, or `PageOfInfo` for a generic class."""
+    own = (get_origin(kind) or kind).__name__
+    return "Of".join([prefix + own, *(one.__name__ for one in get_args(kind))])
+
+
+def _with_constraints(schema: Schema, more: Mapping[str, Any]) -> Schema:
+    """Return the schema with constraints; of a union, on its first alternative."""
+    if "anyOf" not in schema:
+        return {**schema, **more}
+    first, *others = schema["anyOf"]
+    return {"anyOf": [{**first, **more}, *others]}
+
+
+def _json_default(default: object) -> object:
+    """Return a default as plain JSON data."""
+    return orjson.loads(encode(default))
+
+
+_PATH_PARAM: Final = re.compile(r"{(\w+)}")
+
+_ID: Final = {"type": "string", "pattern": "^[a-z0-9_]{3,64}$"}
+
+# Codes that every operation may answer with.
+_COMMON_CODES: Final = ("unauthorized", "forbidden_host", "headers_too_large", "internal_error")
+
+_BODY_CODES: Final = ("bad_json", "too_slow", "too_large", "not_json")
+
+_HEADERS: Final[Mapping[str, str]] = {
+    "Idempotency-Key": "The same as `idempotency_key` in the body.",
+    "Last-Event-ID": "The last `id:` that was received; wins over `after`.",
+}
+
+
+def openapi_document(operations: Iterable[Operation], *, version: str) -> bytes:
+    """Return the OpenAPI 3.1 document as JSON."""
+    schemas = Schemas()
+    paths: dict[str, Schema] = {}
+    for operation in operations:
+        described = _OperationDocument(operation, schemas).build()
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    schemas.of(ProblemDetails)
+    schemas.by_name["ProblemDetails"]["properties"]["code"]["enum"] = sorted(
+        {*REQUEST_STATUSES, *(kind.code for kind in STATUSES)}
+    )
+    return orjson.dumps(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Understudy",
+                "version": version,
+                "summary": "Agent sessions, supervised.",
+                "description": _DESCRIPTION,
+                "license": {"name": "MIT", "identifier": "MIT"},
+            },
+            "servers": [{"url": "/", "description": "The server of this document."}],
+            "security": [{}, {"token": []}],
+            "paths": paths,
+            "components": {
+                "schemas": dict(sorted(schemas.by_name.items())),
+                "securitySchemes": {
+                    "token": {
+                        "type": "http",
+                        "scheme": "bearer",
+                        "description": "Required on TCP, not on the unix socket.",
+                    }
+                },
+            },
+        }
+    )
+
+
+_DESCRIPTION: Final = (
+    "Create agent sessions, send input while they are busy, steer, interrupt and watch them. "
+    "Bodies have the arguments of the embedding API by name; unknown fields are refused."
+)
+
+
+class _OperationDocument:
+    """Builder of the entry of one operation."""
+
+    def __init__(self, operation: Operation, schemas: Schemas) -> None:
+        self._operation = operation
+        self._schemas = schemas
+
+    def build(self) -> Schema:
+        operation = self._operation
+        made: Schema = {
+            "operationId": operation.name,
+            "summary": operation.summary,
+            "parameters": self._parameters(),
+            "responses": self._responses(),
+        }
+        if operation.description:
+            made["description"] = operation.description
+        if operation.has_body:
+            schema = self._schemas.of_params(operation.params)
+            made["requestBody"] = {
+                "required": "required" in schema,
+                "content": {"application/json": {"schema": schema}},
+            }
+        return made
+
+    def _parameters(self) -> list[Schema]:
+        operation = self._operation
+        found = [
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": description_of(name),
+                "schema": _ID,
+            }
+            for name in _PATH_PARAM.findall(operation.path)
+        ]
+        if not operation.has_body:
+            found += [self._query_parameter(field) for field in operation.params.fields]
+        if "idempotency_key" in operation.params.names():
+            found.append(_header("Idempotency-Key", {"type": "string", "minLength": 1}))
+        if operation.is_stream:
+            found.append(_header("Last-Event-ID", {"type": "integer", "minimum": 0}))
+        return found
+
+    def _query_parameter(self, field: Any) -> Schema:  # noqa: ANN401 - a Param
+        schema = self._schemas.of_param(field)
+        about = schema.pop("description")
+        # A query has no null: the parameter is left out instead.
+        kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+        if len(kinds) == 1:
+            schema = {**{k: v for k, v in schema.items() if k != "anyOf"}, **kinds[0]}
+        return {
+            "name": field.name,
+            "in": "query",
+            "required": field.is_required,
+            "description": about,
+            "schema": schema,
+        }
+
+    def _responses(self) -> dict[str, Schema]:
+        operation = self._operation
+        responses = {str(operation.status): self._success()}
+        if operation.may_defer:
+            responses[str(DeferredResponse(None).status)] = self._success()
+        if operation.is_stream:
+            responses["204"] = {"description": "Nothing can follow."}
+        for status, codes in sorted(self._refusals().items()):
+            responses[str(status)] = {
+                "description": f"{HTTPStatus(status).phrase}: {', '.join(sorted(codes))}.",
+                "content": {MEDIA_TYPE: {"schema": self._schemas.of(ProblemDetails)}},
+            }
+        return responses
+
+    def _success(self) -> Schema:
+        operation = self._operation
+        content: dict[str, Schema] = {}
+        if operation.result_kind is not NoneType:
+            content["application/json"] = {"schema": self._schemas.of(operation.result_kind)}
+        for media_type in operation.other_media_types:
+            content.setdefault(media_type.partition(";")[0], {"schema": {}})
+        phrase = HTTPStatus(operation.status).phrase
+        return {"description": phrase, **({"content": content} if content else {})}
+
+    def _refusals(self) -> dict[int, set[str]]:
+        operation = self._operation
+        codes = {code: REQUEST_STATUSES[code] for code in _COMMON_CODES}
+        if operation.has_body:
+            codes |= {code: REQUEST_STATUSES[code] for code in _BODY_CODES}
+        if "{" in operation.path or operation.path.endswith("/metrics"):
+            codes["no_such_route"] = REQUEST_STATUSES["no_such_route"]
+        codes["config_error"] = HTTPStatus.UNPROCESSABLE_ENTITY
+        if operation.path == "/v1/ready":
+            codes["not_ready"] = REQUEST_STATUSES["not_ready"]
+        codes |= {kind.code: STATUSES[kind] for kind in operation.raises}
+        found: dict[int, set[str]] = {}
+        for code, status in codes.items():
+            found.setdefault(int(status), set()).add(code)
+        return found
+
+
+def _header(name: str, schema: Schema) -> Schema:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": _HEADERS[name],
+        "schema": schema,
+    }

@@ -1,0 +1,186 @@
+"""Operations of the HTTP interface, each described in one place.
+
+    @operation("POST", "/v1/sessions/{id}/fork", body_params_of(Session.fork), status=201)
+    async def fork(call: OperationCall) -> Info:
+        '''Create a session with a copy of the history.
+
+        Further description.
+        '''
+
+The OpenAPI document takes the summary from the docstring and the answer from the annotation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from types import NoneType
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+from starlette.types import Receive, Scope, Send
+
+from supervisor.core.errors import SupervisorError
+from supervisor.decode import alternatives
+from supervisor.handles.session import Session
+from supervisor.handles.supervisor import Supervisor
+from supervisor.store.pending import StoreState
+
+from .drain import DrainState
+from .params import Params
+
+Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+@attrs.frozen(kw_only=True)
+class OperationContext:
+    """The supervisor, and what the process around the app provides."""
+
+    sup: Supervisor
+    drain_state: DrainState
+    version: str
+    metrics: Callable[[], bytes] | None = None
+    store_state: Callable[[], StoreState] | None = None
+    document: Callable[[], bytes] = bytes
+
+
+@attrs.frozen(kw_only=True)
+class OperationCall:
+    """One request, decoded."""
+
+    context: OperationContext
+    path_ids: Mapping[str, str]  # ids in the path, by name
+    arguments: Mapping[str, Any]  # only the given arguments, by name
+    headers: Mapping[str, str]  # the headers that operations receive
+    wait_disconnected: Callable[[], Awaitable[None]]  # returns when the client disconnects
+
+    @property
+    def sup(self) -> Supervisor:
+        """The supervisor."""
+        return self.context.sup
+
+    @property
+    def session(self) -> Session:
+        """A handle on the session in the path."""
+        return self.context.sup.session(self.path_ids["id"])
+
+
+@attrs.frozen
+class TextResponse:
+    """An answer that is not JSON."""
+
+    content: bytes
+    media_type: str
+
+
+@attrs.frozen
+class DeferredResponse:
+    """An answer with status 202: the work continues."""
+
+    value: Any
+    status: int = 202
+
+
+class NotFound(Exception):
+    """An unknown id in the path: 404, whatever status the error has elsewhere."""
+
+    def __init__(self, error: SupervisorError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class StreamResponse:
+    """A streamed answer: an ASGI app, called after the request was read."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response; return when the stream has ended."""
+        raise NotImplementedError
+
+
+_NON_JSON_RESULTS: Final = (TextResponse, DeferredResponse, StreamResponse)
+
+# A value to encode as JSON, None for 204, or one of the classes above.
+Result: TypeAlias = Any
+Handler: TypeAlias = Callable[[OperationCall], Awaitable[Result]]
+
+
+@attrs.frozen(kw_only=True)
+class Operation:
+    """One method at one path."""
+
+    method: Method
+    path: str
+    handle: Handler
+    params: Params = Params()
+    status: int = 200
+    raises: tuple[type[SupervisorError], ...] = ()
+    # Media types of answers that are not JSON, with a description of each.
+    other_media_types: Mapping[str, str] = attrs.field(factory=dict)
+    is_stream: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in the OpenAPI document."""
+        return str(getattr(self.handle, "__name__", "")).rstrip("_")
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return self._doc[0]
+
+    @property
+    def description(self) -> str:
+        """Rest of the docstring."""
+        return "\n".join(self._doc[1:]).strip()
+
+    @property
+    def _doc(self) -> list[str]:
+        return (inspect.getdoc(self.handle) or "").splitlines() or [""]
+
+    @property
+    def result_kind(self) -> Any:  # noqa: ANN401 - an annotation
+        """Annotation of the JSON answer; NoneType if there is none."""
+        kinds = [one for one in self._result_kinds if one not in _NON_JSON_RESULTS]
+        return kinds[0] if kinds else NoneType
+
+    @property
+    def _result_kinds(self) -> tuple[Any, ...]:
+        return alternatives(typing.get_type_hints(self.handle)["return"])
+
+    @property
+    def may_defer(self) -> bool:
+        """Whether it may answer 202 before the work is done."""
+        return DeferredResponse in self._result_kinds
+
+    @property
+    def has_body(self) -> bool:
+        """Whether its arguments are in a body, not in the query."""
+        return self.method in ("POST", "PATCH")
+
+
+def operation(
+    method: Method,
+    path: str,
+    params: Params = Params(),  # noqa: B008 - frozen
+    *,
+    status: int = 200,
+    raises: tuple[type[SupervisorError], ...] = (),
+    other_media_types: Mapping[str, str] | None = None,
+    streams: bool = False,
+) -> Callable[[Handler], Operation]:
+    """Return a decorator that makes an operation of a function."""
+
+    def make(handle: Handler) -> Operation:
+        return Operation(
+            method=method,
+            path=path,
+            handle=handle,
+            params=params,
+            status=status,
+            raises=raises,
+            other_media_types=other_media_types or {},
+            is_stream=streams,
+        )
+
+    return make

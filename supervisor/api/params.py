@@ -1,0 +1,271 @@
+"""Parameters of operations: the arguments of the embedding API, decoded by their annotations.
+
+Rule 1: parameters are read from the signature of a method, so that the two cannot differ.
+Rule 2: an argument that was not given is not passed on: the defaults of the method apply.
+Rule 3: constraints are functions of `core/validation` and `handles/arguments`, never new ones
+        for an argument of the embedding API. The decoder calls them so that a fault has a path.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import os.path
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, NotRequired, Unpack, get_args, get_origin
+
+import attrs
+
+from supervisor.config import Settings
+from supervisor.core import validation
+from supervisor.core.errors import ConfigError, short_repr
+from supervisor.core.ids import as_key
+from supervisor.core.state import Decision
+from supervisor.decode import (
+    MAX_INVALID_FIELDS,
+    Check,
+    Checked,
+    DecodeError,
+    InvalidField,
+    decode,
+    format_path,
+    json_types,
+)
+from supervisor.handles import arguments
+
+MAX_PAGE: Final = 1_000
+
+MAX_WAIT_SECONDS: Final = 60.0
+
+
+@attrs.frozen
+class Constraint:
+    """A check of an argument besides its type, and the same as JSON schema."""
+
+    check: Check
+    schema: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+_NON_BLANK: Final = {"minLength": 1, "pattern": r"\S"}
+
+
+def _non_blank(name: str) -> Constraint:
+    return Constraint(functools.partial(validation.check_text, name), _NON_BLANK)
+
+
+def _check_absolute_path(path: str) -> None:
+    """Raise ConfigError unless absolute: client and server have different directories."""
+    arguments.check_path("path", path)
+    if not os.path.isabs(path):  # noqa: PTH117 - as text, which is what is passed on
+        raise ConfigError(f"path is {short_repr(path)}", hint="give an absolute path")
+
+
+def _seconds(name: str) -> Constraint:
+    check = functools.partial(validation.check_seconds, name)
+    return Constraint(check, {"minimum": 0, "maximum": validation.MAX_SECONDS})
+
+
+def _count(name: str) -> Constraint:
+    return Constraint(functools.partial(validation.check_integer, name, least=0), {"minimum": 0})
+
+
+def _check_wait_seconds(seconds: float) -> None:
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ConfigError(
+            f"wait is {short_repr(seconds)}", hint=f"give seconds from 0 to {MAX_WAIT_SECONDS:g}"
+        )
+
+
+def _setting(name: str) -> Constraint:
+    return Constraint(lambda value: Settings(**{name: value}))
+
+
+BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
+    **{field.name: _setting(field.name) for field in attrs.fields(Settings)},
+    **{name: _non_blank(name) for name in ("agent", "name", "title", "role", "reason", "at_turn")},
+    **{name: _non_blank(name) for name in ("idempotency_key", "turn_id", "call_id")},
+    "text": Constraint(validation.check_prompt, _NON_BLANK),
+    "replace_with": Constraint(validation.check_prompt, _NON_BLANK),
+    "key": Constraint(as_key),
+    "tags": Constraint(validation.check_tags),
+    "custom": Constraint(validation.check_custom),
+    "permissions": Constraint(arguments.check_permissions),
+    "attachments": Constraint(validation.check_attachments),
+    "workspace": Constraint(arguments.check_workspace),
+    "ttl_seconds": Constraint(
+        validation.check_ttl_seconds, {"exclusiveMinimum": 0, "maximum": validation.MAX_SECONDS}
+    ),
+    "position": _count("position"),
+    "older_than_seconds": _seconds("older_than_seconds"),
+    "keep_last": _count("keep_last"),
+    "max_bytes": _count("max_bytes"),
+    # The permission request checks which of them it offers.
+    "decision": Constraint(lambda _: None, {"enum": list(get_args(Decision))}),
+    "path": Constraint(_check_absolute_path, {"pattern": "^/"}),
+}
+
+QUERY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
+    "q": _non_blank("q"),
+    "cursor": Constraint(arguments.decode_cursor),
+    "limit": Constraint(
+        functools.partial(validation.check_integer, "limit", most=MAX_PAGE),
+        {"minimum": 1, "maximum": MAX_PAGE},
+    ),
+    "after": _count("after"),
+    **{
+        name: _seconds(name)
+        for name in ("created_after", "created_before", "updated_after", "updated_before")
+    },
+    "at": Constraint(functools.partial(validation.check_integer, "at"), {"minimum": 1}),
+    "wait": Constraint(_check_wait_seconds, {"minimum": 0, "maximum": MAX_WAIT_SECONDS}),
+}
+
+
+@attrs.frozen
+class Param:
+    """One argument: name, annotation, default and constraint."""
+
+    name: str
+    kind: Any
+    default: Any = attrs.NOTHING
+    constraint: Constraint | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the argument has no default."""
+        return self.default is attrs.NOTHING
+
+    @property
+    def annotation(self) -> Any:  # noqa: ANN401 - an annotation
+        """The annotation for the decoder: with the constraint, and whether it is required."""
+        check = self.constraint and Checked(self.constraint.check)
+        kind = self.kind if check is None else Annotated[self.kind, check]
+        return kind if self.is_required else NotRequired[kind]
+
+
+@attrs.frozen
+class Params:
+    """The arguments of an operation."""
+
+    fields: tuple[Param, ...] = ()
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the arguments."""
+        return frozenset(field.name for field in self.fields)
+
+    @functools.cached_property
+    def kind(self) -> Any:  # noqa: ANN401 - a TypedDict that is built at run time
+        """The arguments as a TypedDict, which the decoder reads."""
+        make: Any = typing.TypedDict
+        return make("Arguments", {field.name: field.annotation for field in self.fields})
+
+    def decode_body(self, body: object) -> dict[str, Any]:
+        """Return the arguments in a JSON body; raise DecodeError."""
+        arguments: dict[str, Any] = decode(self.kind, body)
+        return arguments
+
+    def decode_query(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        """Return the arguments in a query; raise DecodeError."""
+        kinds = {field.name: field.kind for field in self.fields}
+        faults: list[InvalidField] = []
+        plain: dict[str, Any] = {}
+        for name, text in pairs:
+            if name in plain:
+                path = format_path("?", [name])
+                faults.append(InvalidField(path, "parameter given twice", "give it once"))
+            plain[name] = _parse_query_value(kinds[name], text) if name in kinds else text
+        arguments: dict[str, Any] = {}
+        try:
+            arguments = decode(self.kind, plain, root="?")
+        except DecodeError as error:
+            faults += error.invalid_fields
+        if faults:
+            raise DecodeError(tuple(faults[:MAX_INVALID_FIELDS]))
+        return arguments
+
+
+def body_params_of(
+    method: Callable[..., Any],
+    *,
+    without: Iterable[str] = (),
+    only: Iterable[str] | None = None,
+    kinds: Mapping[str, Any] | None = None,
+    constraints: Mapping[str, Constraint] = BODY_CONSTRAINTS,
+) -> Params:
+    """Return the parameters of a method of the embedding API; `kinds` replaces annotations."""
+    hints = typing.get_type_hints(method)
+    found: dict[str, tuple[Any, Any]] = {}
+    for parameter in inspect.signature(method).parameters.values():
+        hint = hints.get(parameter.name)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
+            options = typing.get_type_hints(get_args(hint)[0])
+            found |= {name: (kind, None) for name, kind in options.items()}
+        elif hint is not None:
+            is_needed = parameter.default is inspect.Parameter.empty
+            found[parameter.name] = (hint, attrs.NOTHING if is_needed else parameter.default)
+    others = kinds or {}
+    wanted = set(found if only is None else only) - set(without)
+    return Params(
+        tuple(
+            Param(name, others.get(name, kind), default, constraints.get(name))
+            for name, (kind, default) in found.items()
+            if name in wanted
+        )
+    )
+
+
+def query_params_of(
+    method: Callable[..., Any], *, without: Iterable[str] = (), only: Iterable[str] | None = None
+) -> Params:
+    """Return the parameters of a method whose arguments are in the query."""
+    return body_params_of(method, without=without, only=only, constraints=QUERY_CONSTRAINTS)
+
+
+def body_params(**fields: Any) -> Params:  # noqa: ANN401 - see `_params`
+    """Return parameters from names with an annotation, or with a pair of annotation and default."""
+    return _params(fields, BODY_CONSTRAINTS)
+
+
+def query_params(**fields: Any) -> Params:  # noqa: ANN401 - see `_params`
+    """Return such parameters for a query."""
+    return _params(fields, QUERY_CONSTRAINTS)
+
+
+def _params(fields: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> Params:
+    pairs = {
+        name: given if isinstance(given, tuple) else (given, attrs.NOTHING)
+        for name, given in fields.items()
+    }
+    return Params(
+        tuple(
+            Param(name, kind, default, constraints.get(name))
+            for name, (kind, default) in pairs.items()
+        )
+    )
+
+
+_FLAGS: Final[Mapping[str, bool]] = {"true": True, "1": True, "false": False, "0": False}
+# The digits of the longest number that is accepted.
+_MAX_DIGITS: Final = 24
+
+
+def _parse_query_value(kind: Any, text: str) -> Any:  # noqa: ANN401 - plain data
+    """Return the value of a text in a query; the text itself if it has the wrong form."""
+    wanted = json_types(kind)
+    if bool in wanted:
+        return _FLAGS.get(text, text)
+    if float in wanted:
+        return _parse_number(text)
+    is_whole = text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if int in wanted and is_whole else text
+
+
+def _parse_number(text: str) -> float | str:
+    """Return the finite number in a text, or the text itself."""
+    try:
+        number = float(text) if "_" not in text and text == text.strip() else math.nan
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text

@@ -1,0 +1,31 @@
+"""Answers that only the HTTP interface has; all others are classes of the embedding API."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+
+@attrs.frozen
+class VersionReport:
+    """Name and version of the program, and version of the HTTP interface."""
+
+    name: str
+    version: str
+    api: str
+
+
+@attrs.frozen
+class HealthReport:
+    """Health of the process; `ready` when it accepts work."""
+
+    status: Literal["ok", "ready"]
+
+
+@attrs.frozen
+class BackupReport:
+    """Path and size of a backup."""
+
+    path: str
+    bytes: int

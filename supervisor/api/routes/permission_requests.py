@@ -1,0 +1,56 @@
+"""Operations on permission requests and permission rules."""
+
+from __future__ import annotations
+
+from supervisor.api.operation import NotFound, OperationCall, operation
+from supervisor.api.params import body_params_of
+from supervisor.core.errors import (
+    InputRefused,
+    InvalidDecision,
+    PermissionConflict,
+    PermissionNotFound,
+    SessionNotFound,
+    StoreDegraded,
+)
+from supervisor.core.state import PermissionRule
+from supervisor.handles.shapes import Page
+from supervisor.handles.supervisor import Supervisor
+from supervisor.sessions.inbox import PermissionRequest
+
+
+@operation("GET", "/v1/permissions")
+async def permissions(call: OperationCall) -> Page[PermissionRequest]:
+    """List the pending permission requests of all sessions, oldest first."""
+    return Page(await call.sup.permissions(), None)
+
+
+@operation(
+    "POST",
+    "/v1/permissions/{request}",
+    body_params_of(Supervisor.answer, only=("decision",), kinds={"decision": str}),
+    status=204,
+    raises=(PermissionNotFound, PermissionConflict, InvalidDecision, StoreDegraded),
+)
+async def answer(call: OperationCall) -> None:
+    """Answer a permission request."""
+    await call.sup.answer(call.path_ids["request"], call.arguments["decision"])
+
+
+@operation("GET", "/v1/sessions/{id}/rules", raises=(SessionNotFound,))
+async def rules(call: OperationCall) -> Page[PermissionRule]:
+    """List the permission rules of a session."""
+    return Page(tuple(await call.session.rules()), None)
+
+
+@operation(
+    "DELETE",
+    "/v1/sessions/{id}/rules/{rule}",
+    status=204,
+    raises=(SessionNotFound, InputRefused, StoreDegraded),
+)
+async def remove_rule(call: OperationCall) -> None:
+    """Remove a permission rule."""
+    try:
+        await call.session.remove_rule(call.path_ids["rule"])
+    except InputRefused as error:
+        raise NotFound(error) from None

@@ -1,1 +1,0 @@
-"""Live feeds as server-sent events."""

@@ -1,0 +1,107 @@
+"""Run a command on trio, with warnings on standard error, until it ends or Ctrl-C.
+
+Rule 1: Ctrl-C cancels the work, so that it takes effect only at a checkpoint. Raised at an
+        arbitrary point, it could look like a failure of that code, or be lost.
+Rule 2: process-wide state (signal handlers, log handlers) is restored afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from .early_interrupt import ExitOnInterrupt
+from .failures import INTERRUPTED, OK
+from .output import Screen
+
+if TYPE_CHECKING:  # trio is imported late: it is slow
+    import trio
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def exit_signals() -> list[signal.Signals]:
+    """Return the signals that end a command, except those our parent ignores (as nohup does)."""
+    return [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+
+
+def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
+    """Run the work and return its exit code (None is 0). A single exception is raised bare.
+
+    Ctrl-C cancels the work, and is raised as `KeyboardInterrupt` when the work has ended; a second
+    one does not wait for that.
+    """
+    with ExitOnInterrupt():
+        import trio  # noqa: PLC0415 - late
+
+    with warnings_on_screen(screen):
+        try:
+            return trio.run(_run_until_signal, work)
+        except BaseExceptionGroup as group:
+            raise _unwrapped(group) from None
+
+
+async def _run_until_signal(work: Callable[[], Awaitable[int | None]]) -> int:
+    import trio  # noqa: PLC0415 - late
+
+    leave = trio.CancelScope()
+    code: int | None = None
+    async with trio.open_nursery() as nursery:
+        # Only the main thread receives signals.
+        if threading.current_thread() is threading.main_thread() and exit_signals():
+            await nursery.start(_cancel_on_signal, leave)
+        with leave:
+            code = await work()
+        nursery.cancel_scope.cancel(reason="the work is over")
+    if leave.cancelled_caught:
+        raise KeyboardInterrupt
+    return OK if code is None else code
+
+
+async def _cancel_on_signal(leave: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
+    import trio  # noqa: PLC0415 - late
+
+    with trio.open_signal_receiver(*exit_signals()) as signals:
+        task_status.started()
+        async for _ in signals:
+            if leave.cancel_called:
+                os._exit(INTERRUPTED)
+            leave.cancel(reason="a person wants to leave")
+
+
+def _unwrapped(group: BaseException) -> BaseException:
+    """Return the KeyboardInterrupt if there is one, as the user asked for it; else the first."""
+    found = _leaf_errors(group)
+    return next((one for one in found if isinstance(one, KeyboardInterrupt)), found[0])
+
+
+def _leaf_errors(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [one for inside in error.exceptions for one in _leaf_errors(inside)]
+
+
+@contextmanager
+def warnings_on_screen(screen: Screen) -> Iterator[None]:
+    """Print warnings of all loggers on standard error, without tracebacks."""
+    logger = logging.getLogger()
+    handler = _WarningHandler(screen)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _WarningHandler(logging.Handler):
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._screen.warn(record.getMessage())

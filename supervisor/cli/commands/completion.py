@@ -1,0 +1,54 @@
+"""`understudy completion` and `understudy version`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from supervisor.cli.options import json_option
+from supervisor.cli.output import Screen
+from supervisor.cli.versions import installed_version, versions
+
+_VARIABLE = "_UNDERSTUDY_COMPLETE"
+
+_DESTINATIONS = {
+    "bash": "~/.local/share/bash-completion/completions/understudy",
+    "zsh": "_understudy in a folder of your $fpath",
+    "fish": "~/.config/fish/completions/understudy.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@json_option
+def completion(*, shell: str, as_json: bool) -> None:
+    """Print the code that makes your shell complete commands and options.
+
+    Save the output: for bash as ~/.local/share/bash-completion/completions/understudy, for fish as
+    ~/.config/fish/completions/understudy.fish, for zsh as _understudy in a folder of $fpath.
+    """
+    from supervisor.cli.group import commands  # noqa: PLC0415 - the group imports this module
+
+    screen = Screen(as_json=as_json)
+    kind = get_completion_class(shell)
+    assert kind is not None  # click has a class for each of the three
+    complete = kind(commands, {}, "understudy", _VARIABLE)
+    # Not `source()`, which starts a bash to find its version.
+    script = complete.source_template % complete.source_vars()
+    if as_json:
+        screen.data({"shell": shell, "script": script})
+        return
+    screen.write(script)
+    if screen.is_terminal:
+        screen.note(f"Save it as {_DESTINATIONS[shell]}.")
+
+
+@click.command()
+@json_option
+def version(*, as_json: bool) -> None:
+    """Print the version, and with --json the versions of all dependencies."""
+    screen = Screen(as_json=as_json)
+    if as_json:
+        screen.data(versions())
+    else:
+        screen.line(f"understudy {installed_version('understudy')}")

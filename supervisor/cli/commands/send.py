@@ -1,0 +1,134 @@
+"""`understudy send`, `steer` and `inputs`: send inputs, steer, and change queued inputs."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from supervisor.cli.async_runner import run_async
+from supervisor.cli.columns import Cell
+from supervisor.cli.failures import OK
+from supervisor.cli.options import DURATION, input_text, json_option
+from supervisor.cli.output import Screen
+from supervisor.cli.result_output import show_receipt, show_result
+from supervisor.cli.target import find_session, open_target
+from supervisor.cli.times import format_age
+
+if TYPE_CHECKING:
+    from supervisor.handles.session import Session
+    from supervisor.handles.shapes import Input
+
+
+@click.command()
+@click.argument("session", metavar="ID")
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
+@click.option(
+    "--when-busy",
+    default="queue",
+    show_default=True,
+    type=click.Choice(["queue", "steer", "interrupt", "reject"]),
+    help="What happens while a turn runs.",
+)
+@click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Expires after: 10m.")
+@click.option(
+    "--key", "idempotency_key", metavar="KEY", help="Idempotency key: accept the input only once."
+)
+@click.option("--wait", is_flag=True, help="Wait for the end of the turn and print its text.")
+@json_option
+def send(
+    *,
+    session: str,
+    words: tuple[str, ...],
+    wait: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - click's options
+) -> int:
+    """Send an input to a session; without TEXT, or with -, it is read from standard input."""
+    screen = Screen(as_json=as_json)
+    text = input_text(words)
+    return run_async(screen, partial(_send, screen, session, text, options, wait=wait))
+
+
+async def _send(
+    screen: Screen, session: str, text: str, options: dict[str, Any], *, wait: bool
+) -> int:
+    async with open_target(screen) as sup:
+        found = await find_session(sup, session)
+        receipt = await found.send(text, **options)
+        if not wait:
+            show_receipt(screen, receipt)
+            return OK
+        return show_result(screen, await found.result(receipt.input_id))
+
+
+@click.command()
+@click.argument("session", metavar="ID")
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
+@json_option
+def steer(*, session: str, words: tuple[str, ...], as_json: bool) -> int:
+    """Steer the running turn; fails if no turn runs."""
+    screen = Screen(as_json=as_json)
+    return run_async(screen, partial(_steer, screen, session, input_text(words)))
+
+
+async def _steer(screen: Screen, session: str, text: str) -> None:
+    async with open_target(screen) as sup:
+        show_receipt(screen, await (await find_session(sup, session)).steer(text))
+
+
+@click.command()
+@click.argument("session", metavar="ID")
+@click.option("--edit", nargs=2, metavar="INPUT TEXT", help="Change the text of an input.")
+@click.option(
+    "--move", nargs=2, metavar="INPUT PLACE", type=(str, int), help="Move an input to a place."
+)
+@click.option("--promote", metavar="INPUT", help="Use an input to steer the running turn.")
+@click.option("--cancel", metavar="INPUT", help="Cancel an input.")
+@json_option
+def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN401 - click's options
+    """List the accepted inputs that have not run yet, in order, after your change."""
+    screen = Screen(as_json=as_json)
+    return run_async(screen, partial(_inputs, screen, session, changes))
+
+
+async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None:
+    async with open_target(screen) as sup:
+        found = await find_session(sup, session)
+        await _apply_changes(found, changes)
+        show_inputs(screen, await found.inputs())
+
+
+async def _apply_changes(session: Session, changes: dict[str, Any]) -> None:
+    if changes["edit"]:
+        await session.edit_input(*changes["edit"])
+    if changes["move"]:
+        await session.move_input(*changes["move"])
+    if changes["promote"]:
+        await session.promote_input(changes["promote"])
+    if changes["cancel"]:
+        await session.cancel_input(changes["cancel"])
+
+
+def show_inputs(screen: Screen, waiting: list[Input]) -> None:
+    """Print the queued inputs in order."""
+    if screen.as_json:
+        screen.data(waiting)
+        return
+    if not waiting:
+        screen.note("No queued inputs.")
+        return
+    now = time.time()
+    rows = [
+        (
+            str(one.position),
+            Cell(one.id, "bold"),
+            one.status,
+            format_age(now - one.accepted_at),
+            one.text,
+        )
+        for one in waiting
+    ]
+    screen.table(("PLACE", "INPUT", "STATUS", "SINCE", "TEXT"), rows, shrinkable=[4])

@@ -1,0 +1,1 @@
+"""The checks of `understudy doctor`, one module for each subject."""

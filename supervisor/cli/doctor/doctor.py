@@ -1,0 +1,100 @@
+"""`understudy doctor`: check the installation and say how to correct problems."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+import trio
+
+from supervisor.cli.async_runner import run_async
+from supervisor.cli.columns import Cell
+from supervisor.cli.failures import ERROR, OK
+from supervisor.cli.options import config_option, json_option, state_option
+from supervisor.cli.output import Screen
+from supervisor.cli.progress_bar import progress
+from supervisor.cli.target import load_configuration
+from supervisor.core.errors import ConfigError
+
+from . import agents_check, daemon_check, software, storage
+from .findings import Finding
+
+_SIGNS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
+
+
+@click.command()
+@state_option
+@config_option
+@json_option
+def doctor(*, state: str | None, config_path: str | None, as_json: bool) -> int:
+    """Check the installation, the configuration and the store, and say how to correct problems.
+
+    Exits with 0 if there are only warnings, with 1 if there are errors.
+    """
+    screen = Screen(as_json=as_json)
+    return run_async(screen, partial(_doctor, screen, state, config_path))
+
+
+async def _doctor(screen: Screen, state: str | None, config_path: str | None) -> int:
+    async with progress(screen, "checking"):
+        store = None if state is None else Path(os.path.realpath(state))  # noqa: ASYNC240 - fast
+        look = partial(_check_all, config_path, store)
+        findings = await trio.to_thread.run_sync(look)
+        findings += [await agents_check.check_guardian(), await agents_check.check_sessions()]
+        if store is not None:
+            findings += await storage.check_store(store)
+    if screen.as_json:
+        screen.data({"ok": not _errors(findings), "findings": findings})
+    else:
+        _show(screen, findings)
+    return ERROR if _errors(findings) else OK
+
+
+def _check_all(config_path: str | None, store: Path | None) -> list[Finding]:
+    """Return the findings of all checks that need no sessions."""
+    findings = [
+        *software.check_python(),
+        *software.check_packages(),
+        *software.check_package_names(),
+        *software.check_sqlite(),
+        *agents_check.check_configuration_files(config_path),
+    ]
+    try:
+        configuration = load_configuration(config_path)
+    except ConfigError:  # already reported by check_configuration_files
+        return findings
+    return [
+        *findings,
+        *agents_check.check_agents(configuration.agents, os.environ),
+        *storage.check_storage(configuration.daemon, store=store),
+        *software.check_clock(),
+        *agents_check.check_orphans(),
+        *daemon_check.check_daemon(configuration.daemon.socket),
+    ]
+
+
+def _show(screen: Screen, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        sign, style = _SIGNS[finding.level]
+        name = f"{finding.code or finding.check}: "
+        screen.line(Cell(f"{sign:<8}", style), Cell(name, "bold"), finding.detail)
+        if finding.hint is not None:
+            screen.line("        ", Cell("hint: ", "cyan"), finding.hint)
+    count = len(_errors(findings))
+    warnings = sum(one.level == "warning" for one in findings)
+    if not count and not warnings:
+        screen.line("No problems found.")
+    else:
+        screen.line(f"{_counted(count, 'error')}, {_counted(warnings, 'warning')}.")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _errors(findings: Sequence[Finding]) -> list[Finding]:
+    return [one for one in findings if one.level == "error"]

@@ -1,0 +1,136 @@
+"""Checks of folders, files and disk space."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from supervisor.cli.times import format_size
+from supervisor.configuration import DaemonSettings
+from supervisor.core.errors import SupervisorError
+
+from .daemon_check import check_damaged_sessions
+from .findings import Finding, error, ok, warning
+
+_OTHER_USERS_MODE: Final = stat.S_IRWXG | stat.S_IRWXO
+
+LOW_DISK_BYTES: Final = 1024**3
+
+FULL_DISK_BYTES: Final = 64 * 1024**2
+
+
+def check_storage(settings: DaemonSettings, *, store: Path | None = None) -> Iterator[Finding]:
+    """Check the daemon's folders and files, and the given store."""
+    state, socket = Path(settings.state_folder), Path(settings.socket)
+    folders = dict.fromkeys((state, socket.parent))
+    files = dict.fromkeys((Path(settings.database), Path(settings.token), *_store_files(store)))
+    found = [
+        *(finding for folder in folders for finding in check_folder(folder)),
+        *(finding for file in files for finding in check_file(file)),
+    ]
+    yield from found
+    if not found:
+        yield ok("permissions", f"only you can access {state}")
+    yield from check_disk(state if store is None else store)
+
+
+def check_folder(folder: Path) -> Iterator[Finding]:
+    """Check that a folder, if it exists, is private."""
+    there = _stat(folder)
+    if there is None:
+        return  # it is created, private, when it is first needed
+    if not stat.S_ISDIR(there.st_mode):
+        yield error(
+            "permissions", "no-folder", f"{folder} is not a directory", "move that file away"
+        )
+    elif there.st_uid != os.geteuid():
+        yield error(
+            "permissions",
+            "foreign-folder",
+            f"{folder} belongs to user {there.st_uid}",
+            "change its owner, or set other folders in daemon.state_folder and daemon.socket",
+        )
+    elif there.st_mode & _OTHER_USERS_MODE:
+        mode = stat.S_IMODE(there.st_mode)
+        yield warning(
+            "permissions",
+            "open-folder",
+            f"other users can enter {folder} ({mode:o})",
+            f"`chmod 700 {folder}`",
+        )
+
+
+def check_file(file: Path) -> Iterator[Finding]:
+    """Check that a file, if it exists, is private."""
+    there = _stat(file)
+    if there is None:
+        return
+    if there.st_uid != os.geteuid():
+        yield error(
+            "permissions",
+            "foreign-file",
+            f"{file} belongs to user {there.st_uid}",
+            f"`chown {os.geteuid()} {file}`, or use another file",
+        )
+    elif there.st_mode & _OTHER_USERS_MODE:
+        mode = stat.S_IMODE(there.st_mode)
+        yield error(
+            "permissions",
+            "open-file",
+            f"other users can read {file} ({mode:o})",
+            f"`chmod 600 {file}`",
+        )
+
+
+def check_disk(place: Path, usage: Callable[[Path], Any] = shutil.disk_usage) -> Iterator[Finding]:
+    """Check the free space where the store is."""
+    folder = next((one for one in (place, *place.parents) if one.is_dir()), Path("/"))
+    free = usage(folder).free
+    said = f"{format_size(free)} free at {place}"
+    if free < FULL_DISK_BYTES:
+        yield error("disk", "disk-full", said, "free some space: a full disk stops all new work")
+    elif free < LOW_DISK_BYTES:
+        yield warning(
+            "disk", "disk-low", said, "free some space, or `understudy cleanup --older-than 30d`"
+        )
+    else:
+        yield ok("disk", said)
+
+
+def _store_files(store: Path | None) -> list[Path]:
+    """Return the store and the files that SQLite keeps beside it."""
+    if store is None:
+        return []
+    return [store, *(store.with_name(store.name + end) for end in ("-wal", "-shm", ".lock"))]
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+async def check_store(path: Path) -> list[Finding]:
+    """Check that every session in a file can be read."""
+    from supervisor.offline import open_for_reading  # noqa: PLC0415 - slow to import
+
+    try:
+        async with open_for_reading(str(path)) as sup:
+            stats = await sup.stats()
+    except (SupervisorError, OSError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem.args[0]
+        return [
+            error(
+                "store",
+                "store-unreadable",
+                f"cannot read {path}: {why}",
+                getattr(problem, "hint", "give the path of a store"),
+            )
+        ]
+    found = list(check_damaged_sessions(f"{path} is a store", stats.damaged))
+    return found or [ok("store", f"{path} has {stats.sessions} sessions, all readable")]

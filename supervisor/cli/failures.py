@@ -1,0 +1,134 @@
+"""Errors as shown to the user of a command, and exit codes.
+
+Rule 1: what happened, then what to do; never a traceback. `python -X dev -m supervisor.cli` shows
+        one, to find defects of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from supervisor.core.errors import SpawnRefused, SupervisorError
+
+from .columns import Cell
+from .output import Screen, json_text
+
+OK: Final = 0
+ERROR: Final = 1
+USAGE: Final = 2
+NOT_FOUND: Final = 3
+REFUSED: Final = 4
+NO_DAEMON: Final = 5
+INTERRUPTED: Final = 130
+
+
+class FileNotThere(SupervisorError):
+    """The file does not exist."""
+
+
+class SettingNotFound(SupervisorError):
+    """The setting does not exist."""
+
+
+class WrongUsage(SupervisorError):
+    """The arguments of a command are invalid."""
+
+
+class Interrupted(SupervisorError):
+    """The user pressed Ctrl-C."""
+
+
+def require_file(path: str) -> None:
+    """Raise `FileNotThere` if the path does not exist; a directory exists."""
+    if not os.path.exists(path):  # noqa: PTH110 - also for text that cannot be a path
+        raise FileNotThere(f"file not found: {path}", hint="check the path")
+
+
+# By error code, so that no error class has to be imported. Others exit with ERROR.
+_CODES: Final = {
+    "session_not_found": NOT_FOUND,
+    "agent_unknown": NOT_FOUND,
+    "permission_not_found": NOT_FOUND,
+    "record_not_found": NOT_FOUND,
+    "file_not_there": NOT_FOUND,
+    "setting_not_found": NOT_FOUND,
+    "spawn_refused": REFUSED,
+    "queue_full": REFUSED,
+    "budget_spent": REFUSED,
+    "input_too_large": REFUSED,
+    "output_too_large": REFUSED,
+    "no_daemon": NO_DAEMON,
+    "wrong_usage": USAGE,
+    "invalid_query": USAGE,
+    "query_limit_exceeded": REFUSED,
+    "interrupted": INTERRUPTED,
+}
+
+
+def exit_code_of(error: SupervisorError) -> int:
+    """Return the exit code for the error."""
+    return _CODES.get(error.code, ERROR)
+
+
+def report(error: SupervisorError, screen: Screen) -> int:
+    """Print the error and its hint; return the exit code."""
+    problem = str(error.args[0])
+    if screen.as_json:
+        said: dict[str, object] = {"code": error.code, "message": problem, "hint": error.hint}
+        if isinstance(error, SpawnRefused):
+            said |= {"limit": error.limit, "used": error.used, "allowed": error.allowed}
+        screen.err.write(json_text({"error": said}) + "\n")
+        screen.err.flush()
+        return exit_code_of(error)
+    screen.note(Cell("error: ", "red"), problem.rstrip())
+    screen.note(Cell("hint: ", "cyan"), error.hint)
+    return exit_code_of(error)
+
+
+def report_usage(error: click.ClickException, screen: Screen, arguments: Sequence[str]) -> int:
+    """Print what is wrong with the arguments, and where the usage is explained."""
+    problem = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None and context.parent is not None:
+        hint = f"see `{context.command_path} --help`"
+    elif context is None and arguments and not arguments[0].startswith("-"):
+        # The error was raised while the command's arguments were parsed.
+        hint = f"see `understudy {arguments[0]} --help`"
+    else:
+        hint = "see `understudy --help`"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+        problem, hint = "--json is before the command", "write `understudy COMMAND --json`"
+    return report(WrongUsage(problem, hint=hint), screen)
+
+
+def report_interrupt(screen: Screen) -> int:
+    """Print that a user or a signal has ended the command."""
+    if screen.as_json:
+        hint = "the output so far is valid; run it again for the rest"
+        return report(Interrupted("interrupted", hint=hint), screen)
+    if screen.is_ansi_stderr:
+        screen.note()  # a new line after the ^C that the terminal has printed
+    screen.note("interrupted")
+    return INTERRUPTED
+
+
+def report_defect(error: BaseException, screen: Screen) -> int:
+    """Print that understudy has a defect; with a traceback only in Python's development mode."""
+    if sys.flags.dev_mode:
+        traceback.print_exception(error, file=screen.err)
+        return ERROR
+    one = error
+    while isinstance(one, BaseExceptionGroup):
+        one = one.exceptions[0]
+    problem = f"understudy failed: {type(one).__name__}: {one}"
+    hint = (
+        "this is a bug in understudy, please report it;"
+        " `python -X dev -m supervisor.cli ...` shows where it happened"
+    )
+    return report(SupervisorError(problem, hint=hint), screen)

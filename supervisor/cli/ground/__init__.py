@@ -1,1 +1,0 @@
-"""What all commands stand on: options, targets, exit codes, and how work is run."""

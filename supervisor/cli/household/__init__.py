@@ -1,1 +1,0 @@
-"""Commands about the house itself: agents, configuration, health, the daemon."""

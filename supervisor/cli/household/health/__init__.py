@@ -1,1 +1,0 @@
-"""What `understudy doctor` looks at, one file for each kind of thing."""

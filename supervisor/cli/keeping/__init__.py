@@ -1,1 +1,0 @@
-"""Commands about what is kept: export, import, repair, backups, cleaning up."""

@@ -1,1 +1,0 @@
-"""`understudy top`: all sessions, live, and keys to steer and interrupt them."""

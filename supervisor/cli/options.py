@@ -1,0 +1,115 @@
+"""Options shared by several commands, and the text of an input from words or standard input."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from .times import parse_duration, parse_size
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_option(function: F) -> F:
+    """Add the option `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def state_option(function: F) -> F:
+    """Add the option `--state PATH`."""
+    return click.option(
+        "--state",
+        metavar="PATH",
+        type=click.Path(),
+        help="Use this store file instead of the daemon.",
+    )(function)
+
+
+def config_option(function: F) -> F:
+    """Add the option `--config PATH`."""
+    return click.option(
+        "--config",
+        "config_path",
+        metavar="PATH",
+        type=click.Path(),
+        help="Read only this configuration file.",
+    )(function)
+
+
+class Duration(click.ParamType[float]):
+    """A number of seconds, or `10m`, `12h`, `30d`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds."""
+        if isinstance(value, int | float):
+            return float(value)
+        seconds = parse_duration(str(value))
+        if seconds is None:
+            self.fail(f"{value!r} is not a duration; write 90, 45s, 10m, 12h or 30d", param, ctx)
+        return seconds
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes, or `500k`, `20MB`, `1.5GiB`."""
+
+    name = "size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the bytes."""
+        if isinstance(value, int):
+            return value
+        count = parse_size(str(value))
+        if count is None:
+            self.fail(f"{value!r} is not a size; write 4096, 500k, 20MB or 1.5GiB", param, ctx)
+        return count
+
+
+class Count(click.ParamType[int]):
+    """A whole number of at least `minimum`. Unlike click's type it adds no range to the help."""
+
+    name = "count"
+
+    def __init__(self, minimum: int) -> None:
+        self._minimum = minimum
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number."""
+        text = str(value)
+        if not _WHOLE_NUMBER.fullmatch(text) or int(text) < self._minimum:
+            self.fail(f"{value!r} is not a whole number of at least {self._minimum}", param, ctx)
+        return int(text)
+
+
+# At most 18 digits: the store uses 64-bit integers.
+_WHOLE_NUMBER = re.compile("[0-9]{1,18}")
+
+DURATION = Duration()
+
+SIZE = Size()
+
+# More than any session accepts; an endless device must not fill the memory.
+MAX_TEXT_CHARACTERS = 16 * 1024 * 1024
+
+
+def input_text(words: tuple[str, ...]) -> str:
+    """Return the words, or standard input for none or `-`; raise click's `UsageError`."""
+    if words and words != ("-",):
+        return " ".join(words)
+    if not words and sys.stdin.isatty():
+        raise click.UsageError("TEXT is missing. Write it, or pipe it in.")
+    text = sys.stdin.read(MAX_TEXT_CHARACTERS + 1)
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise click.UsageError(f"Standard input has more than {MAX_TEXT_CHARACTERS} characters.")
+    return text.rstrip("\n")

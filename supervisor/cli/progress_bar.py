@@ -1,0 +1,59 @@
+"""An animation while work takes long: on standard error, and only on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from supervisor.core.text import one_line
+
+from .output import Screen
+from .times import format_duration
+
+# Shorter work is not animated.
+_DELAY_SECONDS: Final = 0.4
+_FRAME_SECONDS: Final = 0.1
+_FRAMES: Final = "|/-\\"
+
+
+@asynccontextmanager
+async def progress(screen: Screen, what: str) -> AsyncIterator[None]:
+    """Show the activity and its duration while the block runs.
+
+    Exceptions of the block are raised bare.
+    """
+    if not screen.is_ansi_stderr:
+        yield
+        return
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_animate, screen, one_line(what))
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 - raised again, bare, below
+            failure = error
+        nursery.cancel_scope.cancel(reason="the work is over")
+    if failure is not None:
+        raise failure
+
+
+async def _animate(screen: Screen, what: str) -> None:
+    began = trio.current_time()
+    await trio.sleep(_DELAY_SECONDS)
+    try:
+        for number in range(1 << 31):
+            sign = _FRAMES[number % len(_FRAMES)]
+            _write(
+                screen, f"\r{sign} {what} ({format_duration(trio.current_time() - began)})\x1b[K"
+            )
+            await trio.sleep(_FRAME_SECONDS)
+    finally:
+        _write(screen, "\r\x1b[K")
+
+
+def _write(screen: Screen, text: str) -> None:
+    screen.err.write(text)
+    screen.err.flush()

@@ -1,0 +1,62 @@
+"""Output of receipts, sessions and turn results, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .columns import Cell
+from .failures import ERROR, INTERRUPTED, OK
+from .output import Screen
+
+if TYPE_CHECKING:
+    from supervisor.core.info import Info
+    from supervisor.core.receipts import Receipt, TurnResult
+
+
+def show_receipt(screen: Screen, receipt: Receipt) -> None:
+    """Print the receipt of an input."""
+    if screen.as_json:
+        screen.data(receipt)
+        return
+    said = f"{receipt.status}"
+    if receipt.status == "queued" and receipt.position is not None:
+        said += f" at place {receipt.position}"
+    screen.line(Cell(said, "green"), f"  {receipt.input_id}")
+    for one in receipt.cancelled:
+        screen.line(f"cancelled  {one}")
+
+
+def show_created(screen: Screen, info: Info) -> None:
+    """Print a new session."""
+    if screen.as_json:
+        screen.data(info)
+    else:
+        screen.line(Cell(info.id, "bold"))
+
+
+def show_result(screen: Screen, result: TurnResult) -> int:
+    """Print the result of a turn and return the exit code."""
+    if screen.as_json:
+        screen.data({"result": result})
+    else:
+        if result.text:
+            screen.line(result.text.rstrip("\n"))
+        show_outcome(screen, result)
+    return turn_exit_code(result)
+
+
+def show_outcome(screen: Screen, result: TurnResult) -> None:
+    """Print an error if the turn did not complete."""
+    if result.outcome == "interrupted":
+        screen.note("The turn was interrupted.")
+    elif result.outcome != "completed":
+        how = {"timed_out": "took too long", "lost": "was lost"}.get(result.outcome, result.outcome)
+        why = f": {result.error}" if result.error else ""
+        screen.note(Cell("error: ", "red"), f"the turn {how}{why}")
+
+
+def turn_exit_code(result: TurnResult) -> int:
+    """Return the exit code for the result of a turn."""
+    if result.outcome == "completed":
+        return OK
+    return INTERRUPTED if result.outcome == "interrupted" else ERROR

@@ -1,1 +1,0 @@
-"""Commands that talk with an agent in this very process: `run` and `chat`."""

@@ -1,0 +1,171 @@
+"""The target of a command: its configuration, the daemon or a store file, and the session.
+
+The daemon and a file have the names and errors of the embedding API, so that commands do not
+depend on which of them they use. A session is found by its id, the beginning or end of its id, its
+name or its key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+
+from supervisor.core.errors import SessionNotFound, short_repr
+
+from .failures import require_file
+from .output import Screen
+
+if TYPE_CHECKING:
+    from supervisor.configuration import Configuration
+    from supervisor.core.info import Info
+    from supervisor.handles.session import Session
+
+
+def load_configuration(
+    path: str | None, *, flags: Mapping[str, object] | None = None
+) -> Configuration:
+    """Return all configuration layers, or only the given file; raise `ConfigError`."""
+    from supervisor.configuration import load  # noqa: PLC0415 - slow to import
+
+    return load(cwd=_working_folder(), environ=os.environ, flags=flags, path=path)
+
+
+def _working_folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None  # the working directory was deleted
+
+
+if TYPE_CHECKING:  # a file loads the store and the sessions, a daemon does not
+    from supervisor.handles.supervisor import Supervisor
+
+    Target: TypeAlias = Supervisor
+
+# What a command does to its target. A file can be read and maintained; only a daemon runs sessions.
+Access: TypeAlias = Literal["read", "keep", "live"]
+
+
+@asynccontextmanager
+async def open_target(
+    screen: Screen, *, state: str | None = None, access: Access = "live"
+) -> AsyncIterator[Target]:
+    """Open the file `state`, or the daemon if it is None; raise `NoDaemon` and their errors."""
+    if state is None:
+        async with _connected(access) as sup:
+            yield sup
+        return
+    from supervisor.offline import open_for_maintenance, open_for_reading  # noqa: PLC0415 - see above
+
+    if access == "keep":
+        async with open_for_maintenance(state, load_configuration(None).settings) as sup:
+            yield sup
+        return
+    require_file(state)
+    async with open_for_reading(state) as sup:
+        await _note_dead_owner(screen, sup, state)
+        yield sup
+
+
+@asynccontextmanager
+async def _connected(access: Access) -> AsyncIterator[Target]:
+    from supervisor.client import NoDaemon, connect_once  # noqa: PLC0415 - only for who talks to it
+
+    try:
+        async with connect_once() as sup:
+            yield cast("Target", sup)  # it has the same methods; a test compares them
+    except NoDaemon as error:
+        raise NoDaemon(str(error.args[0]), hint=_no_daemon_hint(access)) from None
+
+
+def _no_daemon_hint(access: Access) -> str:
+    if access == "live":
+        return "start one with `understudy serve`; `understudy run` and `chat` need none"
+    return "start one with `understudy serve`, or name a file of sessions with --state PATH"
+
+
+async def _note_dead_owner(screen: Screen, sup: Target, state: str) -> None:
+    """Print a note if sessions look busy in a file whose supervisor has died."""
+    pid = _dead_owner_pid(state)
+    if pid is None:
+        return
+    stats = await sup.stats()
+    if stats.live > stats.phases.get("suspended", 0):
+        screen.note(
+            f"The supervisor of this file (process {pid}) has died."
+            " Sessions are shown as it left them."
+        )
+
+
+def _dead_owner_pid(state: str) -> int | None:
+    """Return the pid of the last supervisor of the file, if it died without closing the file."""
+    try:
+        signature = Path(f"{os.path.realpath(state)}.lock").read_bytes()
+        pid = int(json.loads(signature)["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    # The lock is not tried: a process that opens the file at this moment would be refused.
+    is_gone = Path("/proc/self").exists() and not Path(f"/proc/{pid}").exists()
+    return pid if is_gone else None
+
+
+_MIN_LENGTH: Final = 2
+
+_MAX_CANDIDATES_SHOWN: Final = 5
+
+_PAGE_SIZE: Final = 500
+
+
+async def find_session(sup: Target, text: str) -> Session:
+    """Return the session that the text names; raise `SessionNotFound` for none or several.
+
+    An exact id is used without a search, a name or key is looked up. A part of an id is compared
+    with all sessions, which takes a moment.
+    """
+    try:
+        return await sup.get(text)
+    except SessionNotFound as error:
+        if len(text) < _MIN_LENGTH:
+            raise
+        found = await _matching_ids(sup, text)
+        if len(found) == 1:
+            return sup.session(found[0])
+        if not found:
+            raise SessionNotFound(
+                f"no session matches {short_repr(text)}", hint="`understudy ps` lists them"
+            ) from error
+    named = ", ".join(found[:_MAX_CANDIDATES_SHOWN])
+    more = ", and others" if len(found) > _MAX_CANDIDATES_SHOWN else ""
+    raise SessionNotFound(
+        f"{short_repr(text)} matches {len(found)} sessions: {named}{more}",
+        hint="write the id of one of them",
+    )
+
+
+async def _matching_ids(sup: Target, text: str) -> list[str]:
+    """Return the ids of sessions with this name or key; else ids that begin or end with it."""
+    named = all_sessions(sup, with_text=text)
+    exact: list[str] = [one.id async for one in named if text in (one.name, one.key)]
+    if exact:
+        return exact
+    ids: list[str] = [one.id async for one in all_sessions(sup)]
+    ids += (await sup.stats()).damaged  # only the id of a damaged row is readable
+    return [one for one in ids if one.startswith(text) or one.endswith(text)]
+
+
+async def all_sessions(
+    sup: Target, *, with_text: str | None = None, root: str | None = None
+) -> AsyncIterator[Info]:
+    """All that there are, or that have it in their name, title or key; page by page."""
+    cursor: str | None = None
+    while True:
+        page = await sup.list(text=with_text, root=root, limit=_PAGE_SIZE, cursor=cursor)
+        for info in page.items:
+            yield info
+        cursor = page.next
+        if cursor is None:
+            return

@@ -1,1 +1,0 @@
-"""What people and programs get to see: safe text, columns, times, JSON."""

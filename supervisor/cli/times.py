@@ -1,0 +1,93 @@
+"""Times and sizes: formatting and parsing."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Final
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_UNITS: Final = {"s": 1.0, "m": _MINUTE, "min": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
+_SIZES: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.ASCII)
+# About 30 years; timestamps in the store stay exact.
+_MAX_SECONDS: Final = 1e9
+_MAX_BYTES: Final = 2**53
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in two or three digits: `340 ms`, `2.3 s`, `4 min 10 s`, `3 h`."""
+    seconds = max(0.0, seconds)
+    if seconds < 0.9995:  # noqa: PLR2004 - more would be rounded to 1000 ms
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:  # noqa: PLR2004 - as above
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, name, next_unit, next_name in (
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "min"),
+        (_MINUTE, "min", 1.0, "s"),
+    ):
+        if whole >= unit:
+            count, rest = divmod(whole, int(unit))
+            more = rest // int(next_unit)
+            return f"{count} {name} {more} {next_name}" if more else f"{count} {name}"
+    return f"{whole} s"
+
+
+def format_age(seconds: float) -> str:
+    """Format an age in one unit: `now`, `12 s`, `5 min`, `3 h`, `12 d`."""
+    if seconds < 1.0:
+        return "now"
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name}"
+    return f"{seconds:.0f} s" if seconds < _MINUTE - 0.5 else "1 min"
+
+
+def format_timestamp(at: float) -> str:
+    """Format a time in the local time zone: `2026-07-25 14:03:11`."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return "at no time"  # a file may contain any number
+
+
+def format_time(at: float) -> str:
+    """Format the time of day with milliseconds: `14:03:11.204`."""
+    try:
+        return f"{time.strftime('%H:%M:%S', time.localtime(at))}.{int(at % 1 * 1000):03d}"
+    except (OverflowError, ValueError, OSError):
+        return "--:--:--.---"
+
+
+def format_size(count: float) -> str:
+    """Format a number of bytes: `312 B`, `4.2 KiB`, `1.0 GiB`."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:  # noqa: PLR2004 - what the units are made of
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def parse_duration(text: str) -> float | None:
+    """Parse `90`, `45s`, `10m`, `12h`, `30d` or `2w` into seconds; return None for other text."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    unit = None if found is None else _UNITS.get(found[2] or "s")
+    if found is None or unit is None:
+        return None
+    seconds = float(found[1]) * unit
+    return seconds if seconds <= _MAX_SECONDS else None
+
+
+def parse_size(text: str) -> int | None:
+    """Parse `4096`, `500k`, `20MB` or `1.5GiB` into bytes; return None for other text."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    amount = float(found[1]) * _SIZES[found[2]]
+    return int(amount) if amount <= _MAX_BYTES else None

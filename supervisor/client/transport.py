@@ -1,0 +1,199 @@
+"""Requests to the daemon: one answer each, and errors as the daemon raised them.
+
+Rule 1: every request has a timeout. A request that timed out may still have taken effect.
+Rule 2: a GET is repeated once if the connection broke; a request that changes something is not.
+Rule 3: unknown fields in an answer of a newer server are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+import attrs
+import orjson
+import trio
+
+from supervisor.api.encode import encode
+from supervisor.api.problems import error_of
+from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.decode import DecodeError, decode_light
+
+from .address import Address, ListenQueueFull
+from .errors import AnswerLost, DaemonBusy, NoDaemon
+from .http_client import HttpClient, HttpRequest, HttpResponse, Method
+from .stream import ConnectionBroken, Unreachable
+
+T = TypeVar("T")
+
+# Timeouts: for answers from memory or after one commit; for starting, stopping and copying.
+QUICK_SECONDS: Final = 30.0
+SLOW_SECONDS: Final = 600.0
+_ERRORS: Final = 400
+_JSON: Final = {"content-type": "application/json"}
+_ID: Final = re.compile(r"[a-z0-9_]{3,64}")
+
+
+class Transport:
+    """A connection to a daemon; made by `connect()`."""
+
+    def __init__(self, http: HttpClient, address: Address) -> None:
+        self._http = http
+        self.address = address
+        self.is_closed = False
+
+    @property
+    def display_name(self) -> str:
+        """The daemon's address as shown to people."""
+        return self.address.display_name
+
+    def close(self) -> None:
+        """Refuse further requests."""
+        self.is_closed = True
+
+    async def request(
+        self,
+        kind: type[T],
+        method: Method,
+        path: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_seconds: float = QUICK_SECONDS,
+    ) -> T:
+        """Send a request and return the answer as a `kind`; raise the daemon's error."""
+        content = await self.request_bytes(method, path, arguments, timeout_seconds=timeout_seconds)
+        try:
+            return decode_light(kind, orjson.loads(content))
+        except (DecodeError, orjson.JSONDecodeError) as problem:
+            raise AnswerLost(
+                f"cannot decode the server's answer: {problem}",
+                hint="compare its version with `understudy version`",
+            ) from problem
+
+    async def request_bytes(
+        self,
+        method: Method,
+        path: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_seconds: float = QUICK_SECONDS,
+    ) -> bytes:
+        """Send a request and return its body; raise the daemon's error.
+
+        `arguments` are sent in the body, or in the query of a GET.
+        """
+        self.refuse_if_closed()
+        request = _http_request(method, path, arguments or {})
+        with trio.move_on_after(timeout_seconds):
+            response = await self._send(request)
+            if response.status >= _ERRORS:
+                raise decode_error(response.content, status=response.status)
+            return response.content
+        raise AnswerLost(
+            f"no answer from {self.display_name} within {timeout_seconds:g} seconds",
+            hint="it may have taken effect: check, or repeat it with the same idempotency_key",
+        )
+
+    async def _send(self, request: HttpRequest) -> HttpResponse:
+        try:
+            try:
+                return await self._http.request(request)
+            except ConnectionBroken:
+                if request.method != "GET":
+                    raise
+            return await self._http.request(request)
+        except ListenQueueFull:
+            raise self.daemon_busy_error() from None
+        except Unreachable as error:
+            raise self.no_daemon_error() from error
+        except ConnectionBroken as error:
+            raise self.answer_lost_error() from error
+
+    def refuse_if_closed(self) -> None:
+        """Raise `NoDaemon` after the block of `connect()`."""
+        if self.is_closed:
+            raise NoDaemon(
+                "this connection has been closed", hint="use it inside the block of connect()"
+            )
+
+    def no_daemon_error(self) -> NoDaemon:
+        """Return the error for an address where no daemon listens."""
+        return NoDaemon(
+            f"no daemon listens on {self.display_name}", hint="start one with `understudy serve`"
+        )
+
+    def daemon_busy_error(self) -> DaemonBusy:
+        """Return the error for a daemon whose listen queue is full."""
+        return DaemonBusy(
+            f"the daemon on {self.display_name} accepts no more connections at present",
+            hint="nothing has happened: try again in a moment, with fewer at once",
+        )
+
+    def answer_lost_error(self) -> AnswerLost:
+        """Return the error for a connection that broke after the request was sent."""
+        return AnswerLost(
+            f"the connection to {self.display_name} broke before the answer",
+            hint="it may have taken effect: check, or repeat it with the same idempotency_key",
+        )
+
+
+def _http_request(method: Method, path: str, arguments: Mapping[str, Any]) -> HttpRequest:
+    if method == "GET":
+        query = urlencode(encode_query(arguments))
+        return HttpRequest(method, f"/{path}?{query}" if query else f"/{path}", {})
+    content = encode_body(arguments) if method in ("POST", "PATCH") else None
+    return HttpRequest(method, f"/{path}", {} if content is None else _JSON, content)
+
+
+def decode_error(content: bytes, *, status: int) -> SupervisorError:
+    """Return the error that a response stands for."""
+    try:
+        problem: object = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        problem = None
+    return error_of(problem, status=status)
+
+
+def is_id(text: object) -> bool:
+    """Return True if the text can be an id; if not, no such thing exists and nothing is sent."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def encode_query(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments for a query; None is left out."""
+    return {
+        name: _query_value(name, value) for name, value in arguments.items() if value is not None
+    }
+
+
+def _query_value(name: str, value: Any) -> str:  # noqa: ANN401 - arguments have many types
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        _check_finite(name, value)
+        return repr(value)
+    return str(value)
+
+
+def encode_body(arguments: Mapping[str, Any]) -> bytes:
+    """Return the arguments as JSON; raise `ConfigError` for values that JSON cannot express."""
+    for name, value in arguments.items():
+        _check_finite(name, value)
+    try:
+        return encode(dict(arguments))
+    except (TypeError, orjson.JSONEncodeError, UnicodeEncodeError) as error:
+        raise ConfigError(
+            f"the arguments cannot be sent: {error}", hint="give plain text, numbers and lists"
+        ) from error
+
+
+def _check_finite(name: str, value: Any) -> None:  # noqa: ANN401 - arguments have many types
+    # JSON cannot express inf and nan, and null would mean something else.
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{name} is {value}", hint="give a finite number")
+    if attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            _check_finite(f"{name}.{field.name}", getattr(value, field.name))

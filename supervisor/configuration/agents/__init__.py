@@ -1,1 +1,0 @@
-"""Agents as a configuration describes them, and how they are made of that."""

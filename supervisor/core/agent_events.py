@@ -1,0 +1,270 @@
+"""Events from drivers, timers and the tree, past tense."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+import attrs
+
+from .ids import CallId, InputId, RequestId, SessionId, TurnId
+from .limits import OnEnd
+from .state import Agent, Decision, Failure, LadderStep, Outcome, Silence, Usage
+from .text import TurnOutput
+from .tree.admission import EMPTY_TREE_VIEW, TreeView
+
+
+@attrs.frozen(kw_only=True)
+class BaseEvent:
+    """Fields that all events have."""
+
+    at: float
+    fresh: TurnId
+    tree_view: TreeView = EMPTY_TREE_VIEW
+
+
+# From the driver -------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class AgentAttached(BaseEvent):
+    agent: Agent
+
+
+@attrs.frozen(kw_only=True)
+class AgentSessionNamed(BaseEvent):
+    """The agent reported its own id of the conversation."""
+
+    session_id: str
+
+
+@attrs.frozen(kw_only=True)
+class AgentChoicesReported(BaseEvent):
+    """The agent reported what users may choose: modes, options, commands, in its own words."""
+
+    choices: Mapping[str, object]
+
+
+@attrs.frozen(kw_only=True)
+class AuthenticationRequested(BaseEvent):
+    """The agent requires authentication before it works; None when that is done."""
+
+    method: str | None
+
+
+@attrs.frozen(kw_only=True)
+class StartFailed(BaseEvent):
+    failure: Failure
+
+
+@attrs.frozen(kw_only=True)
+class AgentClosed(BaseEvent):
+    """CloseAgent is done: nothing of the agent is left."""
+
+
+@attrs.frozen(kw_only=True)
+class AgentExited(BaseEvent):
+    """The agent exited without a request; `failure` says why, None means a clean exit."""
+
+    failure: Failure | None = None
+    jitter: float = 0.0
+    output: TurnOutput = TurnOutput()
+
+
+@attrs.frozen(kw_only=True)
+class TurnEnded(BaseEvent):
+    turn: TurnId
+    outcome: Outcome
+    stop_reason: str | None = None
+    text: str | None = None  # None: all text of the turn
+    messages: int = 0
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ZombieEnded(BaseEvent):
+    turn: TurnId
+
+
+@attrs.frozen(kw_only=True)
+class CallStarted(BaseEvent):
+    turn: TurnId
+    call: CallId
+    name: str
+    input: Mapping[str, object] | None = None
+    cancellable: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class CallEnded(BaseEvent):
+    turn: TurnId
+    call: CallId
+    outcome: Literal["completed", "failed", "interrupted"]
+    result: object = None
+
+
+@attrs.frozen(kw_only=True)
+class PermissionAsked(BaseEvent):
+    turn: TurnId
+    request: RequestId
+    tool: str
+    question: str
+    kind: str | None = None
+    inside_workspace: bool = False
+    input: Mapping[str, object] | None = None
+    options: tuple[Decision, ...] = get_args(Decision)
+    denied_by: str | None = None  # the hook that denied it
+
+
+@attrs.frozen(kw_only=True)
+class SteeringTaken(BaseEvent):
+    turn: TurnId
+    inputs: tuple[InputId, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SteeringDeclined(BaseEvent):
+    """The agent has certainly not taken these inputs, so they may still start turns."""
+
+    turn: TurnId
+    inputs: tuple[InputId, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SteeringBeganTurn(BaseEvent):
+    """The agent had finished the turn and started another one from steered input."""
+
+    turn: TurnId
+    input: InputId
+    output: TurnOutput = TurnOutput()
+
+
+@attrs.frozen(kw_only=True)
+class UsageReported(BaseEvent):
+    turn: TurnId
+    usage: Usage
+
+
+@attrs.frozen(kw_only=True)
+class NewsRead(BaseEvent):
+    """The agent has read the first `read` notifications about its children."""
+
+    turn: TurnId
+    read: int
+
+
+@attrs.frozen(kw_only=True)
+class ProgressMade(BaseEvent):
+    """The turn made progress after it was reported quiet or stalled."""
+
+    turn: TurnId
+
+
+# From timers -----------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class SilenceNoticed(BaseEvent):
+    """The turn made no progress for `seconds`; what it waits for, and since when."""
+
+    turn: TurnId
+    level: Silence
+    waits_for: str
+    detail: str | None
+    since: float
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class DeadlineElapsed(BaseEvent):
+    turn: TurnId
+
+
+@attrs.frozen(kw_only=True)
+class LadderElapsed(BaseEvent):
+    turn: TurnId
+    step: LadderStep
+    output: TurnOutput = TurnOutput()
+
+
+@attrs.frozen(kw_only=True)
+class InputsExpired(BaseEvent):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class RequestTimedOut(BaseEvent):
+    request: RequestId
+
+
+@attrs.frozen(kw_only=True)
+class IdleElapsed(BaseEvent):
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class BackoffElapsed(BaseEvent):
+    pass
+
+
+# From the tree ---------------------------------------------------------------------------
+
+NewsKind: TypeAlias = Literal["started", "done", "over"]
+
+
+@attrs.frozen(kw_only=True)
+class ChildNews:
+    """A notification about a child: it started (again), its spawn input ended, or it stopped."""
+
+    kind: NewsKind
+    child: SessionId
+    agent: str
+    name: str | None
+    role: str | None
+    on_end: OnEnd
+    outcome: Outcome | None = None
+    text: str = ""
+    reason: str | None = None
+    detail: str | None = None
+    failed: bool = False
+    # True if the end of its spawn input was reported before.
+    was_reported_done: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class TreeChanged(BaseEvent):
+    """The tree around the session changed; `news` are notifications about its children.
+
+    `input` is an unused id, in case the news starts a turn.
+    """
+
+    input: InputId
+    news: tuple[ChildNews, ...] = ()
+
+
+# From the session actor --------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Claimed(BaseEvent):
+    """A new incarnation of the session's actor has read the row; the previous one is gone.
+
+    `left_zombie`: the task of the open turn has not ended.
+    """
+
+    epoch: int
+    left_zombie: bool = False
+    output: TurnOutput = TurnOutput()
+
+
+@attrs.frozen(kw_only=True)
+class SupervisorRestarted(BaseEvent):
+    """The whole supervisor died and is back; nothing of the agents is left."""
+
+    epoch: int
+    output: TurnOutput = TurnOutput()
+
+
+@attrs.frozen(kw_only=True)
+class ShutdownRequested(BaseEvent):
+    """The supervisor shuts down: start no more turns, and suspend when the last one has ended."""

@@ -1,0 +1,68 @@
+"""Rules for a degraded store: what may take effect before it is durable.
+
+A store that cannot write must not prevent a user from stopping an agent. So while it is
+degraded, a session adopts steps in memory that reduce activity or change nothing outside;
+anything that starts or allows work waits for the commit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .effects import (
+    AnswerRequest,
+    CancelTurn,
+    CloseAgent,
+    Effect,
+    OfferSteering,
+    StartAgent,
+    StartTurn,
+    WithdrawSteering,
+)
+from .events import Event, InterruptRequested, RequestAnswered, StopRequested
+
+_ALLOW_DECISIONS: Final = ("allow_once", "allow_always")
+
+
+def reduces_activity(event: Event) -> bool:
+    """Return True for a request that only reduces activity; it takes effect at once."""
+    match event:
+        case StopRequested():
+            return True
+        case InterruptRequested():
+            return event.replace_with is None
+        case RequestAnswered():
+            return event.decision not in _ALLOW_DECISIONS
+        case _:
+            return False
+
+
+def grants_work(effect: Effect) -> bool:
+    """Return True if the effect starts an agent, adds work to it, or allows it something."""
+    match effect:
+        case StartAgent() | StartTurn() | OfferSteering():
+            return True
+        case AnswerRequest():
+            return effect.decision in _ALLOW_DECISIONS
+        case _:
+            return False
+
+
+def effect_target(effect: Effect) -> str:
+    """Return the name by which a pending effect is found by the effect that undoes it."""
+    match effect:
+        case StartAgent() | CloseAgent():
+            return "agent"
+        case StartTurn() | CancelTurn():
+            return effect.turn
+        case OfferSteering() | WithdrawSteering():
+            return effect.input
+        case AnswerRequest():
+            return effect.request
+        case _:
+            return ""  # no such effect ever waits
+
+
+def cancels_pending(effect: Effect) -> bool:
+    """Return True if a pending effect with the same target need not be carried out at all."""
+    return isinstance(effect, CloseAgent | CancelTurn | WithdrawSteering)

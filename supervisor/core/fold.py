@@ -1,0 +1,382 @@
+"""Folds: one function for each record kind, which returns the fields that change.
+
+Rule 1: a session changes only here. The new state is the fold of the decided facts, so the fold
+        of the stored records is the row, by construction.
+Rule 2: folding never refuses. A stored record has happened.
+Rule 3: a function returns the fields that change and their new values; None if nothing does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+import attrs
+
+from . import fold_turns
+from .fold_turns import changed_turn
+from .ids import InputId, SessionId, SessionKey
+from .limits import Ladder, Limits, Lineage, Restart, Terms
+from .permissions import Permissions
+from .records import Body, Changes, Fact, Record, RecordKind
+from .state import (
+    Agent,
+    Capabilities,
+    Failure,
+    PendingInput,
+    Phase,
+    SavedAgent,
+    SessionState,
+    Spending,
+    Stopping,
+)
+
+
+def replay(records: Iterable[Record]) -> SessionState | None:
+    """Return the session that these records make, from the first on; None without records."""
+    session: SessionState | None = None
+    for record in records:
+        if session is None:
+            session = initial_state(record.session_id, record.fact)
+        else:
+            session = fold(session, record.fact)
+    return session
+
+
+def input_accepted(session: SessionState, body: Body, fact: Fact) -> Changes:
+    waiting = PendingInput(
+        id=InputId(body["input_id"]),
+        number=body["number"],
+        text=body["text"],
+        when_busy=body["when_busy"],
+        source=body["source"],
+        accepted_at=fact.at,
+        generation=body["generation"],
+        expires_at=body["expires_at"],
+        replacement=body["replacement"],
+        attachments=tuple(body["attachments"]),
+    )
+    return {"accepted": waiting.number, "inputs": _in_order((*session.inputs, waiting))}
+
+
+def input_changed(session: SessionState, body: Body, _: Fact) -> Changes:
+    changed = body["inputs"]
+    return {
+        "inputs": _in_order(
+            tuple(
+                attrs.evolve(waiting, **changed[waiting.id]) if waiting.id in changed else waiting
+                for waiting in session.inputs
+            )
+        )
+    }
+
+
+def input_settled(session: SessionState, body: Body, _: Fact) -> Changes:
+    settled = body["input_id"]
+    changes: Changes = {
+        "inputs": tuple(waiting for waiting in session.inputs if waiting.id != settled)
+    }
+    if settled == session.lineage.input and body["outcome"] not in ("delivered", "steered"):
+        # It will never run, which also ends the input that the session was spawned with.
+        changes["family"] = attrs.evolve(session.family, outcome="interrupted")
+    return changes
+
+
+def generation_raised(_: SessionState, body: Body, __: Fact) -> Changes:
+    return {"generation": body["generation"]}
+
+
+def _in_order(inputs: tuple[PendingInput, ...]) -> tuple[PendingInput, ...]:
+    if len(inputs) < 2:  # noqa: PLR2004 - a single input is sorted
+        return inputs
+    return tuple(sorted(inputs, key=lambda waiting: waiting.order))
+
+
+def child_started(session: SessionState, _: Body, __: Fact) -> Changes:
+    family = session.family
+    return {
+        "family": attrs.evolve(family, open_children=family.open_children + 1, news=family.news + 1)
+    }
+
+
+def child_ended(session: SessionState, body: Body, _: Fact) -> Changes:
+    family = session.family
+    over = body["reason"] is not None
+    return {
+        "family": attrs.evolve(
+            family, open_children=family.open_children - over, news=family.news + 1
+        )
+    }
+
+
+def agent_changed(session: SessionState, body: Body) -> Changes:
+    """Return the changes of a `session_changed` record that concern the agent."""
+    if "agent_gone" in body:
+        return no_agent(session)
+    if "agent_session_id" in body:
+        return {"remembered": _with_session_id(session, body["agent_session_id"])}
+    if "auth" in body:
+        return {"remembered": _with_authentication(session, auth=body["auth"])}
+    return {}
+
+
+def no_agent(session: SessionState) -> Changes:
+    """Return the changes when the agent is gone; the id of its conversation stays."""
+    return {"agent": None, "remembered": _with_authentication(session, auth=None)}
+
+
+def _with_authentication(session: SessionState, *, auth: str | None) -> SavedAgent | None:
+    known = session.remembered or SavedAgent()
+    if known.session_id is None and auth is None:
+        return None
+    return attrs.evolve(known, auth=auth)
+
+
+def _with_session_id(session: SessionState, named: str | None) -> SavedAgent:
+    """Return the saved agent for a conversation id; under a new id its cost counts from here."""
+    known = session.remembered
+    if known is not None and known.session_id == named:
+        return attrs.evolve(known, auth=None)
+    return SavedAgent(named, cost_before=session.usage.cost or None)
+
+
+def agent_attached(session: SessionState, body: Body, _: Fact) -> Changes:
+    able = body["capabilities"]
+    capabilities = _capabilities(
+        able["steering"], able["cancels_calls"], able["loads_sessions"], tuple(able["ladder"])
+    )
+    named = body["agent_session_id"]
+    return {
+        "agent": _agent(capabilities, named, body["pid"]),
+        "remembered": _with_authentication(session, auth=None)
+        if named is None
+        else _with_session_id(session, named),
+    }
+
+
+# There are as many capabilities as kinds of agents, and as many agents as sessions.
+_capabilities: Final = functools.lru_cache(maxsize=256)(Capabilities)
+
+_agent: Final = functools.lru_cache(maxsize=256)(Agent)
+
+
+def agent_restarting(session: SessionState, body: Body, _: Fact) -> Changes:
+    return {
+        "phase": Phase.RESTARTING,
+        **no_agent(session),
+        "last_failure": Failure(**body["failure"]),
+        "restarts": session.restarts + 1,
+        "recent_restarts": tuple(body["recent"]),
+    }
+
+
+T = TypeVar("T")
+
+
+def initial_state(session_id: SessionId, created: Fact) -> SessionState:
+    """Return the session that a `session_created` fact creates."""
+    body = created.body
+    key = body["key"]
+    return SessionState(
+        id=session_id,
+        agent_name=body["agent"],
+        key=None if key is None else SessionKey.parse(key),
+        kind=body["kind"],
+        name=body["name"],
+        title=body["title"],
+        tags=tuple(body["tags"]),
+        custom=body["custom"],
+        workspace=body["workspace"],
+        lineage=_shared(_lineage(body["lineage"])),
+        created_at=created.at,
+        updated_at=created.at,
+        last_active_at=created.at,
+        **_granted(body),
+    )
+
+
+def _lineage(body: Body) -> Lineage:
+    above = body.get("above")
+    return Lineage(**{**body, "above": None if above is None else tuple(above)})
+
+
+def _granted(body: Body) -> Changes:
+    """Return terms, limits and permissions from a record body."""
+    terms = dict(body["terms"])
+    terms["ladder"] = Ladder(**terms["ladder"])
+    terms["restart"] = Restart(**terms["restart"])
+    return {
+        "terms": _shared(Terms(**terms)),
+        "limits": None if body["limits"] is None else _shared(Limits(**body["limits"])),
+        "permissions": _shared(Permissions(**body["permissions"])),
+    }
+
+
+@functools.lru_cache(maxsize=1_024)
+def _first_equal(thing: object) -> object:
+    return thing  # the first of all equal objects
+
+
+def _shared(thing: T) -> T:
+    """Return one object for all equal ones, to be stored and encoded once.
+
+    Most sessions have the same terms and permissions, and most are roots.
+    """
+    return _first_equal(thing)  # type: ignore[return-value] # equal objects have one type
+
+
+def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
+    changes: Changes = {
+        name: body[name]
+        for name in ("title", "custom", "epoch", "zombie", "leaving")
+        if name in body
+    }
+    if "tags" in body:
+        changes["tags"] = tuple(body["tags"])
+    if "limits" in body:
+        changes["limits"] = Limits(**body["limits"])
+    changes |= agent_changed(session, body)
+    if "stopping" in body:
+        changes["stopping"] = _stopping(body["stopping"])
+        if not body["stopping"]["after_turn"]:
+            changes["phase"] = Phase.STOPPING
+    if "verdict" in body:
+        changes["turn"] = changed_turn(
+            session, lambda turn: attrs.evolve(turn, verdict=body["verdict"])
+        )
+    if "news_read" in body:
+        changes["family"] = attrs.evolve(session.family, news_read=body["news_read"])
+    if "imported" in body:
+        changes |= _imported(session, body["imported"])
+    if "deleted" in body:
+        changes["family"] = attrs.evolve(
+            session.family,
+            deleted=session.family.deleted + Spending(**body["deleted"]["spent"]),
+            deleted_spawns=session.family.deleted_spawns + body["deleted"]["spawns"],
+        )
+    return changes
+
+
+def _imported(session: SessionState, body: Body) -> Changes:
+    """Return the changes of an import: local grants, no key, no position in a tree, stopped."""
+    return {
+        **_granted(body),
+        "key": None,
+        "workspace": None,
+        "kind": "user" if session.kind == "spawned" else session.kind,
+        "lineage": Lineage(),
+        "rules": (),
+        "phase": Phase.STOPPED,
+        "stopping": None,
+        "archived": False,
+        "leaving": False,
+        "agent": None,
+        "remembered": None,
+        "turn": None,
+        "zombie": None,
+        "inputs": (),
+        "recent_restarts": (),
+        "epoch": 0,
+    }
+
+
+def _stopping(body: Body) -> Stopping:
+    failure = body["failure"]
+    return Stopping(**{**body, "failure": None if failure is None else Failure(**failure)})
+
+
+def session_started(_: SessionState, __: Body, ___: Fact) -> Changes:
+    return {"phase": Phase.IDLE}
+
+
+def session_suspended(session: SessionState, _: Body, __: Fact) -> Changes:
+    return {"phase": Phase.SUSPENDED, "leaving": False, **no_agent(session)}
+
+
+def session_resumed(session: SessionState, body: Body, __: Fact) -> Changes:
+    return {
+        # A resume after a stop resets the count of recent restarts.
+        "recent_restarts": session.recent_restarts if body["woken"] else (),
+        "returns": session.returns + (not body["woken"]),
+        "phase": Phase.IDLE if body["woken"] else Phase.STARTING,
+        "stopping": None,
+        "stop_reason": None,
+        "stop_detail": None,
+    }
+
+
+def session_cleared(_: SessionState, body: Body, __: Fact) -> Changes:
+    return {"chapter": body["chapter"], "rules": (), "remembered": None}
+
+
+def session_archived(_: SessionState, body: Body, __: Fact) -> Changes:
+    return {"archived": body["archived"]}
+
+
+def session_stopped(session: SessionState, body: Body, _: Fact) -> Changes:
+    failure = body["failure"]
+    return {
+        "phase": Phase.STOPPED,
+        **no_agent(session),
+        "leaving": False,
+        "stop_reason": body["reason"],
+        "stop_detail": body["detail"],
+        "last_failure": session.last_failure if failure is None else Failure(**failure),
+    }
+
+
+__all__ = ("fold", "initial_state")
+
+
+def fold(session: SessionState, fact: Fact) -> SessionState:
+    """Return the session after the fact."""
+    changes = _FOLDS[fact.kind](session, fact.body, fact)
+    if changes is None:
+        return session
+    changes["updated_at"] = fact.at
+    return session.with_changes(changes)
+
+
+def _no_change(_: SessionState, __: Body, ___: Fact) -> None:
+    return None
+
+
+_FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | None]]] = {
+    "session_created": _no_change,  # `initial_state` reads it
+    "session_changed": session_changed,
+    "session_started": session_started,
+    "session_suspended": session_suspended,
+    "session_resumed": session_resumed,
+    "session_cleared": session_cleared,
+    "session_archived": session_archived,
+    "session_stopped": session_stopped,
+    "agent_attached": agent_attached,
+    "input_accepted": input_accepted,
+    "input_changed": input_changed,
+    "input_settled": input_settled,
+    "generation_raised": generation_raised,
+    "turn_started": fold_turns.turn_started,
+    "user_text": fold_turns.user_text,
+    "agent_text": fold_turns.agent_text,
+    "thought": _no_change,
+    "tool_call": fold_turns.tool_call,
+    "tool_update": _no_change,
+    "tool_ended": fold_turns.tool_ended,
+    "plan": _no_change,
+    "permission_asked": fold_turns.permission_asked,
+    "permission_answered": fold_turns.permission_answered,
+    "rule_changed": fold_turns.rule_changed,
+    "usage": fold_turns.usage,
+    "steered": _no_change,
+    "interrupted": fold_turns.interrupted,
+    "child_started": child_started,
+    "child_ended": child_ended,
+    "spawn_refused": _no_change,
+    "quiet": fold_turns.quiet,
+    "stalled": fold_turns.stalled,
+    "progress_resumed": fold_turns.progress_resumed,
+    "agent_restarting": agent_restarting,
+    "warning": _no_change,
+    "turn_ended": fold_turns.turn_ended,
+}

@@ -1,0 +1,163 @@
+"""Folds of the record kinds of a turn, from its start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from .ids import CallId, InputId, RequestId, TurnId
+from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes, Fact
+from .state import OpenCall, OpenRequest, OpenTurn, PermissionRule, Phase, SessionState, Usage
+
+
+def missed_message(session: SessionState) -> Changes:
+    """Return the changes for a message added to the history outside a turn of the agent.
+
+    An agent with a saved conversation has missed that message.
+    """
+    known = session.remembered
+    if known is None or known.session_id is None:
+        return {}
+    return {"remembered": attrs.evolve(known, untold=(known.untold or 0) + 1)}
+
+
+def turn_started(session: SessionState, body: Body, fact: Fact) -> Changes:
+    turn = OpenTurn(
+        id=TurnId(body["turn_id"]),
+        input_id=InputId(body["input_id"]),
+        source=body["source"],
+        started_at=fact.at,
+    )
+    changes: Changes = {
+        "phase": Phase.RUNNING,
+        "turn": turn,
+        "turns": session.turns + 1,
+        "last_active_at": fact.at,
+    }
+    if session.remembered is not None and session.remembered.untold:
+        changes["remembered"] = attrs.evolve(session.remembered, untold=None)
+    return changes
+
+
+def user_text(session: SessionState, body: Body, _: Fact) -> Changes:
+    changes: Changes = {"messages": session.messages + 1}
+    if body["part"] is None:
+        changes |= missed_message(session)
+    if session.title is None:
+        changes["title"] = " ".join(body["text"].split())[:MAX_TITLE_CHARS] or None
+    return changes
+
+
+def agent_text(session: SessionState, body: Body, _: Fact) -> Changes | None:
+    if body["part"] is not None:
+        return None  # streamed; the end of its turn counts it
+    return {"messages": session.messages + 1, **missed_message(session)}
+
+
+def tool_call(session: SessionState, body: Body, _: Fact) -> Changes:
+    call = OpenCall(CallId(body["call_id"]), body["name"], cancellable=body["cancellable"])
+    return {
+        "turn": changed_turn(session, lambda turn: attrs.evolve(turn, calls=(*turn.calls, call))),
+        "tool_calls": session.tool_calls + 1,
+    }
+
+
+def tool_ended(session: SessionState, body: Body, _: Fact) -> Changes:
+    def without(turn: OpenTurn) -> OpenTurn:
+        left = tuple(call for call in turn.calls if call.id != body["call_id"])
+        return attrs.evolve(turn, calls=left)
+
+    return {"turn": changed_turn(session, without)}
+
+
+def permission_asked(session: SessionState, body: Body, fact: Fact) -> Changes:
+    request = OpenRequest(
+        id=RequestId(body["request_id"]),
+        tool=body["tool"],
+        question=body["question"],
+        options=tuple(body["options"]),
+        asked_at=fact.at,
+        input=body["input"],
+    )
+    return {
+        "turn": changed_turn(
+            session, lambda turn: attrs.evolve(turn, requests=(*turn.requests, request))
+        )
+    }
+
+
+def permission_answered(session: SessionState, body: Body, _: Fact) -> Changes:
+    def without(turn: OpenTurn) -> OpenTurn:
+        left = tuple(asked for asked in turn.requests if asked.id != body["request_id"])
+        return attrs.evolve(turn, requests=left)
+
+    return {"turn": changed_turn(session, without)}
+
+
+def rule_changed(session: SessionState, body: Body, _: Fact) -> Changes:
+    others = tuple(
+        rule for rule in session.rules if rule.id != body["rule_id"] and rule.tool != body["tool"]
+    )
+    if body["decision"] is None:
+        return {"rules": others}
+    rule = PermissionRule(RequestId(body["rule_id"]), body["tool"], body["decision"])
+    return {"rules": (*others, rule)}
+
+
+def usage(session: SessionState, body: Body, _: Fact) -> Changes:
+    used = Usage(**body)
+    return {
+        "usage": session.usage + used,
+        "turn": changed_turn(session, lambda turn: attrs.evolve(turn, usage=turn.usage + used)),
+    }
+
+
+def interrupted(session: SessionState, body: Body, _: Fact) -> Changes | None:
+    if body["scope"] == "tool_call":
+        return None
+    changes: Changes = {
+        "turn": changed_turn(session, lambda turn: attrs.evolve(turn, step=body["step"]))
+    }
+    if session.phase is Phase.RUNNING:
+        changes["phase"] = Phase.INTERRUPTING
+    return changes
+
+
+def quiet(session: SessionState, _: Body, __: Fact) -> Changes:
+    return {"turn": changed_turn(session, lambda turn: attrs.evolve(turn, silence="quiet"))}
+
+
+def stalled(session: SessionState, _: Body, __: Fact) -> Changes:
+    return {"turn": changed_turn(session, lambda turn: attrs.evolve(turn, silence="stalled"))}
+
+
+def progress_resumed(session: SessionState, _: Body, __: Fact) -> Changes:
+    return {"turn": changed_turn(session, lambda turn: attrs.evolve(turn, silence=None))}
+
+
+def turn_ended(session: SessionState, body: Body, fact: Fact) -> Changes:
+    busy = session.phase in (Phase.RUNNING, Phase.INTERRUPTING)
+    changes: Changes = {
+        "turn": None,
+        "phase": Phase.IDLE if busy else session.phase,
+        "zombie": TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
+        "messages": session.messages + body["messages"],
+        "wall_seconds": session.wall_seconds + body["seconds"],
+        "last_active_at": fact.at,
+    }
+    lineage = session.lineage
+    if lineage.parent is not None:
+        turn = session.turn
+        is_spawn_turn = turn is not None and turn.input_id == lineage.input
+        changes["family"] = attrs.evolve(
+            session.family,
+            outcome=body["outcome"] if is_spawn_turn else session.family.outcome,
+            text=body["text"][:MAX_NEWS_CHARS],
+        )
+    return changes
+
+
+def changed_turn(session: SessionState, change: Callable[[OpenTurn], OpenTurn]) -> OpenTurn | None:
+    """Return the running turn with a change applied; None if no turn runs."""
+    return None if session.turn is None else change(session.turn)

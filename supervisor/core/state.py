@@ -1,0 +1,398 @@
+"""The state of a session: the row that is stored, and the input of every decision.
+
+Rule 1: everything here is frozen, and changes only by folding a fact (`fold.fold`).
+Rule 2: derived values are not stored: positions, badges and counts of waiting inputs are
+        properties.
+Rule 3: a bounded field has its bound beside it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+
+from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
+from .limits import MAX_INT64, Limits, Lineage, Terms
+from .permissions import Permissions
+
+SessionKind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
+
+Source: TypeAlias = Literal["user", "parent", "child", "schedule", "hook", "peer"]
+
+WhenBusy: TypeAlias = Literal["queue", "steer", "interrupt", "reject"]
+
+Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "timed_out", "lost"]
+
+InputOutcome: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "failed"]
+
+Decision: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+Steering: TypeAlias = Literal["native", "boundary", "none"]
+
+LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
+
+Silence: TypeAlias = Literal["quiet", "stalled"]
+
+Cause: TypeAlias = Literal[
+    "completed",
+    "user",
+    "cleared",
+    "replaced",
+    "deleted",
+    "hook_denied",
+    "ttl_expired",
+    "parent_stopped",
+    "turns_limit",
+    "budget",
+    "failed",
+    "process_exited",
+    "stalled",
+    "start_failed",
+    "fenced",
+]
+
+
+class Phase(enum.StrEnum):
+    """The phases of a session. `archived` is a flag on a stopped session, not a phase."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    RUNNING = "running"
+    INTERRUPTING = "interrupting"
+    RESTARTING = "restarting"
+    SUSPENDED = "suspended"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@attrs.frozen
+class Ending:
+    """The public form of a stop cause: reason, badge, and the outcome of waiting inputs."""
+
+    reason: str
+    badge: Literal["stopped", "failed"]
+    inputs: Literal["cancelled", "held"]
+
+
+ENDINGS: Final[Mapping[Cause, Ending]] = {
+    "completed": Ending("completed", "stopped", "cancelled"),
+    "user": Ending("user_cancelled", "stopped", "cancelled"),
+    "cleared": Ending("user_cancelled", "stopped", "cancelled"),
+    "replaced": Ending("user_cancelled", "stopped", "cancelled"),
+    "deleted": Ending("user_cancelled", "stopped", "cancelled"),
+    "hook_denied": Ending("hook_stopped", "stopped", "cancelled"),
+    "ttl_expired": Ending("ttl_expired", "stopped", "cancelled"),
+    "parent_stopped": Ending("parent_stopped", "stopped", "cancelled"),
+    "turns_limit": Ending("max_turns", "stopped", "cancelled"),
+    "budget": Ending("budget_exceeded", "stopped", "cancelled"),
+    "failed": Ending("error", "failed", "held"),
+    "process_exited": Ending("agent_crashed", "failed", "held"),
+    "stalled": Ending("timeout", "failed", "held"),
+    "start_failed": Ending("start_failed", "failed", "held"),
+    "fenced": Ending("fenced", "failed", "held"),
+}
+
+# After these an input does not resume a session; a user must change something first.
+BUDGET_REASONS: Final = frozenset({"max_turns", "budget_exceeded"})
+
+NOT_RESUMED_BY_INPUT: Final = BUDGET_REASONS | {"fenced", "ttl_expired"}
+
+
+@attrs.frozen
+class Capabilities:
+    """Capabilities of an agent, and the ladder steps that apply to it."""
+
+    steering: Steering = "boundary"
+    cancels_calls: bool = True
+    loads_sessions: bool = False
+    # The ladder steps that have an effect on it; a Python agent can only be asked.
+    ladder: tuple[LadderStep, ...] = ("ask",)
+
+
+@attrs.frozen
+class Agent:
+    """The agent of a session, while it has one."""
+
+    capabilities: Capabilities
+    session_id: str | None = None
+    pid: int | None = None
+
+
+@attrs.frozen
+class SavedAgent:
+    """Facts about an agent that are kept after it is gone.
+
+    `session_id` is the agent's own id of the conversation, so that the next agent can continue
+    it. `auth` is the authentication method that the agent waits for. `cost_before` is the
+    session's cost when that conversation began, for agents count from there. `untold` is the
+    number of messages that were added to the history since its last turn, which the agent has
+    not seen.
+    """
+
+    session_id: str | None = None
+    auth: str | None = None
+    cost_before: float | None = None
+    untold: int | None = None  # not 0, so that older rows can be read
+
+
+@attrs.frozen
+class Failure:
+    """Why something failed, as one of the twelve kinds."""
+
+    kind: str
+    detail: str
+
+
+@attrs.frozen
+class Usage:
+    """Tokens and cost."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        # Numbers that no store can keep are capped at the largest that every store can.
+        return Usage(
+            min(self.input_tokens + other.input_tokens, MAX_INT64),
+            min(self.output_tokens + other.output_tokens, MAX_INT64),
+            min(self.cost + other.cost, float(MAX_INT64)),
+        )
+
+
+NO_USAGE: Final = Usage()
+
+
+@attrs.frozen
+class PendingInput:
+    """An accepted input that is not settled yet.
+
+    `number` is the order of acceptance over all modes; moving an input changes it. A
+    replacement comes before everything else. `staged` inputs were offered to the running turn,
+    which has not taken them yet; `handed` inputs are being sent to a process, and are
+    unconfirmed until the process reports them.
+    """
+
+    id: InputId
+    number: int
+    text: str
+    when_busy: WhenBusy
+    source: Source
+    accepted_at: float
+    generation: int
+    expires_at: float | None = None
+    replacement: bool = False
+    status: Literal["queued", "staged", "handed"] = "queued"
+    attachments: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """The sort key of the order in which inputs run."""
+        return (not self.replacement, self.number)
+
+
+@attrs.frozen
+class OpenCall:
+    """A tool call in progress."""
+
+    id: CallId
+    name: str
+    cancellable: bool = True
+
+
+@attrs.frozen
+class OpenRequest:
+    """A permission request that waits for a decision."""
+
+    id: RequestId
+    tool: str
+    question: str
+    options: tuple[Decision, ...]
+    asked_at: float
+    input: Mapping[str, object] | None = None
+
+
+@attrs.frozen
+class OpenTurn:
+    """The turn in progress; at most one at any instant.
+
+    `step` is the last ladder step of an interrupt, None while there is none. `silence` is the
+    last reported level, None while there is progress. `verdict` is the meaning of its end if
+    the supervisor interrupted it: its deadline elapsed, its agent is to be restarted, or a new
+    chapter begins.
+    """
+
+    id: TurnId
+    input_id: InputId
+    source: Source
+    started_at: float
+    calls: tuple[OpenCall, ...] = ()
+    requests: tuple[OpenRequest, ...] = ()
+    step: LadderStep | None = None
+    usage: Usage = NO_USAGE
+    silence: Silence | None = None
+    verdict: Literal["timed_out", "stalled", "restart", "clear"] | None = None
+
+
+@attrs.frozen
+class PermissionRule:
+    """A stored decision for all further requests of a tool."""
+
+    id: RequestId
+    tool: str
+    decision: Literal["allow_always", "reject_always"]
+
+
+@attrs.frozen
+class Stopping:
+    """A requested stop: its cause, and if the running turn may end first.
+
+    `agent_closed`: nothing of the agent is left, and only other sessions are waited for.
+    """
+
+    cause: Cause
+    detail: str | None = None
+    after_turn: bool = False
+    agent_closed: bool = False
+    failure: Failure | None = None
+
+
+@attrs.frozen
+class Spending:
+    """Usage that budgets count: turns started, tokens, cost, and the seconds that turns ran."""
+
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    wall_seconds: float = 0.0
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(
+            min(self.turns + other.turns, MAX_INT64),
+            min(self.tokens + other.tokens, MAX_INT64),
+            min(self.cost + other.cost, float(MAX_INT64)),
+            self.wall_seconds + other.wall_seconds,
+        )
+
+
+@attrs.frozen
+class TreeState:
+    """State of a session about its children, and about its own spawn input for its parent."""
+
+    open_children: int = 0  # started, and their end not recorded yet
+    news: int = 0  # news of children so far, and how much of it the agent has read
+    news_read: int = 0
+    # Spending and number of descendants that were deleted since.
+    deleted: Spending = Spending()
+    deleted_spawns: int = 0
+    # The outcome of its spawn input, and its agent's last text, for its parent.
+    outcome: Outcome | None = None
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        """Return True if anything is stored; rows leave out an empty one."""
+        return self is not NO_TREE_STATE and self != NO_TREE_STATE
+
+
+NO_TREE_STATE: Final = TreeState()
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class SessionState:
+    """One conversation with one agent, as its records have made it.
+
+    Without slots, because a copy with changes is then two dict updates: it is made for every
+    record of every session, and `attrs.evolve` took most of the time of a decision.
+    """
+
+    id: SessionId
+    agent_name: str
+    key: SessionKey | None = None
+    kind: SessionKind = "user"
+    name: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    custom: Mapping[str, str] = attrs.field(factory=dict)
+    workspace: str | None = None
+    lineage: Lineage = Lineage()
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    last_active_at: float = 0.0
+    terms: Terms = Terms()
+    # None in a child without its own: those of the nearest ancestor that has some apply.
+    limits: Limits | None = None
+    permissions: Permissions = Permissions()
+    rules: tuple[PermissionRule, ...] = ()
+
+    phase: Phase = Phase.STARTING
+    archived: bool = False
+    # Invariant: set from the request to stop until the session is started again.
+    stopping: Stopping | None = None
+    # The supervisor shuts down: suspend after the turn instead of starting the next one.
+    leaving: bool = False
+    stop_reason: str | None = None
+    stop_detail: str | None = None
+    last_failure: Failure | None = None  # stays after a resume, so that a crash remains visible
+
+    agent: Agent | None = None
+    remembered: SavedAgent | None = None
+    # Invariant: not None exactly while a turn is open, whatever the phase.
+    turn: OpenTurn | None = None
+    # An interrupted turn whose task has not ended; no other turn may start meanwhile.
+    zombie: TurnId | None = None
+    # Invariant: at most `terms.queue_cap` of them, plus one of news from children; sorted by
+    # `order`.
+    inputs: tuple[PendingInput, ...] = ()
+
+    turns: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    usage: Usage = NO_USAGE
+    wall_seconds: float = 0.0  # of turns that have ended
+    family: TreeState = NO_TREE_STATE
+    restarts: int = 0
+    returns: int = 0  # number of starts after a stop
+    recent_restarts: tuple[float, ...] = ()
+
+    # Each only ever grows (invariant 7).
+    accepted: int = 0
+    generation: int = 0
+    epoch: int = 0
+    chapter: int = 0
+
+    def changed(self, **changes: Any) -> SessionState:  # noqa: ANN401 - the types of the fields
+        """Return a copy with these fields changed."""
+        return self.with_changes(changes)
+
+    def with_changes(self, changes: Mapping[str, Any]) -> SessionState:
+        """Return a copy with the fields of a dict changed."""
+        copy = object.__new__(SessionState)
+        object.__setattr__(copy, "__dict__", {**self.__dict__, **changes})
+        return copy
+
+    @property
+    def spending(self) -> Spending:
+        """What the session itself has spent, without the seconds of the running turn."""
+        tokens = self.usage.input_tokens + self.usage.output_tokens
+        return Spending(self.turns, tokens, self.usage.cost, self.wall_seconds)
+
+    @property
+    def waits_for_auth(self) -> bool:
+        """True while its agent waits for an authentication."""
+        return self.remembered is not None and self.remembered.auth is not None
+
+    @property
+    def is_inactive(self) -> bool:
+        """True if nothing happens in it without a request."""
+        return self.phase in (Phase.SUSPENDED, Phase.STOPPED)
+
+    def find_input(self, input_id: InputId) -> PendingInput | None:
+        """Return the input of that id if it is not settled."""
+        return next((waiting for waiting in self.inputs if waiting.id == input_id), None)
+
+    def position(self, input_id: InputId) -> int:
+        """Return its place among the waiting inputs, from 0."""
+        return [waiting.id for waiting in self.inputs].index(input_id)

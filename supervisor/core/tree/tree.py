@@ -1,0 +1,320 @@
+"""The session tree: nodes, live sessions, agent processes and turn slots.
+
+Rule 1: one slot per session, taken and released by setting its state from its row. Before a
+        commit only what takes a slot counts, after it everything.
+Rule 2: a session without parent, child and budget has no node; it is only in `live`.
+Rule 3: `now` is a clock for durations, `at` is wall time; both are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.limits import Lifetime
+from supervisor.core.state import Phase, SessionState, Spending, Usage
+
+from .node import SLOTS_NEEDED, NodeState, TreeNode, TurnSlot, node_state, wants_turn
+
+
+class SessionTree:
+    """All nodes, and the slots that all sessions share."""
+
+    def __init__(self, process_agents: frozenset[str] = frozenset()) -> None:
+        # Agents of these names run as a process while their session is active.
+        self.process_agents = process_agents
+        # Invariant: every session of such an agent that is not inactive, from its admission on.
+        self.processes: set[SessionId] = set()
+        self._nodes: dict[SessionId, TreeNode] = {}
+        # Nodes of sessions that were deleted before a restart, while they have descendants.
+        self._deleted: dict[SessionId, TreeNode] = {}
+        # Invariant: every session that is not stopped, from its admission on.
+        self.live: set[SessionId] = set()
+        # Invariant: every running turn, and every reservation for one.
+        self.turn_slots: dict[SessionId, TurnSlot] = {}
+
+    def find(self, session_id: SessionId) -> TreeNode | None:
+        """Return the node of a session, if it has one."""
+        return self._nodes.get(session_id)
+
+    # Nodes --------------------------------------------------------------------------------
+
+    def add(self, session: SessionState) -> TreeNode:
+        """Return the session's node, created from its row if needed; its parent's exists before.
+
+        So do the nodes of deleted ancestors; see `add_deleted_ancestors`.
+        """
+        member = self._nodes.get(session.id)
+        if member is None:
+            lineage = session.lineage
+            parent = self._parent_node(session)
+            member = self._add_node(session.id, parent, lineage.depth, lineage.lifetime)
+            member.on_end = lineage.on_end
+            member.role = lineage.role
+            member.expires_at = lineage.expires_at
+            member.agent = session.agent_name
+            member.name = session.name
+            member.permissions = session.permissions
+            member.workspace = session.workspace
+            member.limits = session.limits
+            member.is_stopping = session.phase is Phase.STOPPING
+            member.is_end_reported = session.phase is Phase.STOPPED
+            member.is_result_reported = session.family.outcome is not None
+            self._count_spawns(member, 1 + session.family.deleted_spawns)
+            member.spawns += session.family.deleted_spawns
+            self._spend(member, session.family.deleted)
+            self._set_state(member, node_state(session))
+            self._set_own_spent(member, session.spending)
+            run = self.turn_slots.get(session.id)
+            if run is not None and run.turn is not None:
+                self._count_running(member, run, 1)
+        return member
+
+    def _parent_node(self, session: SessionState) -> TreeNode | None:
+        """Return its parent's node, also if the parent was deleted."""
+        lineage = session.lineage
+        if lineage.parent is None:
+            return None
+        return self._nodes.get(lineage.parent) or self._deleted.get(lineage.parent)
+
+    def add_deleted_ancestors(self, above: Sequence[SessionId]) -> None:
+        """Create a node for each deleted ancestor, the root first: remaining ancestors still count.
+
+        `find` does not return such a node, and its state is `over`, so nothing is resumed below
+        it.
+        """
+        parent: TreeNode | None = None
+        for depth, session_id in enumerate(above):
+            node = self._nodes.get(session_id) or self._deleted.get(session_id)
+            if node is None:
+                node = self._deleted[session_id] = TreeNode(
+                    session_id, parent, depth, "with_parent"
+                )
+            parent = node
+
+    def _add_node(
+        self, session_id: SessionId, parent: TreeNode | None, depth: int, lifetime: Lifetime
+    ) -> TreeNode:
+        # A session whose row was unreadable and is readable again has the node of its children.
+        member = self._deleted.pop(session_id, None) or TreeNode(
+            session_id, parent, depth, lifetime
+        )
+        member.lifetime = lifetime
+        self._nodes[session_id] = member
+        return member
+
+    def is_deleted_ancestor(self, session_id: SessionId) -> bool:
+        """Return True for a deleted session that has descendants."""
+        return session_id in self._deleted
+
+    def mark_live(self, session_id: SessionId, agent: str) -> None:
+        """Count a session that is about to be created."""
+        self.live.add(session_id)
+        if agent in self.process_agents:
+            self.processes.add(session_id)
+
+    def admit(
+        self, session_id: SessionId, parent: TreeNode, lifetime: Lifetime, *, agent: str = ""
+    ) -> TreeNode:
+        """Add a node for a child that is about to be created; it takes its slots now."""
+        member = self._add_node(session_id, parent, parent.depth + 1, lifetime)
+        self.mark_live(session_id, agent)
+        self._count_spawns(member, 1)
+        self._set_state(member, "admitted")
+        self.turn_slots[session_id] = TurnSlot(None, 0.0)
+        return member
+
+    def mark_youngest(self, session_id: SessionId) -> None:
+        """Move the session behind its siblings, because its start was recorded last."""
+        member = self._nodes.get(session_id)
+        siblings = {} if member is None or member.parent is None else member.parent.children
+        if member is not None and siblings.pop(session_id, None) is not None:
+            siblings[session_id] = member
+
+    def withdraw(self, session_id: SessionId) -> None:
+        """Remove a child that was admitted and never created."""
+        member = self._nodes.pop(session_id, None)
+        self._unmark_live(session_id)
+        self.turn_slots.pop(session_id, None)
+        if member is not None:
+            self._set_state(member, "over")
+            self._count_spawns(member, -1)
+
+    def delete(self, session_id: SessionId) -> None:
+        """Remove a stopped session; its spending stays counted.
+
+        Its remaining descendants keep its node, which `find` no longer returns, so that they
+        are counted by the ancestors as before.
+        """
+        self._unmark_live(session_id)
+        self._release_turn_slot(session_id)
+        member = self._nodes.pop(session_id, None)
+        if member is not None:
+            self._set_state(member, "over")
+
+    # Rows ---------------------------------------------------------------------------------
+
+    def reserve(self, session: SessionState, now: float) -> None:
+        """Take the slots of a row that is about to be committed."""
+        if session.phase is not Phase.STOPPED:
+            self.live.add(session.id)
+        if not session.is_inactive and session.agent_name in self.process_agents:
+            self.processes.add(session.id)
+        if session.turn is not None:
+            self._start_turn(session.id, session.turn.id, now)
+        member = self._nodes.get(session.id)
+        if member is not None:
+            state = node_state(session)
+            if SLOTS_NEEDED[state] > SLOTS_NEEDED[member.state]:
+                self._set_state(member, state)
+            self._set_own_spent(member, self._spending_of(session))
+            member.is_stopping = member.is_stopping or session.phase is Phase.STOPPING
+            member.is_ending = state == "over"
+
+    def apply(self, session: SessionState, now: float) -> None:
+        """Set everything from a row that is committed."""
+        member = self._nodes.get(session.id)
+        self._undo_reservation(session)
+        if session.phase is Phase.STOPPED:
+            self._unmark_live(session.id)
+        else:
+            self.mark_live(session.id, session.agent_name)
+            if session.phase is Phase.SUSPENDED:
+                self.processes.discard(session.id)
+        if session.turn is not None:
+            self._start_turn(session.id, session.turn.id, now)
+        elif not (self._is_turn_reserved(session.id) and wants_turn(session)):
+            self._release_turn_slot(session.id)
+        if member is None:
+            return
+        self._set_state(member, node_state(session))
+        self._set_own_spent(member, self._spending_of(session))
+        member.limits = session.limits
+        member.is_stopping = session.phase is Phase.STOPPING
+        if member.is_ending and member.state != "over" and member.parent is not None:
+            member.parent.requeue_stop(member)
+        if member.state == "over":
+            member.is_in_stop_order = False
+        member.is_ending = False
+
+    def apply_suspended(self, session_ids: Iterable[SessionId]) -> None:
+        """Count suspended sessions that have no node."""
+        self.live.update(session_ids)
+
+    def report_usage(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
+        """Add usage that an agent reported; it counts before it is committed."""
+        run = self.turn_slots.get(session_id)
+        member = self._nodes.get(session_id)
+        if run is not None and member is not None and run.turn == turn:
+            run.reported_usage += usage
+            tokens = usage.input_tokens + usage.output_tokens
+            self._set_own_spent(member, member.own_spent + Spending(0, tokens, usage.cost))
+
+    def reserve_turn(self, session_id: SessionId) -> None:
+        """Reserve a turn slot for the session's next turn."""
+        self.turn_slots.setdefault(session_id, TurnSlot(None, 0.0))
+
+    def ran_seconds(self, session_id: SessionId, now: float) -> float | None:
+        """Return how long its turn has run."""
+        run = self.turn_slots.get(session_id)
+        return None if run is None or run.turn is None else now - run.started
+
+    def _unmark_live(self, session_id: SessionId) -> None:
+        self.live.discard(session_id)
+        self.processes.discard(session_id)
+
+    # Private ------------------------------------------------------------------------------
+
+    def _is_turn_reserved(self, session_id: SessionId) -> bool:
+        run = self.turn_slots.get(session_id)
+        return run is not None and run.turn is None
+
+    def _spending_of(self, session: SessionState) -> Spending:
+        """Return the spending of the row plus the usage reported since."""
+        spending = session.spending
+        run = self.turn_slots.get(session.id)
+        if run is None or session.turn is None or run.turn != session.turn.id:
+            return spending
+        reported, written = run.reported_usage, session.turn.usage
+        tokens = reported.input_tokens + reported.output_tokens
+        tokens -= written.input_tokens + written.output_tokens
+        return spending + Spending(0, max(0, tokens), max(0.0, reported.cost - written.cost))
+
+    def _set_state(self, member: TreeNode, state: NodeState) -> None:
+        before, member.state = member.state, state
+        parent = member.parent
+        if parent is None:
+            return
+        was_up, is_up = SLOTS_NEEDED[before] > 1, SLOTS_NEEDED[state] > 1
+        parent.active_children += is_up - was_up
+        was_there, is_there = before != "over", state != "over"
+        if member.lifetime == "with_parent":
+            parent.dependent_count += is_there - was_there
+            parent.active_dependents += is_up - was_up
+        if was_there != is_there:
+            for one in parent.path():
+                one.descendant_count += is_there - was_there
+            if is_there:
+                parent.children[member.id] = member
+            else:
+                del parent.children[member.id]
+
+    @staticmethod
+    def _count_spawns(member: TreeNode, count: int) -> None:
+        if member.parent is not None:
+            for one in member.parent.path():
+                one.spawns += count
+
+    def _set_own_spent(self, member: TreeNode, own: Spending) -> None:
+        before, member.own_spent = member.own_spent, own
+        if before != own:
+            change = Spending(
+                own.turns - before.turns,
+                own.tokens - before.tokens,
+                own.cost - before.cost,
+                own.wall_seconds - before.wall_seconds,
+            )
+            self._spend(member, change)
+
+    @staticmethod
+    def _spend(member: TreeNode, change: Spending) -> None:
+        for one in member.path():
+            one.spent += change
+
+    def _start_turn(self, session_id: SessionId, turn: TurnId, now: float) -> None:
+        run = self.turn_slots.get(session_id)
+        if run is not None and run.turn == turn:
+            return
+        self._release_turn_slot(session_id)
+        self._take_turn_slot(session_id, TurnSlot(turn, now))
+        self.turn_slots[session_id].previous = run
+
+    def _take_turn_slot(self, session_id: SessionId, run: TurnSlot) -> None:
+        self.turn_slots[session_id] = run
+        run.previous = None
+        member = self._nodes.get(session_id)
+        if member is not None and run.turn is not None:
+            self._count_running(member, run, 1)
+
+    def _undo_reservation(self, session: SessionState) -> None:
+        """Restore the previous turn slot if the reserved turn is not the committed one."""
+        run = self.turn_slots.get(session.id)
+        if run is None:
+            return
+        before, run.previous = run.previous, None
+        written = session.turn.id if session.turn is not None else None
+        if before is not None and run.turn != written:
+            self._release_turn_slot(session.id)
+            self._take_turn_slot(session.id, before)
+
+    def _release_turn_slot(self, session_id: SessionId) -> None:
+        run = self.turn_slots.pop(session_id, None)
+        member = self._nodes.get(session_id)
+        if run is not None and run.turn is not None and member is not None:
+            self._count_running(member, run, -1)
+
+    @staticmethod
+    def _count_running(member: TreeNode, run: TurnSlot, count: int) -> None:
+        for one in member.path():
+            one.running_turns += count
+            one.started_sum += count * run.started

@@ -1,0 +1,184 @@
+"""Checks of single values: text, tags, names, seconds, attachments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar, get_args
+
+from .errors import ConfigError, InputRefused, SpawnRefused, SupervisorError, short_repr
+from .sanitize import plain_data
+
+
+def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | None:
+    """Return the error for an input that expires before it can start, or None."""
+    if expires_at is None or expires_at > at:
+        return None
+    return InputRefused("it would expire before it begins", hint="give ttl_seconds above 0")
+
+
+T = TypeVar("T")
+
+MAX_NAME_BYTES = 1024
+
+MAX_CUSTOM_BYTES = 16384
+
+MAX_SECONDS = 1e10  # about three hundred years
+# The largest integer that every store and every JSON reader keeps exactly.
+MAX_INTEGER: Final = 2**53
+
+
+def exact_str(text: T) -> T:
+    """Return a plain str; a subclass would not be read back from a store as itself."""
+    return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
+
+
+def check_choice(name: str, word: T, choices: object) -> T:
+    """Return the value if it is one of a `Literal`; raise ConfigError."""
+    allowed = get_args(choices)
+    if not isinstance(word, str) or word not in allowed:
+        raise ConfigError(
+            f"{name} is {short_repr(word)}", hint=f"choose one of {', '.join(allowed)}"
+        )
+    return exact_str(word)
+
+
+def check_text(name: str, text: object) -> str:
+    """Return short text that is not blank and can be encoded; raise ConfigError."""
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f"{name} is {short_repr(text)}", hint="give some text")
+    size = encoded_size(name, text)
+    if size > MAX_NAME_BYTES:
+        raise ConfigError(
+            f"{name} has {size} bytes of {MAX_NAME_BYTES} allowed", hint="make it shorter"
+        )
+    return exact_str(text)
+
+
+def check_prompt(text: str) -> str:
+    """Return the text of an input; raise InputRefused. The session checks its length."""
+    # The same texts as in the session's own check of every input.
+    if not isinstance(text, str):
+        raise InputRefused(f"the text is {short_repr(text)}", hint="send some text")
+    if not text.strip():
+        raise InputRefused("the text is blank", hint="send some text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputRefused(
+            "the text contains a lone surrogate",
+            hint="a lone surrogate cannot be stored: decode the text correctly first",
+        ) from None
+    return exact_str(text)
+
+
+def encoded_size(name: str, text: str) -> int:
+    """Return the size of a text in UTF-8; raise ConfigError for a lone surrogate."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{name} contains a lone surrogate",
+            hint="a lone surrogate cannot be stored: decode the text correctly first",
+        ) from None
+
+
+def check_optional_text(name: str, text: object) -> None:
+    """Raise ConfigError unless the value is None or text that can be encoded."""
+    if text is None:
+        return
+    if not isinstance(text, str):
+        raise ConfigError(f"{name} is {short_repr(text)}", hint="give some text, or None")
+    encoded_size(name, text)
+
+
+def check_ttl_seconds(seconds: object) -> float:
+    """Return a number of seconds above 0; raise InputRefused."""
+    good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not good or not 0 < seconds <= MAX_SECONDS:  # type: ignore[operator]
+        raise InputRefused(
+            f"ttl_seconds is {short_repr(seconds)}",
+            hint=f"give a number above 0 and up to {MAX_SECONDS:g}, or None for no limit",
+        )
+    return float(seconds)  # type: ignore[arg-type]
+
+
+def check_attachments(attachments: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Return attachments that are plain data; raise InputRefused."""
+    if attachments == ():
+        return ()
+    is_list = isinstance(attachments, Sequence) and not isinstance(attachments, str | bytes)
+    if not is_list or not all(type(attachment) is dict for attachment in attachments):
+        raise InputRefused(f"attachments is {short_repr(attachments)}", hint="give a list of dicts")
+    copies = tuple(plain_data(attachment) for attachment in attachments)
+    if any(copy != attachment for copy, attachment in zip(copies, attachments, strict=True)):
+        raise InputRefused(
+            "an attachment is not plain data",
+            hint="text, finite numbers, lists and dicts; encode bytes, or attach a path",
+        )
+    return copies  # type: ignore[return-value] # the plain copy of a dict is a dict
+
+
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags; raise ConfigError."""
+    if isinstance(tags, str | Mapping) or not isinstance(tags, Iterable):
+        raise ConfigError(f"tags is {short_repr(tags)}", hint="give a list of names")
+    checked = tuple(check_text("a tag", tag) for tag in tags)
+    size = sum(encoded_size("tags", tag) for tag in checked)
+    if size > MAX_CUSTOM_BYTES:
+        raise ConfigError(
+            f"tags have {size} bytes of {MAX_CUSTOM_BYTES} allowed",
+            hint="they are written with every step of the session; use fewer",
+        )
+    return checked
+
+
+def check_custom(custom: Mapping[str, str]) -> dict[str, str]:
+    """Return the custom data; raise ConfigError."""
+    if not isinstance(custom, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
+    ):
+        raise ConfigError(f"custom is {short_repr(custom)}", hint="give a mapping of text to text")
+    size = sum(
+        encoded_size("custom", key) + encoded_size("custom", value) for key, value in custom.items()
+    )
+    if size > MAX_CUSTOM_BYTES:
+        raise ConfigError(
+            f"custom has {size} bytes of {MAX_CUSTOM_BYTES} allowed",
+            hint="it is written with every step of the session; keep large things elsewhere",
+        )
+    return {exact_str(key): exact_str(value) for key, value in custom.items()}
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Return the bool; raise ConfigError."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {short_repr(value)}", hint="give True or False")
+    return value
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Raise ConfigError unless the value is a time or a duration."""
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if not good or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
+        raise ConfigError(f"{name} is {short_repr(value)}", hint="give seconds, as a number")
+
+
+def check_integer(name: str, value: int, *, least: int = 1, most: int = MAX_INTEGER) -> int:
+    """Return the number; raise ConfigError."""
+    good = isinstance(value, int) and not isinstance(value, bool)
+    if not good or not least <= value <= most:
+        raise ConfigError(
+            f"{name} is {short_repr(value)}", hint=f"give a whole number from {least} to {most}"
+        )
+    return value
+
+
+def check_child_ttl_seconds(seconds: float) -> float:
+    """Return the lifetime of a child in seconds; raise SpawnRefused or InputRefused."""
+    if type(seconds) in (int, float) and seconds <= 0:
+        raise SpawnRefused(
+            f"ttl_seconds must be positive (got {short_repr(seconds)})",
+            hint="give ttl_seconds above 0, or None",
+            limit="expiry",
+        )
+    return check_ttl_seconds(seconds)

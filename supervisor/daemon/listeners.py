@@ -1,0 +1,167 @@
+"""Listening sockets, and the gate that each one authenticates with.
+
+Rule 1: the listening process holds the lock beside the socket from before it checks the path until
+        after it has closed the socket. So a socket file whose lock is free was left by a daemon
+        that died, and may be replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import attrs
+
+from supervisor.api.gate import Gate, TcpGate, UnixGate
+from supervisor.configuration import DaemonSettings
+from supervisor.core.errors import ConfigError, StoreLocked
+from supervisor.store.sqlite.lock import locked
+
+from .logging_ import SecretFilter
+from .peer import has_peer_credentials, peer_pid
+from .token import ensure_token
+
+LOOPBACK: Final = "127.0.0.1"
+
+_BACKLOG: Final = 512
+
+_OWNER_ONLY: Final = 0o600
+
+_PROBE_SECONDS: Final = 1.0
+
+
+@contextmanager
+def hold_socket_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the socket in the block; raise `StoreLocked`, which names the holder."""
+    with locked(path):
+        yield
+
+
+@contextmanager
+def unix_listener(path: Path) -> Iterator[socket.socket]:
+    """Listen on a unix socket with mode 600 in the block, and remove its file afterwards.
+
+    The caller holds `hold_socket_lock`. Raise `StoreLocked` if a process without the lock listens
+    there, and `ConfigError` if the socket cannot be created.
+    """
+    _remove_stale_socket(path)
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
+        try:
+            # The kernel creates the file with the mode of the descriptor: other users can reach
+            # it at no time, and the umask is not changed under threads that start agents.
+            with contextlib.suppress(OSError):
+                os.fchmod(listener.fileno(), _OWNER_ONLY)
+            listener.bind(os.fspath(path))
+            path.chmod(_OWNER_ONLY)
+            made = path.stat()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot create the socket {path}: {error.strerror}",
+                hint="choose another path: daemon.socket",
+            ) from error
+        try:
+            listener.listen(_BACKLOG)
+            yield listener
+        finally:
+            _remove_socket(path, made)
+
+
+@contextmanager
+def tcp_listener(port: int) -> Iterator[socket.socket]:
+    """Listen on a loopback port in the block; raise `ConfigError`."""
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, port))
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on port {port}: {error.strerror}",
+                hint="choose another port: daemon.tcp_port",
+            ) from error
+        yield listener
+
+
+def _remove_stale_socket(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise ConfigError(
+            f"{path} exists and is not a socket",
+            hint="move it away, or choose another path: daemon.socket",
+        )
+    _check_not_listening(path)
+    path.unlink(missing_ok=True)
+
+
+def _check_not_listening(path: Path) -> None:
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(os.fspath(path))
+        except TimeoutError:
+            pass  # a process listens, but is too busy to accept
+        except OSError as error:
+            if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
+                return
+            raise ConfigError(
+                f"cannot check {path}: {error.strerror}",
+                hint="check its owner and mode, or choose another path: daemon.socket",
+            ) from error
+        pid: int | None = None
+        with contextlib.suppress(OSError):
+            pid = peer_pid(probe)
+    holder = "another process" if pid is None else f"process {pid}"
+    raise StoreLocked(f"{holder} listens on {path}", hint="use that daemon, or stop it first")
+
+
+def _remove_socket(path: Path, made: os.stat_result) -> None:
+    """Remove our socket file, unless another one has replaced it."""
+    with contextlib.suppress(OSError):
+        found = path.lstat()
+        if (found.st_ino, found.st_dev) == (made.st_ino, made.st_dev):
+            path.unlink()
+
+
+@attrs.frozen
+class Listener:
+    """A listening socket, its address for people, and its gate."""
+
+    display_name: str
+    socket: socket.socket
+    gate: Gate
+
+
+Listeners: TypeAlias = tuple[Listener, ...]
+
+
+@contextmanager
+def open_listeners(daemon: DaemonSettings, secret_filter: SecretFilter) -> Iterator[Listeners]:
+    """Yield all listeners, open during the block; raise `ConfigError` if one cannot be opened.
+
+    The token is added to `secret_filter`, so that no log line contains it.
+    """
+    origins = frozenset(daemon.allowed_origins)
+    own_uid = os.geteuid() if has_peer_credentials() else None
+    with ExitStack() as sockets:
+        unix = sockets.enter_context(unix_listener(Path(daemon.socket)))
+        listeners: Listeners = (
+            Listener(daemon.socket, unix, UnixGate(own_uid=own_uid, origins=origins)),
+        )
+        if daemon.tcp_port is not None:
+            token = ensure_token(Path(daemon.token))
+            secret_filter.add(token)
+            port = sockets.enter_context(tcp_listener(daemon.tcp_port))
+            gate = TcpGate(port=daemon.tcp_port, token=token, origins=origins)
+            address = f"http://{LOOPBACK}:{daemon.tcp_port}"
+            listeners = (*listeners, Listener(address, port, gate))
+        yield listeners

@@ -1,1 +1,0 @@
-"""Where the daemon listens, and how connections are looked after."""

@@ -1,0 +1,308 @@
+"""Log lines on standard error: as text, for the systemd journal, or as JSON.
+
+Rule 1: secrets are redacted, the daemon's token first of all, and control characters that a
+        terminal would obey are escaped.
+Rule 2: the message is a constant phrase; what it is about is in fields (`session=`, `agent=`).
+Rule 3: `EventLog` logs ids and outcomes of sessions, never the text of a conversation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TextIO, TypeAlias
+
+import orjson
+
+from supervisor.core.records import Record
+from supervisor.core.text import REDACTED, printable, redact
+
+MAX_QUEUED_LINES: Final = 10_000
+
+FLUSH_SECONDS: Final = 2.0
+
+# Priorities of the systemd journal, by log level.
+_PRIORITIES: Final = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}
+
+_OUR_LOGGERS: Final = ("supervisor", "actors")
+
+_STANDARD_FIELDS: Final = frozenset(
+    (*vars(logging.LogRecord("", 0, "", 0, "", None, None)), "message", "asctime", "taskName")
+)
+
+
+class SecretFilter:
+    """Redacts registered secrets, and text that looks like a secret."""
+
+    def __init__(self) -> None:
+        self._secrets: list[str] = []
+
+    def add(self, secret: str) -> None:
+        """Redact this secret from now on."""
+        self._secrets.append(secret)
+
+    def redact(self, text: str) -> str:
+        """Return the text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        return redact(text)
+
+
+class TextFormatter(logging.Formatter):
+    """Lines for people, or for the systemd journal."""
+
+    def __init__(self, secret_filter: SecretFilter, *, for_journal: bool) -> None:
+        super().__init__()
+        self._secret_filter = secret_filter
+        self._for_journal = for_journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with an indented traceback below it."""
+        fields = "".join(
+            f" {name}={_format_value(value)}" for name, value in _fields(record).items()
+        )
+        text = f"{record.getMessage()}{fields}"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        first, *rest = printable(self._secret_filter.redact(text)).splitlines() or [""]
+        lines = [first, *(f"    {line}" for line in rest)]
+        if self._for_journal:  # it adds the time itself, and needs a priority before each line
+            return "\n".join(f"<{_priority(record)}>{line}" for line in lines)
+        at = dt.datetime.fromtimestamp(record.created).astimezone()
+        stamp = at.isoformat(sep=" ", timespec="milliseconds")
+        return f"{stamp} {record.levelname.lower():<7} " + "\n".join(lines)
+
+
+class JsonFormatter(logging.Formatter):
+    """Lines for programs: one JSON object per line."""
+
+    def __init__(self, secret_filter: SecretFilter) -> None:
+        super().__init__()
+        self._secret_filter = secret_filter
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = dt.datetime.fromtimestamp(record.created, dt.UTC)
+        line: dict[str, Any] = {
+            "at": at.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._clean(record.getMessage()),
+        }
+        for name, value in _fields(record).items():
+            line[name] = self._clean(value) if isinstance(value, str) else value
+        if record.exc_info:
+            line["traceback"] = self._clean(self.formatException(record.exc_info))
+        return orjson.dumps(line, default=str).decode()
+
+    def _clean(self, text: str) -> str:
+        return printable(self._secret_filter.redact(text))
+
+
+class QueuedHandler(logging.Handler):
+    """A queue of log records and the thread that writes them.
+
+    Logging never blocks on a slow reader. Records that do not fit into the queue are dropped and
+    counted.
+    """
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self._handler = handler
+        # None ends the thread.
+        self._queue: queue.Queue[logging.LogRecord | threading.Event | None] = queue.Queue(
+            MAX_QUEUED_LINES
+        )
+        self._thread = threading.Thread(target=self._run, name="understudy log", daemon=True)
+        self.dropped = 0
+
+    def open(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue the record, or count it as dropped."""
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Wait until all queued records are written, at most `FLUSH_SECONDS`."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._queue.put(written, timeout=FLUSH_SECONDS)
+            written.wait(FLUSH_SECONDS)
+
+    def end(self) -> None:
+        """Write the queued records and end the thread; a thread that is stuck is abandoned."""
+        self.flush()
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+        self._thread.join(FLUSH_SECONDS)
+
+    def _run(self) -> None:
+        while (one := self._queue.get()) is not None:
+            if isinstance(one, threading.Event):
+                with contextlib.suppress(OSError, ValueError):
+                    self._handler.flush()
+                one.set()
+            else:
+                self._handler.handle(one)
+
+
+@contextmanager
+def logging_to(
+    stream: TextIO,
+    *,
+    level: str,
+    form: str,
+    environ: Mapping[str, str],
+    secret_filter: SecretFilter,
+) -> Iterator[QueuedHandler]:
+    """Send our log lines to the stream during the block."""
+    handler = logging.StreamHandler(stream)
+    for_journal = _is_journal(stream, environ)
+    handler.setFormatter(
+        JsonFormatter(secret_filter)
+        if form == "json"
+        else TextFormatter(secret_filter, for_journal=for_journal)
+    )
+    logs = QueuedHandler(handler)
+    logs.open()
+    before = {
+        name: (logging.getLogger(name), logging.getLogger(name).level) for name in _OUR_LOGGERS
+    }
+    for ours, _ in before.values():
+        ours.addHandler(logs)
+        ours.setLevel(level.upper())
+    try:
+        yield logs
+    finally:
+        for ours, old in before.values():
+            ours.removeHandler(logs)
+            ours.setLevel(old)
+        logs.end()
+
+
+def set_level(level: str) -> None:
+    """Log lines of this level and above from now on."""
+    for name in _OUR_LOGGERS:
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Return True if systemd has connected the stream to the journal."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that were passed as `extra`."""
+    return {
+        name: value
+        for name, value in vars(record).items()
+        if name not in _STANDARD_FIELDS and value is not None
+    }
+
+
+def _format_value(value: object) -> str:
+    text = str(value)
+    return text if text and text.isprintable() and " " not in text else repr(text)
+
+
+def _priority(record: logging.LogRecord) -> int:
+    return next(
+        (
+            number
+            for level, number in sorted(_PRIORITIES.items(), reverse=True)
+            if record.levelno >= level
+        ),
+        7,
+    )
+
+
+def standard_error() -> TextIO:
+    """Return the stream for log lines."""
+    return sys.stderr
+
+
+logger = logging.getLogger("supervisor.sessions")
+
+Body: TypeAlias = Mapping[str, Any]
+
+_FAILED_OUTCOMES: Final = ("failed", "timed_out", "lost")
+
+# By record kind: level, message, and the body fields to log. Texts, details and inputs belong to
+# users and are not logged.
+_RECORD_LINES: Final[Mapping[str, tuple[int, str, tuple[str, ...]]]] = {
+    "session_created": (logging.INFO, "session created", ()),
+    "session_resumed": (logging.DEBUG, "session resumed", ("woken",)),
+    "session_suspended": (logging.DEBUG, "session suspended", ()),
+    "session_cleared": (logging.INFO, "session cleared", ("chapter",)),
+    "session_stopped": (logging.INFO, "session stopped", ("reason",)),
+    "turn_started": (logging.DEBUG, "turn started", ("source",)),
+    "turn_ended": (logging.INFO, "turn ended", ("outcome", "stop_reason", "seconds")),
+    "interrupted": (logging.INFO, "interrupted", ("scope", "step")),
+    "permission_asked": (logging.INFO, "permission requested", ("request_id", "tool")),
+    "spawn_refused": (logging.WARNING, "spawn refused", ("limit", "used", "allowed")),
+    "stalled": (logging.WARNING, "session stalled", ("waits_for", "seconds")),
+    "progress_resumed": (logging.INFO, "session makes progress again", ()),
+    "agent_restarting": (logging.WARNING, "agent restarting", ()),
+}
+
+
+class EventLog:
+    """Logs durable records; called with each one."""
+
+    def __init__(self, agent_of: Callable[[Record], str | None]) -> None:
+        self._agent_of = agent_of
+        # True if a turn was interrupted for the shutdown.
+        self.has_interrupted_turns = False
+
+    def log_record(self, record: Record) -> None:
+        """Log the record if operators need it."""
+        kind, body = record.kind, record.body
+        if kind == "interrupted" and body.get("reason") == "shutdown":
+            self.has_interrupted_turns = True
+        known = _RECORD_LINES.get(kind)
+        if known is None:
+            return
+        level, message, names = known
+        level = _raised_level(kind, body) or level
+        if not logger.isEnabledFor(level):
+            return
+        fields = {name: body[name] for name in names if body.get(name) is not None}
+        if isinstance(fields.get("seconds"), float):
+            fields["seconds"] = round(fields["seconds"], 3)
+        context = {
+            "session": record.session_id,
+            "agent": self._agent_of(record),
+            "turn": record.turn_id,
+        }
+        logger.log(level, message, extra=context | fields)
+
+
+def _raised_level(kind: str, body: Body) -> int | None:
+    """Return the level of failures, which are more serious than their kind; else None."""
+    if kind == "session_stopped" and body.get("failure") is not None:
+        return logging.WARNING
+    if kind == "turn_ended" and body.get("outcome") in _FAILED_OUTCOMES:
+        return logging.WARNING
+    return None

@@ -1,0 +1,125 @@
+"""The daemon as a process: arguments, configuration, log, descriptor limit, exit code."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import resource
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from supervisor.configuration import Configuration, load
+from supervisor.core.errors import ConfigError, SupervisorError
+
+from .logging_ import SecretFilter, logging_to, standard_error
+from .reload import Load
+from .service import ExitCode, serve
+from .signals import DaemonSignals
+
+logger = logging.getLogger("supervisor.daemon")
+
+# Database, logs, epoll, pipes of threads.
+_BASE_DESCRIPTORS: Final = 128
+# Pipes of an agent process and of its guardian.
+_DESCRIPTORS_PER_AGENT: Final = 8
+
+
+def raise_descriptor_limit(*, connections: int, agents: int) -> None:
+    """Raise the soft limit of open descriptors to what the settings need; log if it stays lower.
+
+    Agents inherit the limit, and some older programs cannot cope with a large one; so it is never
+    raised further than needed.
+    """
+    wanted = _BASE_DESCRIPTORS + connections + _DESCRIPTORS_PER_AGENT * agents
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (OSError, ValueError):
+        allowed = soft
+    if allowed < wanted:
+        logger.warning(
+            "descriptor limit %d is too low: %d connections and %d agents may need %d",
+            allowed,
+            connections,
+            agents,
+            wanted,
+        )
+
+
+def run(
+    configuration: Configuration,
+    *,
+    load: Load | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> int:
+    """Run the daemon until a signal ends it; log any error and return the exit code.
+
+    `load` reads the configuration again on SIGHUP. Call this in the main thread.
+    """
+    environ = os.environ if environ is None else environ
+    daemon, secret_filter = configuration.daemon, SecretFilter()
+    with logging_to(
+        standard_error(),
+        level=daemon.log_level,
+        form=daemon.log_format,
+        environ=environ,
+        secret_filter=secret_filter,
+    ) as logs:
+
+        def end_process(code: int) -> None:
+            logs.flush()
+            os._exit(code)
+
+        return _exit_code(
+            configuration,
+            partial(
+                serve,
+                configuration,
+                load=load,
+                environ=environ,
+                secret_filter=secret_filter,
+                signals=DaemonSignals(end_process=end_process),
+                end_process=end_process,
+            ),
+        )
+
+
+def _exit_code(configuration: Configuration, work: Callable[[], Awaitable[ExitCode]]) -> int:
+    """Run `work` under trio and return the exit code; errors are logged."""
+    try:
+        raise_descriptor_limit(
+            connections=configuration.daemon.max_connections,
+            agents=configuration.settings.max_agent_processes,
+        )
+        return trio.run(work)
+    except SupervisorError as error:
+        logger.error("%s", error)  # noqa: TRY400 - the text is complete, a traceback adds nothing
+        return ExitCode.MISCONFIGURED if isinstance(error, ConfigError) else ExitCode.FAILED
+    except Exception:
+        logger.exception("daemon failed")
+        return ExitCode.FAILED
+
+
+def start(arguments: list[str] | None = None) -> int:
+    """Load the configuration, run the daemon, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m supervisor.daemon")
+    parser.add_argument("--config", metavar="PATH", help="read only this configuration file")
+    parser.add_argument("--tcp", metavar="PORT", help="also listen on 127.0.0.1, with a token")
+    options = parser.parse_args(arguments)
+    flags = {} if options.tcp is None else {"daemon.tcp_port": options.tcp}
+    read = partial(load, cwd=Path.cwd(), environ=os.environ, flags=flags, path=options.config)
+    try:
+        configuration = read()
+    except SupervisorError as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.MISCONFIGURED
+    return run(configuration, load=read)

@@ -1,0 +1,81 @@
+"""Notifications for systemd: one datagram each, none if systemd does not listen.
+
+The protocol is a few lines of text sent to the socket in `NOTIFY_SOCKET`, so it needs no library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from supervisor.core.text import one_line
+
+logger = logging.getLogger("supervisor.daemon")
+
+_MICROSECONDS: Final = 1_000_000
+
+
+class Notifier:
+    """Sends the state of the process; `watchdog_seconds` is the watchdog interval of the unit."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._address = _address(environ.get("NOTIFY_SOCKET", ""))
+        self.watchdog_seconds = _watchdog_seconds(environ)
+
+    @property
+    def is_enabled(self) -> bool:
+        """True if systemd listens."""
+        return self._address is not None
+
+    def ready(self, status: str) -> None:
+        """Report that requests are accepted."""
+        self._send("READY=1", f"STATUS={one_line(status)}")
+
+    def status(self, status: str) -> None:
+        """Set the status text that systemctl shows."""
+        self._send(f"STATUS={one_line(status)}")
+
+    def reloading(self) -> None:
+        """Report that the configuration is being reloaded; `ready` follows."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reloading the configuration")
+
+    def stopping(self, status: str) -> None:
+        """Report that the shutdown has begun."""
+        self._send("STOPPING=1", f"STATUS={one_line(status)}")
+
+    def alive(self) -> None:
+        """Report a successful watchdog check."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, *lines: str) -> None:
+        if self._address is None:
+            return
+        try:
+            with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as out:
+                # Non-blocking: a reader that is stuck must not block the daemon.
+                out.settimeout(0)
+                out.sendto("\n".join(lines).encode(), self._address)
+        except OSError as error:
+            logger.warning("systemd notification %s failed: %s", lines[0], error.strerror)
+
+
+def _address(name: str) -> str | None:
+    """Return the address to send to: a path, or an abstract socket name (written with `@`)."""
+    if name.startswith("@"):
+        return "\0" + name[1:]
+    return name if name.startswith("/") else None
+
+
+def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
+    """Return the watchdog interval; None if there is none, or if it is another process's."""
+    microseconds = environ.get("WATCHDOG_USEC", "")
+    pid = environ.get("WATCHDOG_PID", "")
+    if not microseconds.isdecimal() or (pid and pid != str(os.getpid())):
+        return None
+    return int(microseconds) / _MICROSECONDS or None

@@ -1,0 +1,219 @@
+"""The run of the daemon: lock, recover, listen, drain, exit.
+
+Rule 1: no request is accepted before recovery has dealt with every stored session, and `READY` is
+        sent only when requests are answered.
+Rule 2: the order of the exit: refuse new work, end or interrupt turns, end streams, close
+        connections, suspend sessions, flush the store, then remove the socket and its lock.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from supervisor.api.app import make_app
+from supervisor.api.drain import DrainState
+from supervisor.api.gate import PEER_UID
+from supervisor.configuration import Configuration, DaemonSettings, make_agents
+from supervisor.handles.supervisor import Supervisor
+from supervisor.runtime import open as open_supervisor
+
+from .connections import Connections, open_connections
+from .folders import make_folder
+from .listeners import Listeners, hold_socket_lock, open_listeners
+from .logging_ import EventLog, SecretFilter
+from .metrics import DaemonMetrics
+from .notify import Notifier
+from .reload import Load, Reloader
+from .signals import DaemonSignals, handle_signals
+from .watchdog import report_status, run_watchdog
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes: 0 to 2 as for every command, the others only for the daemon."""
+
+    CLEAN = 0  # every turn ended by itself
+    FAILED = 1  # the daemon could not start or continue
+    MISCONFIGURED = 2  # the configuration is invalid; a retry does not help
+    FORCED = 6  # turns were interrupted; accepted inputs are kept and continue after a restart
+    STUCK = 7  # a task did not end, and the process exited without it
+
+
+logger = logging.getLogger("supervisor.daemon")
+
+# Added to the time that the shutdown itself may take, before the process exits without tasks that
+# do not end.
+_EXIT_GRACE_SECONDS: Final = 10.0
+
+_POLL_SECONDS: Final = 0.2
+# Time in which open streams receive the last records.
+_STREAM_FLUSH_SECONDS: Final = 0.25
+
+
+async def serve(
+    configuration: Configuration,
+    *,
+    load: Load | None = None,
+    environ: Mapping[str, str] | None = None,
+    signals: DaemonSignals | None = None,
+    secret_filter: SecretFilter | None = None,
+    end_process: Callable[[int], object] = os._exit,
+    task_status: trio.TaskStatus[Supervisor] = trio.TASK_STATUS_IGNORED,
+) -> ExitCode:
+    """Serve until `signals` or a process signal request the exit; return the exit code.
+
+    Errors are raised bare, not in exception groups. Process signals are handled only in the main
+    thread. `task_status` is started when requests are answered. If a task does not end at exit,
+    `end_process` is called.
+    """
+    service = _Daemon(
+        configuration=configuration,
+        load=load,
+        environ=os.environ if environ is None else environ,
+        signals=signals or DaemonSignals(),
+        secret_filter=secret_filter or SecretFilter(),
+        end_process=end_process,
+        task_status=task_status,
+    )
+    make_folder(Path(configuration.daemon.socket).parent, others="nothing")
+    make_folder(Path(configuration.daemon.state_folder), others="look")
+    with hold_socket_lock(Path(configuration.daemon.socket)):
+        return await service.run()
+
+
+@attrs.define(kw_only=True, eq=False)
+class _Daemon:
+    """One run of the daemon."""
+
+    configuration: Configuration
+    load: Load | None
+    environ: Mapping[str, str]
+    signals: DaemonSignals
+    secret_filter: SecretFilter
+    end_process: Callable[[int], object]
+    task_status: trio.TaskStatus[Supervisor]
+    _event_log: EventLog | None = None
+
+    @property
+    def _daemon(self) -> DaemonSettings:
+        return self.configuration.daemon
+
+    async def run(self) -> ExitCode:
+        """Run to the end; raise errors bare, although nurseries surround them."""
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            if threading.current_thread() is threading.main_thread():
+                await nursery.start(handle_signals, self.signals)
+            try:
+                await self._run_supervisor(nursery)
+            except Exception as error:  # noqa: BLE001 - raised again below
+                failure = error
+            nursery.cancel_scope.cancel(reason="the daemon has exited")
+        if failure is not None:
+            raise failure
+        is_forced = self.signals.urgency != "graceful" or (
+            self._event_log is not None and self._event_log.has_interrupted_turns
+        )
+        logger.info("exited%s", ", turns were interrupted" if is_forced else "")
+        return ExitCode.FORCED if is_forced else ExitCode.CLEAN
+
+    async def _run_supervisor(self, nursery: trio.Nursery) -> None:
+        agents = make_agents(self.configuration, environ=self.environ)
+        # Not move_on_when(): its nursery would wrap errors in exception groups.
+        with trio.CancelScope() as scope:
+            nursery.start_soon(self._cancel_on_fast_leave, scope)
+            async with open_supervisor(
+                self._daemon.database, agents=agents, settings=self.configuration.settings
+            ) as sup:
+                nursery.start_soon(self._exit_if_stuck, sup)
+                await self._open_listeners(sup)
+
+    async def _open_listeners(self, sup: Supervisor) -> None:
+        """Accept connections until the daemon has drained."""
+        # Entered before the nurseries, so that its errors are raised bare.
+        with open_listeners(self._daemon, self.secret_filter) as listeners:
+            async with (
+                open_connections(
+                    max_connections=self._daemon.max_connections, peer_state_key=PEER_UID
+                ) as connections,
+                trio.open_nursery() as nursery,
+            ):
+                await self._serve_until_drained(sup, listeners, connections, nursery)
+
+    async def _serve_until_drained(
+        self,
+        sup: Supervisor,
+        listeners: Listeners,
+        connections: Connections,
+        nursery: trio.Nursery,
+    ) -> None:
+        notifier, drain_state = Notifier(self.environ), DrainState()
+        metrics = DaemonMetrics(sup, connections, drain_state, self._daemon.database)
+        self._event_log = EventLog(sup.introspect().agent_of)
+        sup.introspect().instruments.record_callbacks.append(self._event_log.log_record)
+        await metrics.open()
+        reloader = Reloader(sup, self.configuration, self.load, self.environ)
+        for listener in listeners:
+            app = make_app(
+                sup,
+                gate=listener.gate,
+                drain_state=drain_state,
+                metrics=metrics.metrics.render,
+                store_state=sup.introspect().store_state,
+                extra_operations=[reloader.operation()],
+            )
+            await connections.listen(listener.socket, app)
+        drain_state.open()
+        status = f"listening on {' and '.join(listener.display_name for listener in listeners)}"
+        logger.info("%s", status)
+        notifier.ready(status)
+        nursery.start_soon(reloader.run, self.signals, notifier, status)
+        nursery.start_soon(run_watchdog, notifier, partial(_check_responsive, sup))
+        nursery.start_soon(report_status, notifier, sup.introspect().status_line)
+        nursery.start_soon(metrics.run)
+        self.task_status.started(sup)
+        try:
+            await self._drain(sup, drain_state, notifier)
+        finally:
+            drain_state.close()
+        await connections.close()
+        nursery.cancel_scope.cancel(reason="the daemon exits")
+
+    async def _drain(self, sup: Supervisor, drain_state: DrainState, notifier: Notifier) -> None:
+        await self.signals.wait_to_leave()
+        settings = self.configuration.settings
+        running = sup.introspect().running_turns()
+        status = f"draining: {running} turns may end within {settings.exit_seconds:g} s"
+        notifier.stopping(status)
+        logger.info("%s", status)
+        drain_state.drain()
+        await sup.drain()
+        if drain_state.open_streams:
+            await trio.sleep(_STREAM_FLUSH_SECONDS)
+
+    async def _cancel_on_fast_leave(self, scope: trio.CancelScope) -> None:
+        await self.signals.wait_to_leave_fast()
+        scope.cancel(reason="a fast exit was requested")
+
+    async def _exit_if_stuck(self, sup: Supervisor) -> None:
+        """End the process if a task still runs long after all sessions have closed."""
+        introspection = sup.introspect()
+        while not introspection.is_closed:  # noqa: ASYNC110 - 0.2 s between looks is cheap
+            await trio.sleep(_POLL_SECONDS)
+        # The supervisor itself waits this long for observers and zombies.
+        await trio.sleep(2 * self.configuration.settings.exit_seconds + _EXIT_GRACE_SECONDS)
+        logger.error("exiting although tasks have not ended; the next start recovers")
+        self.end_process(ExitCode.STUCK)
+
+
+async def _check_responsive(sup: Supervisor, timeout_seconds: float) -> None:
+    await sup.introspect().check_responsive(timeout_seconds=timeout_seconds)

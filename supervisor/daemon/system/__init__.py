@@ -1,1 +1,0 @@
-"""What the system around the daemon gives and wants: signals, systemd, descriptors."""

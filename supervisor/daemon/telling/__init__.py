@@ -1,1 +1,0 @@
-"""What operators are told: log lines, and what happens to sessions in them."""

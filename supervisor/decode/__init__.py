@@ -1,0 +1,64 @@
+"""One strict decoder for plain data: HTTP bodies, configuration and stored rows.
+
+Rule 1: no coercion. "5" is not a number, 1.0 is not an integer, true is neither; numbers are
+        finite and integers fit 64 bits; unknown fields are refused.
+Rule 2: every fault has a path, and one error reports all faults, up to `MAX_INVALID_FIELDS`.
+Rule 3: importing this package does not import cattrs, which a short command does not need;
+        `decode` and `strict` do.
+
+`strict` is the engine, cattrs with strict hooks; `store/codec.py` builds on the same hooks.
+`light` decodes the answers of a server without cattrs. Both read annotations with
+`annotations` and report `faults`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from .annotations import (
+    Check,
+    Checked,
+    Partial,
+    alternatives,
+    field_kinds,
+    is_collection,
+    is_mapping,
+    is_str_enum,
+    json_types,
+    plain_kind,
+)
+from .faults import MAX_INVALID_FIELDS, DecodeError, InvalidField, format_path
+from .light import decode_light
+
+__all__ = [
+    "MAX_INVALID_FIELDS",
+    "Check",
+    "Checked",
+    "DecodeError",
+    "InvalidField",
+    "Partial",
+    "alternatives",
+    "decode",
+    "decode_light",
+    "field_kinds",
+    "format_path",
+    "is_collection",
+    "is_mapping",
+    "is_str_enum",
+    "json_types",
+    "plain_kind",
+]
+
+T = TypeVar("T")
+
+
+def decode(kind: type[T], value: object, *, root: str = "$") -> T:
+    """Return plain data as a `kind`; raise DecodeError with every fault.
+
+    Paths start with `root`. Under mypy a union is not a `type[T]`: this is the one place that
+    hides the cast.
+    """
+    from .strict import structure  # noqa: PLC0415 - cattrs costs a short command 45 ms
+
+    made: T = structure(kind, value, root)
+    return made

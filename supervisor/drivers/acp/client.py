@@ -1,0 +1,260 @@
+"""The client side of ACP for one agent process: files, terminals, permissions, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+import trio
+
+from supervisor.core import agent_events
+from supervisor.core.creation import Message
+from supervisor.core.effects import StartTurn
+from supervisor.core.errors import OutputTooLarge
+from supervisor.core.ids import TurnId
+from supervisor.drivers.identity import ProcessIdentity
+from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.process.environment import agent_environment
+from supervisor.drivers.process.processes import AgentProcess
+
+from .agent_spec import AcpAgentSpec
+from .capabilities import AgentCapabilities, AgentStatus, client_capabilities
+from .failures_map import safe_text
+from .file_access import FileAccess
+from .pending_permissions import PendingPermissions
+from .permissions import Grants, PermissionHandler
+from .prompts import context_blocks, prompt_blocks
+from .rpc_handlers import RequestHandler, RpcHandlers
+from .terminals import RecordedProcesses, Terminals
+from .turn_result import TurnActivity
+from .updates import Updates
+from .workspace import WorkspaceRoot
+
+# Threads for disk access, per agent: a slow disk under one agent does not block another.
+_MAX_THREADS: Final = 4
+
+
+class TurnOwner(Protocol):
+    """The part of `AcpSession` that the client calls."""
+
+    @property
+    def turn(self) -> TurnId | None:
+        """The turn that runs."""
+
+    async def on_update(self, params: object) -> None:
+        """Handle a `session/update`."""
+
+    def end_turn_for(self, error: OutputTooLarge) -> None:
+        """End the turn because its output is too large."""
+
+    async def wait_adopted(self) -> None:
+        """Wait until the running turn has its id; bounded."""
+
+    async def wait_cancel_sent(self) -> None:
+        """Wait until the agent has received the cancel of its turn, if there is one; bounded."""
+
+
+class AcpClient:
+    """Handlers of one agent's requests and updates. `session` is set after the handshake."""
+
+    def __init__(
+        self,
+        agent: AcpAgentSpec,
+        context: DriverContext,
+        runtime: DriverRuntime,
+        nursery: trio.Nursery,
+        process: AgentProcess,
+    ) -> None:
+        self._context = context
+        self._process = process
+        launch = agent.launch(context.workspace)
+        self.cwd = launch.cwd or "/"
+        limiter = trio.CapacityLimiter(_MAX_THREADS)
+        self._grants = Grants()
+        # Requests served in the running turn; they count as activity of the turn.
+        self._requests_served = 0
+        workspace_root = WorkspaceRoot.of(context.workspace)
+        self.pending_permissions = PendingPermissions(
+            context,
+            before_asking=self._wait_adopted,
+            before_cancelling=self._wait_cancel_sent,
+            on_output_too_large=self._end_turn_for,
+        )
+        self._files = FileAccess(
+            context,
+            ask=self.pending_permissions.ask,
+            grants=self._grants,
+            limiter=limiter,
+            workspace_root=workspace_root,
+        )
+        self._terminals = Terminals(
+            context,
+            workspace_root=workspace_root,
+            processes=RecordedProcesses(runtime.processes, context),
+            nursery=nursery,
+            ask=self.pending_permissions.ask,
+            grants=self._grants,
+            limiter=limiter,
+            environment=agent_environment({}),  # without the agent's own variables
+            before_exec=_no_further_check,
+        )
+        # Fixed while the process runs, as announced; permissions are checked at each request.
+        offered = client_capabilities(context)
+        self._can_read, self._can_write = (
+            offered["fs"]["readTextFile"],
+            offered["fs"]["writeTextFile"],
+        )
+        self.has_terminals: bool = offered["terminal"]
+        self.updates = Updates(
+            context, terminal_access=self._terminals if self.has_terminals else None
+        )
+        self._permissions = PermissionHandler(
+            context,
+            ask=self.pending_permissions.ask,
+            grants=self._grants,
+            tool_report=self.updates.tool_report,
+            limiter=limiter,
+            workspace_root=workspace_root,
+        )
+        self.capabilities = AgentCapabilities()
+        # Set after the handshake.
+        self.session: TurnOwner | None = None
+        self._reported_choices: Mapping[str, object] = {}
+        # Warnings to write when the next turn starts: a record needs a turn.
+        self._warnings: list[str] = []
+        # Why `kill_agent` killed the process.
+        self.kill_reason: str | None = None
+
+    # Turns --------------------------------------------------------------------------------
+
+    @property
+    def _turn(self) -> TurnId | None:
+        return None if self.session is None else self.session.turn
+
+    def begin_turn(self, turn: TurnId) -> None:
+        """Assign updates and permission requests to this turn; write pending warnings."""
+        self.updates.begin_turn(turn)
+        self.pending_permissions.begin_turn(turn)
+        warnings, self._warnings = self._warnings, []
+        for text in warnings:
+            self._context.write(turn, "warning", {"text": text})
+
+    def warn(self, text: str) -> None:
+        """Queue a warning for the next turn."""
+        self._warnings.append(safe_text(text))
+
+    def cancel_turn(self, turn: TurnId) -> None:
+        """Kill the terminals that the turn started."""
+        self._terminals.kill_turn(turn)
+
+    def stop_background_work(self) -> None:
+        """Kill all terminals, of any turn."""
+        self._terminals.kill_all()
+
+    def end_turn(self) -> TurnActivity:
+        """Close the turn's permission requests and grants; return its activity besides text."""
+        self.pending_permissions.end_turn()
+        self._grants.end_turn()
+        activity = self.updates.end_turn()
+        served, self._requests_served = self._requests_served, 0
+        return attrs.evolve(activity, calls=activity.calls + served)
+
+    def prompt_blocks(
+        self, effect: StartTurn, messages: Sequence[Message]
+    ) -> list[Mapping[str, Any]]:
+        """Return the prompt: earlier messages that the agent lacks, then the input."""
+        blocks = prompt_blocks(
+            effect.text,
+            effect.attachments,
+            capabilities=self.capabilities,
+            workspace=self._context.workspace,
+        )
+        return [*context_blocks(messages), *blocks]
+
+    # Choices ------------------------------------------------------------------------------
+
+    def read_session_result(self, answer: object) -> None:
+        """Read modes and options from the result of `session/new`, `/load` or `/resume`."""
+        self.updates.status = self.updates.status.with_session_result(answer)
+
+    def report_choices(self) -> None:
+        """Report modes, options and commands if they differ from the last report."""
+        choices = _choices(self.updates.status)
+        if choices != self._reported_choices:
+            self._reported_choices = choices
+            event = agent_events.AgentChoicesReported(choices=choices, **self._context.stamp())
+            self._context.report_eventually(event)
+
+    def set_mode(self, mode: str) -> None:
+        """Set the current mode; an agent need not report a mode that we set."""
+        self.updates.status = attrs.evolve(self.updates.status, mode=mode)
+
+    # Serving ------------------------------------------------------------------------------
+
+    def handlers(self) -> RpcHandlers:
+        """Return the handlers of the agent's messages; only announced methods have one."""
+        requests: dict[str, RequestHandler] = {
+            "session/request_permission": self._permissions.handle_request
+        }
+        if self._can_read:
+            requests["fs/read_text_file"] = self._counting(self._files.read)
+        if self._can_write:
+            requests["fs/write_text_file"] = self._counting(self._files.write)
+        if self.has_terminals:
+            requests["terminal/create"] = self._counting(self._create_terminal)
+            requests["terminal/output"] = self._terminals.output
+            requests["terminal/wait_for_exit"] = self._terminals.wait_for_exit
+            requests["terminal/kill"] = self._terminals.kill
+            requests["terminal/release"] = self._terminals.release
+        return RpcHandlers(requests, {"session/update": self._on_update})
+
+    def _counting(self, handler: RequestHandler) -> RequestHandler:
+        """Wrap a handler so that each request counts as activity of the turn."""
+
+        async def serve(params: object) -> object:
+            self._requests_served += 1
+            return await handler(params)
+
+        return serve
+
+    def _end_turn_for(self, error: OutputTooLarge) -> None:
+        if self.session is not None:
+            self.session.end_turn_for(error)
+
+    async def _wait_adopted(self) -> None:
+        if self.session is not None:
+            await self.session.wait_adopted()
+
+    async def _wait_cancel_sent(self) -> None:
+        if self.session is not None:
+            await self.session.wait_cancel_sent()
+
+    async def _create_terminal(self, params: object) -> object:
+        return await self._terminals.create(params, turn=self._turn)
+
+    async def _on_update(self, params: object) -> None:
+        if self.session is not None:
+            await self.session.on_update(params)
+        elif isinstance(params, dict):
+            await self.updates.on_update(params.get("update"))
+
+    def kill_agent(self, why: str) -> None:
+        """Kill the process and keep the reason, which becomes the failure of the agent."""
+        self.kill_reason = why
+        self._process.kill()
+
+
+def _choices(status: AgentStatus) -> dict[str, object]:
+    """Return what users can choose from. Context use is left out: it changes all the time."""
+    choices: dict[str, object] = {
+        "mode": status.mode,
+        "modes": list(status.modes),
+        "config_options": list(status.config_options),
+        "commands": list(status.commands),
+    }
+    return {name: choice for name, choice in choices.items() if choice}
+
+
+async def _no_further_check(_: ProcessIdentity) -> None:
+    """Do nothing: `RecordedProcesses` has recorded the process already."""

@@ -1,0 +1,184 @@
+"""Content blocks as stored data: text as it is, everything else as a short placeholder, bounded.
+
+The bytes of images, audio and files are not stored; their type, name and size are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from supervisor.core.sanitize import plain_data
+
+from .fields import as_list, as_mapping, as_text
+
+# Describes the terminal with this id; None if it is unknown.
+DescribeTerminal: TypeAlias = Callable[[str], Mapping[str, Any] | None]
+
+MAX_RESOURCE_BYTES: Final = 4096
+MAX_BLOCKS: Final = 1000
+_MAX_LINE_LETTERS: Final = 300
+_SCALAR_BYTES: Final = 8
+# Fields that hold the bytes of a file, in base64.
+_BASE64_FIELDS: Final = frozenset({"data", "blob"})
+_BASE64_LETTERS: Final = 4
+_BASE64_BYTES: Final = 3
+
+
+def no_terminals(_: str) -> None:
+    """Return None: without terminals, none can be described."""
+
+
+# As text ----------------------------------------------------------------------------------
+
+
+def content_text(content: object) -> str:
+    """Return the text of a content block, or a placeholder that says what it is.
+
+    Also take plain text, and a list of blocks.
+    """
+    if isinstance(content, str):
+        return as_text(content) or ""
+    if isinstance(content, list):
+        return "".join(content_text(block) for block in content[:MAX_BLOCKS] if _is_block(block))
+    block = as_mapping(content)
+    text = block.get("text")
+    if block.get("type") == "text" or "type" not in block:
+        return as_text(text) or (
+            "" if text is None or "text" not in block else str(plain_data(text))
+        )
+    return _placeholder(block)
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, str | dict)  # not a list: lists could nest without end
+
+
+def _placeholder(block: Mapping[str, Any]) -> str:
+    kind = _one_line(block.get("type")) or "content"
+    resource = as_mapping(block.get("resource"))
+    parts = [
+        kind,
+        _one_line(block.get("name")),
+        _one_line(block.get("uri")) or _one_line(resource.get("uri")),
+        _one_line(block.get("mimeType")) or _one_line(resource.get("mimeType")),
+        _encoded_size(block) or _encoded_size(resource),
+    ]
+    placeholder = f"[{' '.join(part for part in parts if part)}]"
+    text = as_text(resource.get("text"))
+    return f"{placeholder}\n{truncate(text, MAX_RESOURCE_BYTES)}\n" if text else placeholder
+
+
+def _one_line(value: object) -> str | None:
+    text = as_text(value)
+    return " ".join(text[:_MAX_LINE_LETTERS].split()) if text else None
+
+
+def _encoded_size(block: Mapping[str, Any]) -> str | None:
+    encoded = next(
+        (value for name in _BASE64_FIELDS if isinstance(value := block.get(name), str)), None
+    )
+    return None if encoded is None else _decoded_size(encoded)
+
+
+def _decoded_size(encoded: str) -> str:
+    return f"{len(encoded) * _BASE64_BYTES // _BASE64_LETTERS} bytes"
+
+
+# As data ----------------------------------------------------------------------------------
+
+
+def content_data(
+    content: object, describe_terminal: DescribeTerminal = no_terminals
+) -> list[object]:
+    """Return the content of a tool call as plain data, with terminals described."""
+    return [_item_data(item, describe_terminal) for item in as_list(content)[:MAX_BLOCKS]]
+
+
+def _item_data(item: object, describe_terminal: DescribeTerminal) -> object:
+    block = as_mapping(item)
+    if block.get("type") == "content":
+        block = as_mapping(block.get("content"))
+    terminal = block.get("terminalId")
+    if block.get("type") == "terminal" and isinstance(terminal, str):
+        return {"type": "terminal", "terminalId": terminal, **(describe_terminal(terminal) or {})}
+    return _without_encoded_data(block) if block else content_text(item)
+
+
+def _without_encoded_data(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy with base64 fields replaced by their size, also inside `resource`."""
+    return {
+        name: f"<{_decoded_size(field)}>"
+        if name in _BASE64_FIELDS and isinstance(field, str)
+        else (
+            _without_encoded_data(field)
+            if name == "resource" and isinstance(field, dict)
+            else field
+        )
+        for name, field in value.items()
+        if name != "_meta"
+    }
+
+
+def terminal_ids(content: object) -> list[str]:
+    """Return the ids of the terminals in the content of a tool call."""
+    items = [as_mapping(item) for item in as_list(content)[:MAX_BLOCKS]]
+    ids = [item.get("terminalId") for item in items if item.get("type") == "terminal"]
+    return [terminal for terminal in ids if isinstance(terminal, str)]
+
+
+# Bounds -----------------------------------------------------------------------------------
+
+
+def truncate(text: str, max_bytes: int) -> str:
+    """Return the text, or its first `max_bytes` bytes and a note of its full size."""
+    if len(text) * 4 <= max_bytes:
+        return text
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= max_bytes:
+        return text
+    kept = encoded[: max(0, max_bytes)].decode(errors="ignore")
+    return f"{kept}... (cut: {len(encoded)} bytes in all)"
+
+
+def bounded_data(value: object, max_bytes: int) -> Any:  # noqa: ANN401 - plain data of any shape
+    """Return plain data of at most about `max_bytes`, with a note where something is cut."""
+    return _SizeBound(max_bytes).apply(plain_data(value))
+
+
+class _SizeBound:
+    """Builder of one bounded copy, with the bytes that are left."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._bytes_left = max_bytes
+
+    def apply(self, value: Any) -> Any:  # noqa: ANN401 - as above
+        if isinstance(value, str):
+            kept = truncate(value, self._bytes_left)
+            self._bytes_left -= len(kept.encode()) + _SCALAR_BYTES
+            return kept
+        self._bytes_left -= _SCALAR_BYTES
+        if isinstance(value, list):
+            return self._apply_to_list(value)
+        if isinstance(value, dict):
+            return self._apply_to_dict(value)
+        return value
+
+    def _apply_to_list(self, items: list[Any]) -> list[Any]:
+        bounded: list[Any] = []
+        for item in items:
+            if self._bytes_left <= 0:
+                bounded.append(f"... (cut: {len(items)} items in all)")
+                break
+            bounded.append(self.apply(item))
+        return bounded
+
+    def _apply_to_dict(self, fields: dict[str, Any]) -> dict[str, Any]:
+        bounded: dict[str, Any] = {}
+        for name, field in fields.items():
+            if self._bytes_left <= 0:
+                bounded["..."] = f"(cut: {len(fields)} fields in all)"
+                break
+            kept_name = self.apply(name)  # before the field, which may use up all the bytes
+            bounded[kept_name] = self.apply(field)
+        return bounded

@@ -1,0 +1,283 @@
+"""JSON-RPC 2.0 messages, one per line, as agents really write them.
+
+Rule 1: for any line, `parse` returns a message, or `InvalidLine` with the reason.
+Rule 2: a message with a clear meaning is accepted: unknown, missing or repeated fields do not
+        matter. Its dict is kept as `raw`.
+Rule 3: a parsed message has no lone surrogates and only finite numbers, and can be encoded again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final, TypeAlias, assert_never
+
+import attrs
+import orjson
+
+from supervisor.core.sanitize import plain_text
+from supervisor.core.text import redact
+from supervisor.drivers.process.line_splitter import KEPT_BYTES
+
+# Deeper than any real message, and less than orjson can encode (254) or Python can compare.
+MAX_DEPTH: Final = 128
+EXCERPT_LETTERS: Final = 120
+LARGE_LINE_BYTES: Final = 256 * 1024
+MAX_PARTS: Final = 100_000
+
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+REQUEST_CANCELLED: Final = -32800
+AUTH_REQUIRED: Final = -32000
+RESOURCE_NOT_FOUND: Final = -32002
+
+RpcId: TypeAlias = int | str | None
+RawMessage: TypeAlias = dict[str, Any]
+
+_MISSING: Final = object()
+
+
+def _raw_field() -> Any:  # noqa: ANN401 - attrs.field is typed so
+    return attrs.field(factory=dict, eq=False, repr=False)
+
+
+def _hidden_field(**options: Any) -> Any:  # noqa: ANN401 - attrs.field is typed so
+    # These hold prompts, files and keys, which must not get into a log through a repr.
+    return attrs.field(repr=False, **options)
+
+
+@attrs.frozen
+class RpcRequest:
+    """A request, which must be answered once, with its id."""
+
+    id: RpcId
+    method: str
+    params: Any = _hidden_field(default=None)
+    raw: RawMessage = _raw_field()
+
+
+@attrs.frozen
+class RpcNotification:
+    """A notification, which is not answered."""
+
+    method: str
+    params: Any = _hidden_field(default=None)
+    raw: RawMessage = _raw_field()
+
+
+@attrs.frozen
+class RpcResult:
+    """The successful answer to a request."""
+
+    id: RpcId
+    result: Any = _hidden_field(default=None)
+    raw: RawMessage = _raw_field()
+
+
+@attrs.frozen
+class RpcErrorResponse:
+    """The error answer to a request."""
+
+    id: RpcId
+    code: int
+    message: str = _hidden_field()
+    data: Any = _hidden_field(default=None)
+    raw: RawMessage = _raw_field()
+
+
+@attrs.frozen
+class InvalidLine:
+    """A line that is not a message, and why; only its beginning is kept."""
+
+    reason: str
+    beginning: bytes = _hidden_field(converter=lambda line: line[:KEPT_BYTES])
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning for a log: short, printable, with known secrets redacted."""
+        # Redacted before it is cut: a secret that is cut is not recognised any more.
+        text = redact(self.beginning.decode(errors="replace"))
+        return ascii(text[:EXCERPT_LETTERS])[1:-1][:EXCERPT_LETTERS]
+
+
+RpcMessage: TypeAlias = RpcRequest | RpcNotification | RpcResult | RpcErrorResponse
+
+
+class RpcError(Exception):
+    """A request was refused: by the agent, or by a handler of ours that raises it.
+
+    `code` may be any integer, because agents invent codes; `message` and `data` are from the
+    other side and may contain anything.
+    """
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{message} (code {code})")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Unsendable(ValueError):
+    """A message of ours is not JSON: it has NaN, a lone surrogate, or a Python object."""
+
+
+# Parsing ----------------------------------------------------------------------------------
+
+
+def parse(line: bytes) -> RpcMessage | InvalidLine:
+    """Return the message in the line, or why it has none."""
+    try:
+        return _parse_message(_parse_object(line))
+    except _NotAMessage as error:
+        return InvalidLine(str(error), line)
+
+
+class _NotAMessage(Exception):
+    """The line is not a message; the text says why."""
+
+
+def _parse_object(line: bytes) -> RawMessage:
+    # Many small parts make Python objects a hundred times the size of the text, slowly.
+    if len(line) > LARGE_LINE_BYTES and line.count(b",") > MAX_PARTS:
+        raise _NotAMessage(f"the line has more than {MAX_PARTS} parts")
+    try:
+        raw = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        try:
+            raw = orjson.loads(_repaired(line))
+        except (ValueError, RecursionError):
+            raise _NotAMessage(f"the line is not JSON ({error.msg})") from None
+    if type(raw) is not dict:
+        is_batch = type(raw) is list
+        raise _NotAMessage("batches are not supported" if is_batch else "the line is not an object")
+    if _may_be_too_deep(line) and _is_too_deep(raw):
+        raise _NotAMessage(f"the object is nested deeper than {MAX_DEPTH}")
+    return raw
+
+
+def _parse_message(raw: RawMessage) -> RpcMessage:
+    request_id = raw.get("id", _MISSING)
+    if request_id is not _MISSING and type(request_id) not in ID_TYPES:
+        raise _NotAMessage("the id is neither a whole number nor text")
+    method = raw.get("method", _MISSING)
+    if method is _MISSING:
+        return _parse_response(request_id, raw)
+    if type(method) is not str:
+        raise _NotAMessage("the method is not text")
+    if request_id is _MISSING:
+        return RpcNotification(method, raw.get("params"), raw)
+    return RpcRequest(request_id, method, raw.get("params"), raw)
+
+
+def _parse_response(request_id: Any, raw: RawMessage) -> RpcResult | RpcErrorResponse:  # noqa: ANN401 - an RpcId or _MISSING
+    if request_id is _MISSING:
+        raise _NotAMessage("the object has neither a method nor an id")
+    # A log line of the agent may have an id and an error; it must not end a call.
+    # Some agents leave out a null result; then `jsonrpc` makes the line an answer.
+    has_version = "jsonrpc" in raw
+    error = raw.get("error")
+    if error is not None and (has_version or type(error) is dict):
+        return _parse_error(request_id, error, raw)
+    if "result" not in raw and not has_version:
+        raise _NotAMessage("the object has neither a method nor a result")
+    return RpcResult(request_id, raw.get("result"), raw)
+
+
+def _parse_error(request_id: RpcId, error: object, raw: RawMessage) -> RpcErrorResponse:
+    """Return the error response, also for a malformed error: a call waits for it."""
+    if type(error) is not dict:
+        return RpcErrorResponse(
+            request_id, INTERNAL_ERROR, error if type(error) is str else "", error, raw
+        )
+    code, message = error.get("code"), error.get("message")
+    return RpcErrorResponse(
+        request_id,
+        code if type(code) is int else INTERNAL_ERROR,
+        message if type(message) is str else "",
+        error.get("data"),
+        raw,
+    )
+
+
+ID_TYPES: Final = frozenset({int, str, type(None)})
+
+
+def _repaired(line: bytes) -> bytes:
+    """Return the line with lone surrogates and invalid bytes replaced; raise if it has none.
+
+    Agents in JavaScript cut text between the surrogates of a character and write each one as an
+    escape; others cut it between bytes. Python's own JSON reader accepts lone surrogates.
+    """
+    if not line.startswith((b"{", b"\xef\xbb\xbf")):
+        raise ValueError("not an object")  # probably one of many log lines of the agent
+    if len(line) > LARGE_LINE_BYTES:
+        raise ValueError("too long")  # the repair would block the event loop for seconds
+    value = json.loads(line.decode("utf-8-sig", errors="replace"))
+    return plain_text(json.dumps(value, ensure_ascii=False)).encode()
+
+
+def _may_be_too_deep(line: bytes) -> bool:
+    return line.count(b"[") + line.count(b"{") > MAX_DEPTH
+
+
+def _is_too_deep(value: object) -> bool:
+    """Return whether the value is nested deeper than `MAX_DEPTH`, without recursion."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for each in level for item in _items(each) if type(item) in (dict, list)]
+        if not level:
+            return False
+    return True
+
+
+def _items(value: Any) -> Any:  # noqa: ANN401 - the items of a dict or list
+    return value.values() if type(value) is dict else value
+
+
+# Encoding ---------------------------------------------------------------------------------
+
+
+def encode(message: RpcMessage) -> bytes:
+    """Return the message as one line with its newline; raise `Unsendable`."""
+    fields = _as_json(message)
+    try:
+        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as problem:
+        raise Unsendable(f"the message cannot be encoded: {problem}") from problem
+    # orjson silently writes NaN and infinity as null.
+    if b"null" in line:
+        _check_finite(fields)
+    return line
+
+
+def _as_json(message: RpcMessage) -> RawMessage:
+    match message:
+        case RpcRequest(request_id, method, params):
+            fields = {"jsonrpc": "2.0", "id": request_id, "method": method}
+            return fields if params is None else fields | {"params": params}
+        case RpcNotification(method, params):
+            fields = {"jsonrpc": "2.0", "method": method}
+            return fields if params is None else fields | {"params": params}
+        case RpcResult(request_id, result):
+            return {"jsonrpc": "2.0", "id": request_id, "result": result}
+        case RpcErrorResponse(request_id, code, text, data):
+            error = {"code": code, "message": text}
+            error |= {} if data is None else {"data": data}
+            return {"jsonrpc": "2.0", "id": request_id, "error": error}
+        case _:
+            assert_never(message)
+
+
+def _check_finite(value: Any) -> None:  # noqa: ANN401 - any JSON value
+    # Recursion is safe: orjson has encoded the value, so it is not too deep.
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Unsendable(f"the message contains {value!r}, which JSON cannot express")
+    elif isinstance(value, dict):
+        for item in value.values():
+            _check_finite(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_finite(item)

@@ -1,0 +1,223 @@
+"""Handling of each `session/update`, in order of arrival.
+
+Rule 1: for any update, nothing but `OutputTooLarge` is raised.
+Rule 2: what an agent replays (`session/load` does) is history: it makes no records and no usage. Of
+        updates while no turn runs, only the agent's status is kept.
+Rule 3: unknown updates are ignored, counted, and reported once per kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from supervisor.core import agent_events
+from supervisor.core.errors import BudgetSpent
+from supervisor.core.ids import CallId, TurnId
+from supervisor.core.state import Usage
+from supervisor.drivers.port import DriverContext, TextKind
+
+from .capabilities import STATUS_UPDATES, AgentStatus
+from .content import bounded_data, content_text
+from .fields import as_mapping, as_name
+from .tool_calls import TerminalAccess, ToolCalls
+from .tool_reports import ToolReport
+from .turn_result import TurnActivity
+from .usage_meter import UsageMeter
+
+MAX_UNKNOWN_UPDATES: Final = 32
+MAX_UNKNOWN_UPDATE_BYTES: Final = 2048
+MAX_PLAN_BYTES: Final = 65536
+# An echo of the user's text, which is recorded as the user sent it.
+_USER_TEXT: Final = "user_message_chunk"
+
+
+@attrs.define(eq=False)
+class _TurnUpdates:
+    """State of the running turn."""
+
+    id: TurnId
+    calls: ToolCalls
+    # Id of the last message of each text kind, if the agent sends ids.
+    messages: dict[TextKind, str] = attrs.field(factory=dict)
+    thoughts: int = 0
+    plans: int = 0
+    # Whether the agent's last status report was a failure.
+    reported_failure: bool = False
+    # Usage not reported yet, because the session's mailbox was full.
+    unreported: Usage = Usage()
+
+
+class Updates:
+    """Handler of the updates of one agent, over all its turns."""
+
+    def __init__(
+        self, context: DriverContext, *, terminal_access: TerminalAccess | None = None
+    ) -> None:
+        self._context = context
+        self._terminal_access = terminal_access
+        self._meter = UsageMeter()
+        self._turn: _TurnUpdates | None = None
+        self._is_replaying = False
+        self._had_turns = False
+        self.status = AgentStatus()
+        # Count of each unknown kind; at most MAX_UNKNOWN_UPDATES kinds.
+        self.unknown_updates: dict[str, int] = {}
+
+    # For the driver -----------------------------------------------------------------------
+
+    def begin_turn(self, turn: TurnId) -> None:
+        """Assign updates to this turn."""
+        self._meter.begin_turn()
+        self._turn = _TurnUpdates(turn, ToolCalls(self._context, turn, self._terminal_access))
+        self._had_turns = True
+
+    def end_turn(self) -> TurnActivity:
+        """End the turn, so that later updates are late; return its activity besides text."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return TurnActivity()
+        if turn.unreported != Usage():
+            self._context.report_eventually(self._usage_report(turn))
+        return TurnActivity(len(turn.calls), turn.thoughts, turn.plans, turn.reported_failure)
+
+    @contextmanager
+    def replaying_history(self) -> Iterator[None]:
+        """Treat updates inside the block as history."""
+        self._is_replaying = True
+        try:
+            yield
+        finally:
+            self._is_replaying = False
+
+    def resume_usage(self) -> None:
+        """Continue from the recorded cost of the agent's session."""
+        self._meter.resume_from(self._context.agent_session_cost)
+
+    def tool_report(self, tool_call_id: object) -> ToolReport:
+        """Return what the agent reported of a tool call in this turn."""
+        return ToolReport() if self._turn is None else self._turn.calls.report_of(tool_call_id)
+
+    async def interrupt_call(self, call: CallId) -> bool:
+        """Kill the terminals of a tool call; return whether it runs in terminals of ours."""
+        return self._turn is not None and await self._turn.calls.interrupt(call)
+
+    def on_prompt_result(self, answer: object) -> None:
+        """Count the usage in the answer to the prompt; call it before `end_turn`."""
+        if self._turn is not None:
+            self._spend(self._turn, self._meter.read_prompt_result(as_mapping(answer)))
+
+    async def on_update(self, update: object) -> None:
+        """Handle one update; wait while the store is behind, which slows the agent down.
+
+        Raise `OutputTooLarge` if the output of the turn exceeds its limit.
+        """
+        fields = as_mapping(update)
+        kind = fields.get("sessionUpdate")
+        if not isinstance(kind, str):
+            kind = "unknown"
+        elif kind in STATUS_UPDATES:
+            self.status = self.status.with_update(fields)
+        turn = self._turn
+        if turn is None or self._is_replaying:
+            if kind == "usage_update" and not self._had_turns:
+                self._meter.read_update(fields)  # a baseline: usage before our first turn
+            return
+        handler = _UPDATE_HANDLERS.get(kind)
+        if handler is not None:
+            await handler(self, turn, fields)
+        elif kind not in STATUS_UPDATES and kind != _USER_TEXT:
+            self._note_unknown_update(
+                turn, f"an update of kind {as_name(kind) or 'unknown'}", fields
+            )
+        if not self._context.is_writable:
+            await self._context.wait_writable()
+
+    # One for each kind --------------------------------------------------------------------
+
+    async def _on_text(self, turn: _TurnUpdates, update: Mapping[str, Any]) -> None:
+        self._write_text(turn, "agent_text", update)
+        if "_meta" in update:
+            self._spend(turn, self._meter.read_text(update))
+
+    async def _on_thought(self, turn: _TurnUpdates, update: Mapping[str, Any]) -> None:
+        turn.thoughts += 1
+        self._write_text(turn, "thought", update)
+
+    async def _on_tool_call(self, turn: _TurnUpdates, update: Mapping[str, Any]) -> None:
+        problem = await turn.calls.on_update(update)
+        if problem is not None:
+            self._note_unknown_update(turn, problem, update)
+
+    async def _on_plan(self, turn: _TurnUpdates, update: Mapping[str, Any]) -> None:
+        entries = bounded_data(update.get("entries"), MAX_PLAN_BYTES)
+        turn.plans += 1
+        self._context.write(
+            turn.id, "plan", {"entries": entries if isinstance(entries, list) else []}
+        )
+
+    async def _on_usage(self, turn: _TurnUpdates, update: Mapping[str, Any]) -> None:
+        self._spend(turn, self._meter.read_update(update))
+
+    async def _on_session_info(self, turn: _TurnUpdates, update: Mapping[str, Any]) -> None:
+        # Codex reports an error here, and then ends the turn like a success.
+        codex = as_mapping(as_mapping(update.get("_meta")).get("codex"))
+        state = as_mapping(codex.get("threadStatus")).get("type")
+        if state is not None:
+            turn.reported_failure = state == "systemError"
+
+    # Inside -------------------------------------------------------------------------------
+
+    def _write_text(self, turn: _TurnUpdates, kind: TextKind, update: Mapping[str, Any]) -> None:
+        text = content_text(update.get("content"))
+        if not text:
+            return
+        message = as_name(update.get("messageId"))
+        before = turn.messages.get(kind)
+        if message is not None:
+            turn.messages[kind] = message
+        continues = message is None or before is None or message == before
+        self._context.write_text(turn.id, kind, text, continues=continues)
+
+    def _spend(self, turn: _TurnUpdates, used: Usage) -> None:
+        if used == Usage():
+            return
+        try:
+            self._context.record_usage(turn.id, used)
+        except BudgetSpent:
+            return  # the session interrupts the turn
+        turn.unreported += used
+        if self._context.report(self._usage_report(turn)):
+            turn.unreported = Usage()
+
+    def _usage_report(self, turn: _TurnUpdates) -> agent_events.UsageReported:
+        return agent_events.UsageReported(
+            turn=turn.id, usage=turn.unreported, **self._context.stamp()
+        )
+
+    def _note_unknown_update(
+        self, turn: _TurnUpdates, problem: str, update: Mapping[str, Any]
+    ) -> None:
+        seen = self.unknown_updates.get(problem, 0)
+        if seen or len(self.unknown_updates) < MAX_UNKNOWN_UPDATES:
+            self.unknown_updates[problem] = seen + 1
+            if not seen:
+                raw = bounded_data(update, MAX_UNKNOWN_UPDATE_BYTES)
+                body = {"text": f"the agent sent {problem}, which was ignored", "update": raw}
+                self._context.write(turn.id, "warning", body)
+
+
+_UpdateHandler: TypeAlias = Callable[[Updates, _TurnUpdates, Mapping[str, Any]], Awaitable[None]]
+
+_UPDATE_HANDLERS: Final[Mapping[str, _UpdateHandler]] = {
+    "agent_message_chunk": Updates._on_text,  # noqa: SLF001 - a table of its own methods
+    "agent_thought_chunk": Updates._on_thought,  # noqa: SLF001
+    "tool_call": Updates._on_tool_call,  # noqa: SLF001
+    "tool_call_update": Updates._on_tool_call,  # noqa: SLF001
+    "plan": Updates._on_plan,  # noqa: SLF001
+    "session_info_update": Updates._on_session_info,  # noqa: SLF001
+    "usage_update": Updates._on_usage,  # noqa: SLF001
+}

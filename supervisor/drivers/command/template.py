@@ -1,0 +1,59 @@
+"""The command of an agent with its options, from which the process of each turn is launched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+
+from supervisor.drivers.process.environment import agent_environment
+from supervisor.drivers.process.processes import Launch
+
+from .output import CommandOutput, JsonLinesOutput, JsonPath, TextOutput
+from .placeholders import PROMPT, SESSION_ID, fill_placeholders, has_placeholder
+
+OutputForm: TypeAlias = Literal["text", "json_lines"]
+
+
+@attrs.frozen(kw_only=True)
+class CommandTemplate:
+    """A command with placeholders; `supervisor.command(...)` documents the fields."""
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str] = attrs.field(factory=dict, repr=False)  # may contain secrets
+    resume_command: tuple[str, ...] = ()
+    output: OutputForm = "text"
+    text: JsonPath | None = None
+    session_id_at: JsonPath | None = None
+
+    @property
+    def keeps_conversations(self) -> bool:
+        """True if a turn can continue the conversation of the previous turn."""
+        return has_placeholder((*self.command, *self.resume_command), SESSION_ID)
+
+    def command_for(self, session_id: str | None) -> tuple[str, ...]:
+        """Return the command for a conversation; None stands for a new conversation."""
+        return self.resume_command if session_id and self.resume_command else self.command
+
+    def takes_prompt_as_argument(self, session_id: str | None) -> bool:
+        """Return True if the prompt is an argument; otherwise it goes to standard input."""
+        return has_placeholder(self.command_for(session_id), PROMPT)
+
+    def launch(
+        self, workspace: str | None, *, prompt: str, session_id: str | None, new_session_id: str
+    ) -> Launch:
+        """Return the launch of one turn; `new_session_id` is the id of a new conversation."""
+        words = fill_placeholders(
+            self.command_for(session_id), prompt=prompt, session_id=session_id or new_session_id
+        )
+        return Launch(words, agent_environment(self.env), cwd=workspace or os.getcwd())  # noqa: PTH109 - a str is needed
+
+    def new_output(self) -> CommandOutput:
+        """Return a parser for the output of one turn."""
+        if self.output == "text":
+            return TextOutput()
+        assert self.text is not None
+        return JsonLinesOutput(self.text, self.session_id_at)

@@ -1,0 +1,109 @@
+"""The port through which drivers run processes; implemented by `contained` and by test fakes.
+
+Rule 1: no wait for the process is unbounded, and nothing that the process does blocks us.
+Rule 2: a process is recorded before its first instruction runs, and nothing of it is left when its
+        block is left, in whatever way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from supervisor.drivers.identity import ProcessIdentity
+
+# Called with the identity of the process before it runs any code; if it raises, the process is
+# killed without having run.
+BeforeExec: TypeAlias = Callable[[ProcessIdentity], Awaitable[None]]
+
+
+@attrs.frozen
+class Launch:
+    """A program to run: the command, its complete environment, and its working directory."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: str | None = None
+
+
+@attrs.frozen
+class ProcessExit:
+    """The end of the process itself; `signal` is set instead of `code` if a signal killed it.
+
+    `guarded` is False if its guardian died first; then `code` and `signal` are both None.
+    """
+
+    code: int | None
+    signal: int | None = None
+    guarded: bool = True
+
+    @property
+    def is_clean(self) -> bool:
+        """True if it exited by itself, with code 0."""
+        return self.code == 0 and self.guarded
+
+
+class InputClosed(Exception):
+    """The process has closed its standard input, or we have."""
+
+
+class InputStuck(Exception):
+    """The process has not read its standard input within the time limit."""
+
+
+class AgentProcess(Protocol):
+    """A running program with everything that it has started."""
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """The identity of the agent process itself, not of its guardian."""
+
+    async def send(self, data: bytes) -> None:
+        """Write all of the data to standard input; raise `InputClosed` or `InputStuck`.
+
+        If it is cancelled after a part was written, the input is closed, because the next message
+        would follow half a line.
+        """
+
+    async def receive(self) -> bytes:
+        """Return the next chunk of standard output; empty at its end."""
+
+    def close_input(self) -> None:
+        """Close standard input; do nothing if it is closed."""
+
+    def interrupt(self) -> None:
+        """Send SIGINT to its process group, as Ctrl-C does, and SIGCONT."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM to its process group, and SIGCONT so that a stopped process receives it."""
+
+    def kill(self) -> None:
+        """Send SIGKILL to the process and to all its descendants, in whatever group they are."""
+
+    async def wait(self) -> ProcessExit:
+        """Wait for the end of the process itself; its descendants are killed from then on."""
+
+    async def wait_gone(self, seconds: float) -> tuple[int, ...]:
+        """Wait until nothing of it is left, for at most `seconds`; return the surviving pids."""
+
+    def stderr_tail(self) -> str:
+        """Return the last part of standard error, as printable text."""
+
+
+class Processes(Protocol):
+    """Runner of processes."""
+
+    def open(
+        self, launch: Launch, *, before_exec: BeforeExec
+    ) -> AbstractAsyncContextManager[AgentProcess]:
+        """Run a program for the duration of the block; kill all that is left of it on exit.
+
+        Raises `LaunchFailed` if the program does not exist or cannot be executed.
+        """
+
+
+class LaunchFailed(Exception):
+    """The program could not be started; the text has the reason, for people."""

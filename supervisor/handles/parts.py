@@ -1,0 +1,37 @@
+"""The parts of one supervisor that handles call."""
+
+from __future__ import annotations
+
+import attrs
+
+from supervisor.core.info import Info
+from supervisor.core.state import SessionState
+from supervisor.sessions.admission import Admission
+from supervisor.sessions.damage import SessionRepair
+from supervisor.sessions.deletion import Deletion
+from supervisor.sessions.hooks.blocking import BlockingHooks
+from supervisor.sessions.lifecycle import Lifecycle
+from supervisor.sessions.registry import SessionRegistry
+from supervisor.sessions.router import SessionRouter
+from supervisor.sessions.services import Services
+from supervisor.sessions.session_info import session_info
+from supervisor.sessions.spawn import Spawner
+
+
+@attrs.frozen(eq=False)
+class Parts:
+    """Parameter list of every handle; no module below the handles receives it."""
+
+    services: Services
+    registry: SessionRegistry
+    router: SessionRouter
+    admission: Admission
+    lifecycle: Lifecycle
+    spawner: Spawner
+    deletion: Deletion
+    repair: SessionRepair
+    hooks: BlockingHooks
+
+    def info(self, session: SessionState, *, last_seq: int) -> Info:
+        """Return the Info of a session."""
+        return session_info(self.registry, self.admission, session, last_seq=last_seq)

@@ -1,0 +1,166 @@
+"""Finding and reading sessions of one supervisor; nothing here changes a session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from supervisor.core.errors import ConfigError, SessionNotFound, short_repr
+from supervisor.core.ids import parse_session_id
+from supervisor.core.info import Badge, Info, Node
+from supervisor.core.state import Phase
+from supervisor.core.validation import check_integer, check_text
+from supervisor.sessions.feed import GlobalFeed
+from supervisor.sessions.maintenance import search
+from supervisor.sessions.maintenance_reports import SearchHit
+from supervisor.sessions.refusals import session_not_found
+
+from .arguments import decode_cursor, encode_cursor
+from .parts import Parts
+from .session import Session
+from .shapes import Page
+from .views import Stats, build_tree, collect_stats, list_page, make_filter
+
+
+class SessionQueries:
+    """The methods of `Supervisor` that find, list, search, count and watch sessions."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._services = parts.services
+
+    def session(self, id: str) -> Session:  # noqa: A002 - a public name
+        """Return a handle on a session without checking that the session exists.
+
+        Raise `SessionNotFound` if the text is not an id.
+        """
+        return Session(self._parts, parse_session_id(id))
+
+    async def get(self, id: str) -> Session:  # noqa: A002 - a public name
+        """Return a handle on an existing session; raise `SessionNotFound` if there is none.
+
+        A session with an unreadable row exists: it can be repaired or deleted.
+        """
+        session = self.session(id)
+        if not await self._parts.registry.exists(session.id):
+            raise session_not_found(session.id)
+        return session
+
+    async def exists(self, id: str) -> bool:  # noqa: A002 - a public name
+        """Return True if the session exists."""
+        try:
+            await self.get(id)
+        except SessionNotFound:
+            return False
+        return True
+
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        phase: Phase | str | None = None,
+        badge: Badge | None = None,
+        tag: str | None = None,
+        workspace: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        parent: str | None = None,
+        root: str | None = None,
+        archived: bool | None = None,
+        text: str | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
+        updated_after: float | None = None,
+        updated_before: float | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Info]:
+        """Return a page of the sessions that match all given filters, in order of creation.
+
+        `text` matches a part of the name, the title or the key; times are seconds since 1970.
+        `cursor` is the `next` of the previous page; sessions created or deleted in between do not
+        shift the pages. Raise `ConfigError` for an invalid filter or cursor.
+        """
+        self._services.refuse_if_closed()
+        wanted = make_filter(
+            agent=agent,
+            phase=phase,
+            badge=badge,
+            tag=tag,
+            workspace=workspace,
+            channel=channel,
+            peer=peer,
+            parent=parent,
+            root=root,
+            archived=archived,
+            text=text,
+            created_after=created_after,
+            created_before=created_before,
+            updated_after=updated_after,
+            updated_before=updated_before,
+        )
+        items, more = await list_page(
+            self._parts, wanted, decode_cursor(cursor), check_integer("limit", limit)
+        )
+        return Page(items, encode_cursor(more))
+
+    async def search(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page[SearchHit]:
+        """Return a page of messages of users and agents that contain all words, newest first.
+
+        With `session`, only messages of that session. `cursor` is the `next` of the previous page.
+        Raise `ConfigError` for an invalid argument, and `SessionNotFound` if `session` is not an
+        id.
+        """
+        self._services.refuse_if_closed()
+        hits, more = await search(
+            self._services,
+            check_text("text", text),
+            session_id=None if session is None else parse_session_id(session),
+            before=decode_cursor(cursor) if cursor is not None else None,
+            limit=check_integer("limit", limit),
+        )
+        return Page(hits, encode_cursor(more))
+
+    async def tree(self, root: str | None = None) -> tuple[Node, ...]:
+        """Return the trees that have a session that is not stopped; children are nested nodes.
+
+        A stopped session is included if it has a descendant that is not stopped. With `root`,
+        return only the tree of that session, whatever its phase; raise `SessionNotFound` if it
+        does not exist.
+        """
+        self._services.refuse_if_closed()
+        if root is None:
+            return await build_tree(self._parts, None)
+        return await build_tree(self._parts, (await self.get(root)).id)
+
+    async def stats(self) -> Stats:
+        """Return counts and sums over all sessions, the stopped ones included."""
+        self._services.refuse_if_closed()
+        return await collect_stats(self._parts)
+
+    @asynccontextmanager
+    async def watch(self, after: int = 0) -> AsyncIterator[GlobalFeed]:
+        """Open a feed of the records of all sessions, in commit order, after a position.
+
+        `async for` over the feed yields each record once and waits for new ones. Leaving the block
+        closes it. Raise `ConfigError` if `after` is not a whole number from 0.
+        """
+        if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+            raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
+        parts = self._parts
+        parts.services.refuse_if_closed()
+        reader = GlobalFeed(
+            parts.services.store, after=after, is_published=parts.registry.is_published
+        )
+        self._services.feeds.add(reader)
+        try:
+            yield reader
+        finally:
+            self._services.feeds.remove(reader)

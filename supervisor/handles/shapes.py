@@ -1,0 +1,179 @@
+"""Frozen shapes of arguments and results: options, inputs, pages, waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Generic, Literal, TypeAlias, TypedDict, TypeVar
+
+import attrs
+
+from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.info import Badge
+from supervisor.core.limits import Ladder, Limits, OnStall, Restart
+from supervisor.core.permissions import Permissions
+from supervisor.core.receipts import TurnResult
+from supervisor.core.records import Record
+from supervisor.core.scopes import Scope, ToolCall, TurnScope
+from supervisor.core.state import PendingInput
+
+__all__ = [
+    "Input",
+    "InputState",
+    "InputStatus",
+    "Options",
+    "Page",
+    "Role",
+    "Scope",
+    "ToolCall",
+    "TurnRecords",
+    "TurnScope",
+    "Waits",
+    "Why",
+    "input_status",
+]
+
+T = TypeVar("T")
+
+
+# The role of a message. `assistant` is the name that other programs use for an agent.
+Role: TypeAlias = Literal["user", "agent", "assistant"]
+
+
+class Options(TypedDict, total=False):
+    """Options of a new session besides its agent and its key; see `Supervisor.create`."""
+
+    name: str | None
+    title: str | None
+    tags: Sequence[str]
+    custom: Mapping[str, str] | None
+    workspace: str | None
+    limits: Limits | None
+    permissions: Permissions | None
+    restart: Restart | None
+    ladder: Ladder | None
+    queue_cap: int | None
+    max_text_bytes: int | None
+    max_turn_bytes: int | None
+    steer_fallback: Literal["queue", "interrupt"] | None
+    permission_timeout_seconds: float | None
+    suspend_after_seconds: float | None
+    quiet_after_seconds: float | None
+    stalled_after_seconds: float | None
+    tool_stalled_after_seconds: float | None
+    on_stall: OnStall | None
+    turn_deadline_seconds: float | None
+    answers_for_children: bool | None
+
+
+@attrs.frozen
+class Input:
+    """An input that is accepted and not settled."""
+
+    id: InputId
+    text: str
+    status: Literal["queued", "staged"]
+    position: int
+    accepted_at: float
+    expires_at: float | None
+
+
+def input_status(waiting: PendingInput) -> Literal["queued", "staged"]:
+    """Return `queued`, or `staged` for an input that waits to be steered into a turn."""
+    return "queued" if waiting.status == "queued" else "staged"
+
+
+InputStatus: TypeAlias = Literal[
+    "queued", "staged", "delivered", "steered", "cancelled", "expired", "failed"
+]
+
+
+@attrs.frozen(kw_only=True)
+class InputState:
+    """The current state of an input.
+
+    `result` is set when the turn that it started or was steered into has ended. `code`, `detail`
+    and `hint` are those of the error if there will be no result: the input was settled without a
+    turn, or its session is stopped with the input queued.
+    """
+
+    id: InputId
+    session_id: SessionId
+    status: InputStatus
+    position: int | None = None  # in the queue, from 0; None after it
+    turn_id: TurnId | None = None
+    result: TurnResult | None = None
+    code: str | None = None
+    detail: str | None = None
+    hint: str | None = None
+
+
+@attrs.frozen
+class TurnRecords:
+    """The records of one turn, or those between two turns (then `turn_id` is None)."""
+
+    turn_id: TurnId | None
+    records: tuple[Record, ...]
+
+
+@attrs.frozen
+class Page(Generic[T]):
+    """One page of a list, as a sequence; `next` is the cursor of the next page, None at the end."""
+
+    items: tuple[T, ...]
+    next: str | None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> T:
+        return self.items[index]
+
+
+@attrs.frozen
+class Waits:
+    """One session of the chain: what it waits for, and since when.
+
+    `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn_slot` (all turn
+    slots are taken), `child_slot` (the parent has as many active children as its limit allows),
+    `zombie` (the task of an ended turn still runs), `hook`, `process` (the agent process is
+    stopped or gone), `start`, `restart`, `end` (of its turn or its agent), `input`, or `nothing`.
+    `detail` names the particular one.
+    """
+
+    session_id: SessionId
+    agent: str
+    badge: Badge
+    waits_for: str
+    detail: str | None
+    since: float
+    seconds: float
+
+    def __str__(self) -> str:
+        what = self.waits_for if self.detail is None else f"{self.waits_for} ({self.detail})"
+        return f"{self.session_id} ({self.agent}, {self.badge}) waits for {what}"
+
+
+@attrs.frozen
+class Why:
+    """The chain of waits that starts at a session.
+
+    `cycle` contains the sessions that wait for each other, in order; it is empty if there is none.
+    """
+
+    session_id: SessionId
+    chain: tuple[Waits, ...]
+    cycle: tuple[SessionId, ...] = ()
+
+    @property
+    def waits_for(self) -> str:
+        """The wait at the end of the chain, which has to end first, or `cycle`."""
+        return "cycle" if self.cycle else self.chain[-1].waits_for
+
+    def __str__(self) -> str:
+        lines = [f"{waits}, since {waits.seconds:.0f} s" for waits in self.chain]
+        if self.cycle:
+            lines.append(f"they wait for each other: {' -> '.join((*self.cycle, self.cycle[0]))}")
+        return "\n".join(lines)

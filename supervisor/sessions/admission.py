@@ -1,0 +1,397 @@
+"""Admission control for the session tree: limits, turn slots, expiry, parent notifications.
+
+Rule 1: a check and its reservation are one synchronous step, before any commit is awaited.
+Rule 2: the step that frees something wakes the session that waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from supervisor.core import agent_events
+from supervisor.core import events as ev
+from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.ids import SessionId
+from supervisor.core.state import Phase, SessionState
+from supervisor.core.tree.admission import (
+    EMPTY_TREE_VIEW,
+    AdmissionRequest,
+    Caps,
+    TreeView,
+    admit,
+    lacks_child_slot,
+    refuse_above_caps,
+    resume_refusal,
+)
+from supervisor.core.tree.node import TreeNode, has_budget, wants_turn
+from supervisor.core.tree.tree import SessionTree
+from supervisor.store.port import SuspendedRow
+
+from .budgets import Budgets
+from .child_notifications import Acknowledged, ChildNotifications
+from .expiries import Expiries
+from .refusals import unknown_agent_problem
+from .registry import SessionRegistry
+from .services import Services, StopSession
+from .spawn_refusals import SpawnRefusals
+
+# Events that may end the open turn; their view contains the seconds for which it ran.
+_TURN_ENDING_EVENTS: Final = (
+    agent_events.TurnEnded,
+    agent_events.AgentExited,
+    agent_events.StartFailed,
+    agent_events.LadderElapsed,
+    agent_events.Claimed,
+)
+_RESUMING_EVENTS: Final = (ev.InputSubmitted, ev.ResumeRequested)
+_NO_SESSIONS: Final[Mapping[SessionId, SessionState]] = {}
+
+
+class Admission:
+    """Admission control: owns the session tree and enforces its limits.
+
+    `stop` orders a stop without waiting for it.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        tree: SessionTree,
+        registry: SessionRegistry,
+        *,
+        stop: StopSession,
+    ) -> None:
+        self._services = services
+        self.tree = tree
+        self._registry = registry
+        self._stop = stop
+        settings = services.settings()
+        self._caps = Caps(
+            settings.max_sessions, settings.max_running_turns, settings.max_agent_processes
+        )
+        # Sessions that have an input and wait for a turn slot, in order.
+        self._turn_queue: dict[SessionId, None] = {}
+        # Suspended children that have an input and wait for a child slot, by parent.
+        self._slot_queue: dict[SessionId, dict[SessionId, None]] = {}
+        self._expiries = Expiries(services.timers, services.clock, stop=stop)
+        self.notifications = ChildNotifications(services, registry)
+        self.budgets = Budgets(services.timers, tree, stop=stop)
+        self.spawn_refusals = SpawnRefusals()
+
+    def set_caps(self, caps: Caps) -> None:
+        """Replace the caps of the supervisor, and wake sessions that wait for a turn slot."""
+        self._caps = caps
+        self._wake_next()
+
+    # Admission ----------------------------------------------------------------------------
+
+    def admit_root(
+        self, session_id: SessionId, agent: str, *, replacing: SessionId | None = None
+    ) -> None:
+        """Reserve a place for a root session; raise SpawnRefused.
+
+        A session that replaces another in one commit uses the place of that session.
+        """
+        if replacing not in self.tree.live:
+            refuse_above_caps(self.tree, self._caps, agent)
+        self.tree.mark_live(session_id, agent)
+
+    def admit_child(
+        self, parent: SessionState, child_id: SessionId, wish: AdmissionRequest
+    ) -> TreeNode:
+        """Reserve a place for a child and return its node; raise SpawnRefused."""
+        parent_node = self.tree.find(parent.id)
+        if parent_node is None and parent.id not in self.tree.live:
+            # The caller read the parent's row before the parent was deleted.
+            raise SpawnRefused(
+                f"session {parent.id} is deleted", hint="spawn from another session", limit="parent"
+            )
+        parent_node = parent_node or self.tree.add(parent)
+        return admit(
+            self.tree,
+            self._caps,
+            parent_node,
+            child_id,
+            wish,
+            at=self._services.clock.now(),
+            now=trio.current_time(),
+        )
+
+    def release(self, session_id: SessionId) -> None:
+        """Withdraw the reservation of a session that was not created."""
+        member = self.tree.find(session_id)
+        self.tree.withdraw(session_id)
+        if member is not None:
+            self._wake_relatives(member)
+        self._wake_next()
+
+    def delete(self, session_id: SessionId) -> None:
+        """Drop everything about a deleted session."""
+        self.tree.delete(session_id)
+        self._turn_queue.pop(session_id, None)
+        self.notifications.forget(session_id)
+        self.budgets.forget(session_id)
+        self.spawn_refusals.forget(session_id)
+        for parent_id in [one for one, queue in self._slot_queue.items() if session_id in queue]:
+            self._leave_slot_queue(parent_id, session_id)
+        self._expiries.cancel(session_id)
+        self._services.instruments.deleted(session_id)
+        self._wake_next()
+
+    def _wake_relatives(self, withdrawn: TreeNode) -> None:
+        """Wake the sessions that wait for the stop, or for the slot, of a withdrawn node."""
+        parent = withdrawn.parent
+        if parent is not None:
+            if self.tree.find(parent.id) is parent:  # otherwise it is deleted
+                self._registry.wake(parent.id)
+            self._wake_next_to_stop(parent)
+            self._wake_slot_queue(parent)
+
+    def restore(
+        self,
+        rows: Sequence[SessionState],
+        acknowledged: Mapping[SessionId, Acknowledged],
+        *,
+        ends: Mapping[SessionId, SessionState] = _NO_SESSIONS,
+        resting: Iterable[SuspendedRow] = (),
+        is_offline: bool,
+    ) -> None:
+        """Rebuild the tree after a restart of the supervisor; parents come before children.
+
+        `resting` rows are only counted. Parents are notified of what they have not acknowledged,
+        also of stops in `ends` from which the child was resumed. Offline, nothing is woken.
+        """
+        # Every ancestor of a row, also if sessions in between were deleted.
+        above = {one for row in rows for one in row.lineage.above or ()}
+        now = trio.current_time()
+        self.tree.apply_suspended(one.id for one in resting if not one.is_stopped)
+        for row in rows:
+            if row.lineage.above:
+                self.tree.add_deleted_ancestors(row.lineage.above)
+            if row.lineage.above or row.id in above or has_budget(row.limits):
+                self.tree.add(row)
+            self.tree.apply(row, now)
+        if is_offline:
+            return
+        for row in rows:
+            member = self.tree.find(row.id)
+            if member is None and row.is_inactive:
+                continue  # it does not affect other sessions and does not wait for a slot
+            if member is not None:
+                known = acknowledged.get(row.id, Acknowledged())
+                member.is_end_reported, member.is_result_reported = known.stopped, known.task_done
+                parent = member.parent
+                is_in_tree = parent and self.tree.find(parent.id) is parent
+                if parent is not None and is_in_tree and row.returns > known.returns:
+                    if row.id in ends:
+                        self.notifications.notify_parent(parent, member, ends[row.id])
+                    self.notifications.notify_of_resume(parent, member, row)
+            self.apply(row)
+
+    @contextmanager
+    def closed_to_spawns(self, member: TreeNode) -> Iterator[None]:
+        """Refuse spawns by the node and its descendants while the block runs."""
+        member.tree_interrupts += 1
+        try:
+            yield
+        finally:
+            member.tree_interrupts -= 1
+
+    def is_descendant(self, session_id: str, above: SessionId) -> bool:
+        """Return True if the first session is a descendant of the second."""
+        member = self.tree.find(SessionId(session_id)) if isinstance(session_id, str) else None
+        parent = member.parent if member is not None else None
+        return parent is not None and any(one.id == above for one in parent.path())
+
+    # Steps of sessions ---------------------------------------------------------------------
+
+    def view(self, session: SessionState, event: ev.Event) -> TreeView:
+        """Return the tree facts for a step of the session, sampled now."""
+        tree, session_id = self.tree, session.id
+        member = tree.find(session_id)
+        turn_slots_full = self._turn_slots_full(session_id)
+        comes_back = session.phase is Phase.STOPPED and isinstance(event, _RESUMING_EVENTS)
+        ends_a_turn = isinstance(event, _TURN_ENDING_EVENTS)
+        leaving = self._services.is_shutting_down
+        if member is None and not (turn_slots_full or comes_back or leaving or ends_a_turn):
+            return EMPTY_TREE_VIEW
+        now = trio.current_time()
+        ran = tree.ran_seconds(session_id, now) if ends_a_turn else None
+        refusal: SupervisorError | None = None
+        if comes_back:
+            at = self._services.clock.now()
+            refusal = (
+                self._services.removals.problem(session_id)
+                or resume_refusal(tree, self._caps, session, at=at, now=now)
+                or unknown_agent_problem(session.agent_name, self._services.agents())
+            )
+        if member is None:
+            return TreeView(
+                turn_slots_full=turn_slots_full,
+                child_slots_full=leaving,
+                shutting_down=leaving,
+                refusal=refusal,
+                ran_seconds=ran,
+            )
+        return TreeView(
+            dependents=self._dependent_count(member, session),
+            has_active_children=member.active_dependents > 0,
+            turn_slots_full=turn_slots_full,
+            child_slots_full=leaving or lacks_child_slot(member),
+            shutting_down=leaving,
+            tree_interrupted=any(one.tree_interrupts for one in member.path()),
+            has_younger_sibling=member.has_younger_sibling(),
+            is_parent_live=self._is_stale_parent_stop(session, event),
+            exhausted_budget=next(member.exhausted_budgets(now), None),
+            refusal=refusal,
+            ran_seconds=ran,
+        )
+
+    def _dependent_count(self, member: TreeNode, session: SessionState) -> int:
+        """Return the number of with_parent children that must stop before this session can."""
+        if not self._services.health.is_degraded or session.phase is not Phase.STOPPING:
+            return member.dependent_count
+        # All were ordered to stop. A child that is only admitted does nothing until its creation is
+        # written, and then finds its parent stopped: the parent need not wait for it.
+        return sum(one.state != "admitted" for one in member.dependents())
+
+    def _turn_slots_full(self, session_id: SessionId) -> bool:
+        turns = self.tree.turn_slots
+        run = turns.get(session_id)
+        if run is not None and run.turn is None:
+            return False  # a slot is reserved for it
+        # A session that has just ended a turn queues behind those that wait for one.
+        return (
+            bool(self._turn_queue) or len(turns) - (run is not None) >= self._caps.max_running_turns
+        )
+
+    def reserve(self, session: SessionState) -> None:
+        """Reserve what the state needs, before it is committed."""
+        self._add_node_if_needed(session)
+        self.tree.reserve(session, trio.current_time())
+        if session.phase is Phase.STOPPED:
+            member = self.tree.find(session.id)
+            if member is not None and member.parent is not None:
+                self._wake_next_to_stop(member.parent)
+
+    def apply(self, session: SessionState) -> None:
+        """Apply a committed state: release what it no longer needs, wake and notify others."""
+        self._add_node_if_needed(session)
+        member = self.tree.find(session.id)
+        limits = member.limits if member is not None else None
+        self.tree.apply(session, trio.current_time())
+        self._update_turn_queue(session)
+        if member is not None:
+            if member.limits != limits:
+                for one in member.iter_descendants():
+                    self._wake_slot_queue(one)
+            self._wake_slot_queue(member)
+            self._expiries.update(member)
+            if member.parent is not None:
+                if self.tree.find(member.parent.id) is member.parent:  # otherwise it is deleted
+                    self.notifications.notify_parent(member.parent, member, session)
+                self._update_slot_queue(member.parent, session)
+                self._wake_slot_queue(member.parent)
+            self.budgets.enforce(member)
+        if self._turn_queue:
+            self._wake_next()
+
+    def _add_node_if_needed(self, session: SessionState) -> None:
+        # A child has been in the tree since it was admitted.
+        if session.lineage.parent is None and has_budget(session.limits):
+            self.tree.add(session)
+
+    def waits_for(self, session_id: SessionId) -> str | None:
+        """Return what the session waits for in the tree: a turn slot or a child slot."""
+        if session_id in self._turn_queue:
+            return "turn_slot"
+        if self.waits_for_child_slot(session_id):
+            return "child_slot"
+        return None
+
+    def needs_recheck(self, session_id: SessionId) -> bool:
+        """Return True if the session must re-evaluate itself against the tree."""
+        return self._registry.needs_recheck(session_id)
+
+    # Turns ---------------------------------------------------------------------------------
+
+    def _update_turn_queue(self, session: SessionState) -> None:
+        waits = session.phase is Phase.IDLE and wants_turn(session)
+        if waits and session.id not in self.tree.turn_slots:
+            self._turn_queue.setdefault(session.id)
+        elif self._turn_queue:
+            self._turn_queue.pop(session.id, None)
+
+    def _wake_next(self) -> None:
+        if self._services.is_shutting_down:
+            return
+        while self._turn_queue and len(self.tree.turn_slots) < self._caps.max_running_turns:
+            session_id = next(iter(self._turn_queue))
+            del self._turn_queue[session_id]
+            self.tree.reserve_turn(session_id)
+            self._registry.wake(session_id)
+
+    # Child slots ---------------------------------------------------------------------------
+
+    def _update_slot_queue(self, parent: TreeNode, session: SessionState) -> None:
+        if session.phase is Phase.SUSPENDED and session.inputs:
+            self._slot_queue.setdefault(parent.id, {}).setdefault(session.id)
+        elif parent.id in self._slot_queue:
+            self._leave_slot_queue(parent.id, session.id)
+
+    def _leave_slot_queue(self, parent_id: SessionId, session_id: SessionId) -> None:
+        queue = self._slot_queue[parent_id]
+        queue.pop(session_id, None)
+        if not queue:
+            del self._slot_queue[parent_id]
+
+    def _wake_slot_queue(self, parent: TreeNode) -> None:
+        queue = self._slot_queue.get(parent.id)
+        if queue and not self._services.is_shutting_down:
+            for session_id in list(queue)[: parent.free_child_slots]:
+                self._registry.wake(session_id)
+
+    def waits_for_child_slot(self, session_id: SessionId) -> bool:
+        """Return True if the session is suspended only because its parent has no child slot."""
+        member = self.tree.find(session_id)
+        parent = member.parent if member is not None else None
+        return parent is not None and session_id in self._slot_queue.get(parent.id, ())
+
+    # Stops ---------------------------------------------------------------------------------
+
+    def stop_dependents(self, session_id: SessionId) -> None:
+        """Order every with_parent child to stop; they stop the youngest first."""
+        member = self.tree.find(session_id)
+        if member is None:
+            return
+        for child in reversed(member.order_stops()):
+            self._stop(child.id, "parent_stopped", None)
+
+    def must_stop_with_parent(self, session: SessionState) -> bool:
+        """Return True if a with_parent child must stop because its parent stopped or stops it."""
+        member = self.tree.find(session.id)
+        if member is None or member.parent is None or member.lifetime == "detached":
+            return False
+        # Not before a stopping parent orders it: children stop in their order.
+        return member.is_in_stop_order or member.parent.state == "over"
+
+    def _is_stale_parent_stop(self, session: SessionState, event: ev.Event) -> bool:
+        """Return True if the event is a parent_stopped order from before the parent's resume."""
+        ordered = isinstance(event, ev.StopRequested) and event.cause == "parent_stopped"
+        return ordered and not self.must_stop_with_parent(session)
+
+    def last_dependent(self, session_id: SessionId) -> SessionId | None:
+        """Return the child that a stopping session waits for first."""
+        member = self.tree.find(session_id)
+        dependents = member.dependents() if member is not None else []
+        return dependents[-1].id if dependents else None
+
+    def _wake_next_to_stop(self, parent: TreeNode) -> None:
+        """Wake the next child in stop order, after a younger one has stopped."""
+        last = parent.next_to_stop()
+        if last is not None and last.state != "admitted":  # admitted: not written yet
+            self._registry.wake(last.id)

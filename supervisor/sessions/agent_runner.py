@@ -1,0 +1,280 @@
+"""Owner of the driver of a session's agent, and of the hooks before a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from actors import Ref
+from supervisor.core import agent_events
+from supervisor.core import events as ev
+from supervisor.core.agent_events import TurnEnded
+from supervisor.core.effects import OfferSteering, StartTurn, WithdrawSteering
+from supervisor.core.ids import InputId
+from supervisor.core.state import Failure, Outcome, SessionState
+from supervisor.drivers.port import Driver
+from supervisor.drivers.python import PythonDriver
+
+from .driver_context import MakeContext, SessionDriverContext
+from .hooks import Denied
+from .hooks.blocking import BlockingHooks
+from .log import Log
+from .services import Services
+from .slot import SessionSlot
+from .start_limiter import DriverCall
+
+
+def _offer_steering(offer: OfferSteering, driver: Driver) -> None:
+    driver.offer_steering(offer)
+
+
+class TurnHooks:
+    """Hooks before one turn; they run outside the actor, then the driver receives the turn."""
+
+    __slots__ = (
+        "_call_driver",
+        "_context",
+        "_is_cancelled",
+        "_offers",
+        "_scope",
+        "_session",
+        "_start_turn",
+    )
+
+    def __init__(
+        self,
+        session: SessionState,
+        order: StartTurn,
+        context: SessionDriverContext,
+        call_driver: Callable[[DriverCall], None],
+    ) -> None:
+        self._session = session
+        self._start_turn = order
+        self._context = context
+        self._call_driver = call_driver
+        self._scope = trio.CancelScope()
+        self._is_cancelled = False
+        # Steering that arrived while the hooks run.
+        self._offers: list[OfferSteering] = []
+
+    def offer_steering(self, offer: OfferSteering) -> None:
+        """Keep steering for the turn until it starts."""
+        self._offers.append(offer)
+
+    def withdraw_steering(self, input_id: InputId) -> None:
+        """Drop steering that was kept."""
+        self._offers = [offer for offer in self._offers if offer.input != input_id]
+
+    def cancel(self) -> None:
+        """Cancel the hooks: the turn was interrupted before its driver received it."""
+        self._is_cancelled = True
+        self._scope.cancel(reason="the turn was interrupted")
+
+    async def run(self, gates: BlockingHooks) -> None:
+        """Call the hooks, then start the turn; report a denial as the end of the turn."""
+        order: StartTurn | None = None
+        try:
+            with self._scope:
+                order = await gates.before_turn(self._session, self._start_turn)
+        except Denied as denied:
+            self._report("failed", f"the hook {denied.hook} refuses the turn: {denied.reason}")
+            return
+        if self._is_cancelled or order is None:
+            self._report("interrupted", None)
+        elif not self._context.is_closed:
+            begin = order
+            self._call_driver(lambda driver: driver.start_turn(begin))
+            for offer in self._offers:
+                self._call_driver(partial(_offer_steering, offer))
+
+    def _report(self, outcome: Outcome, error: str | None) -> None:
+        self._context.report_eventually(
+            TurnEnded(
+                turn=self._start_turn.turn,
+                outcome=outcome,
+                stop_reason="cancelled" if outcome == "interrupted" else None,
+                error=error,
+                **self._context.stamp(),
+            )
+        )
+
+
+class AgentRunner:
+    """Runner of one incarnation's drivers: starts, calls and closes them."""
+
+    __slots__ = (
+        "_closing",
+        "_context",
+        "_driver",
+        "_hooks",
+        "_limiter",
+        "_log",
+        "_make_context",
+        "_ref",
+        "_services",
+        "_slot",
+        "_state",
+        "_turn_hooks",
+    )
+
+    def __init__(
+        self,
+        slot: SessionSlot,
+        services: Services,
+        log: Log,
+        ref: Ref,
+        state: Callable[[], SessionState],
+        *,
+        hooks: BlockingHooks,
+        make_context: MakeContext,
+    ) -> None:
+        self._slot = slot
+        self._services = services
+        self._limiter = services.start_limiter
+        self._log = log
+        self._ref = ref
+        self._state = state
+        self._hooks = hooks
+        self._make_context = make_context
+        # Invariant: the current driver, from StartAgent until its agent exits or is closed.
+        self._driver: Driver | None = None
+        self._context: SessionDriverContext | None = None
+        # Contexts of drivers that are closing and have not reported AgentClosed.
+        self._closing: tuple[SessionDriverContext, ...] = ()
+        # Hooks that a turn waits for before its driver receives it.
+        self._turn_hooks: TurnHooks | None = None
+
+    @property
+    def has_no_agent(self) -> bool:
+        """True if there is neither a current nor a closing driver."""
+        return self._driver is None and not self._closing
+
+    # Start ----------------------------------------------------------------------------------
+
+    def start_agent(self) -> None:
+        """Start an agent, unless there is one."""
+        if self._driver is not None:
+            return
+        services = self._services
+        name = self._state().agent_name
+        kind = services.agents().get(name)
+        if kind is None:
+            failure = Failure("startup", f"unknown agent {name!r}")
+            self._report(agent_events.StartFailed(failure=failure, **services.stamp()))
+            return
+        self._context = self._new_context()
+        self._driver = kind.make_driver(self._context, services.tasks)
+        if not isinstance(self._driver, PythonDriver):  # a Python driver is never blocked
+            self._slot.progress.blocked_on = self._driver.blocked_on
+        if kind.runs_process:
+            self._driver.start()  # it waits for a start slot by itself
+        else:
+            self._limiter.start(self._driver)
+
+    def on_agent_attached(self, context: SessionDriverContext) -> None:
+        """Release the start slot of an agent that has reported its start."""
+        if context is self._context and self._driver is not None:
+            self._limiter.release(self._driver)
+
+    # Turns ----------------------------------------------------------------------------------
+
+    def call_driver(self, order: DriverCall) -> None:
+        """Call the driver, if there is one."""
+        if self._driver is not None:
+            self._limiter.call(self._driver, order)
+
+    def start_turn(self, order: StartTurn) -> None:
+        """Pass the turn to the driver, at once or after the hooks before a turn."""
+        self.start_agent()
+        if self._driver is None or self._context is None:
+            return  # the agent is unknown, and that is reported
+        if not self._hooks.has_turn_hooks():
+            self.call_driver(lambda driver: driver.start_turn(order))
+            return
+        preparation = TurnHooks(self._state(), order, self._context, self.call_driver)
+        self._turn_hooks = preparation
+        self._slot.progress.is_asking_hooks = True
+        self._services.tasks.start_soon(self._run_turn_hooks, preparation)
+
+    async def _run_turn_hooks(self, preparation: TurnHooks) -> None:
+        try:
+            await preparation.run(self._hooks)
+        finally:
+            if self._turn_hooks is preparation:
+                self._turn_hooks = None
+                self._slot.progress.is_asking_hooks = False
+
+    def offer_steering(self, offer: OfferSteering) -> None:
+        """Offer steering to the turn, which may not have started yet."""
+        if self._turn_hooks is not None:
+            self._turn_hooks.offer_steering(offer)
+        else:
+            self.call_driver(lambda driver: driver.offer_steering(offer))
+
+    def withdraw_steering(self, effect: WithdrawSteering) -> None:
+        """Withdraw steering from the turn."""
+        if self._turn_hooks is not None:
+            self._turn_hooks.withdraw_steering(effect.input)
+        self.call_driver(lambda driver: driver.withdraw_steering(effect.turn, effect.input))
+
+    def cancel_turn_hooks(self) -> None:
+        """Cancel the hooks before a turn, so that it does not start."""
+        if self._turn_hooks is not None:
+            self._turn_hooks.cancel()
+
+    # Going ----------------------------------------------------------------------------------
+
+    def close_agent(self) -> None:
+        """Close the agent; AgentClosed is reported when it has ended completely."""
+        driver, context = self._driver, self._context
+        if driver is None or context is None:
+            if not self._closing:
+                self._report_closed()
+            return
+        has_not_begun = self._limiter.cancel(driver)
+        self.detach(context)
+        if has_not_begun:
+            self._report_closed()
+        else:
+            self._closing += (context,)
+            driver.close()
+
+    def detach(self, context: SessionDriverContext) -> None:
+        """Drop the driver of an agent that has exited or is closing."""
+        context.is_closed = True
+        if context is self._context and self._driver is not None:
+            self._limiter.cancel(self._driver)
+            self._slot.progress.blocked_on = None
+            self._driver = self._context = None
+
+    def on_agent_closed(self, context: SessionDriverContext) -> bool:
+        """Drop a closed driver; return True if it was the last closing one."""
+        if context not in self._closing:
+            return False
+        self._closing = tuple(one for one in self._closing if one is not context)
+        return not self._closing
+
+    def drop(self) -> None:
+        """Discard the driver: the incarnation has ended."""
+        self.cancel_turn_hooks()
+        driver, context = self._driver, self._context
+        self._slot.progress.blocked_on = None
+        if driver is not None and context is not None:
+            context.is_closed = True
+            if not self._limiter.cancel(driver):
+                driver.discard()
+
+    def _report_closed(self) -> None:
+        self._report(agent_events.AgentClosed(**self._services.stamp()))
+
+    def _report(self, event: ev.Event) -> None:
+        """Report an event as a driver would."""
+        context = self._new_context()
+        if type(event) is agent_events.AgentClosed:
+            self._closing += (context,)
+        context.report_eventually(event)
+
+    def _new_context(self) -> SessionDriverContext:
+        return self._make_context(self._slot, self._log, self._ref, self._state)

@@ -1,0 +1,89 @@
+"""Budgets along the path to the root, and the stops when one is exhausted."""
+
+from __future__ import annotations
+
+import math
+
+import trio
+
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.state import Cause, Usage
+from supervisor.core.tree.node import ExhaustedBudget, TreeNode, has_budget
+from supervisor.core.tree.tree import SessionTree
+
+from .services import StopSession
+from .timers import Timer, Timers
+
+
+class Budgets:
+    """Enforcement of the budgets of all sessions in the tree."""
+
+    def __init__(self, timers: Timers, tree: SessionTree, *, stop: StopSession) -> None:
+        self._timers = timers
+        self._tree = tree
+        self._stop = stop
+        # Timers of sessions with a budget of wall seconds, while a turn uses it.
+        self._wall_timers: dict[SessionId, Timer] = {}
+
+    def forget(self, session_id: SessionId) -> None:
+        """Drop the timer of a session's budget of wall seconds."""
+        timer = self._wall_timers.pop(session_id, None)
+        if timer is not None:
+            self._timers.drop(timer)
+
+    def record_usage(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
+        """Count usage that an agent reports, and stop turns if it exhausts a budget."""
+        member = self._tree.find(session_id)
+        if member is not None:
+            self._tree.report_usage(session_id, turn, usage)
+            self.enforce(member)
+
+    def exhausted_budget(self, session_id: SessionId) -> ExhaustedBudget | None:
+        """Return the exhausted budget that the session's running turn uses, or None."""
+        member = self._tree.find(session_id)
+        if member is None:
+            return None
+        now = trio.current_time()
+        return next(
+            (cut for one in member.path() if (cut := one.exhausted_while_running(now))), None
+        )
+
+    def enforce(self, member: TreeNode) -> None:
+        """Stop the turns that use an exhausted budget of the node or of an ancestor."""
+        now = trio.current_time()
+        for one in member.path():
+            if one.limits is None or not has_budget(one.limits):
+                continue
+            exhausted_budget = one.exhausted_while_running(now)
+            if exhausted_budget is None or not one.running_turns:
+                one.is_budget_enforced = False
+            elif not one.is_budget_enforced:
+                one.is_budget_enforced = True
+                self._stop_turns(one, exhausted_budget.cause, str(exhausted_budget))
+            self._enforce_wall_seconds(one, now)
+
+    def _enforce_wall_seconds(self, member: TreeNode, now: float) -> None:
+        limits = member.limits
+        if limits is None or limits.wall_seconds is None:
+            return
+        if not member.running_turns:
+            self.forget(member.id)
+            return
+        timer = self._wall_timers.get(member.id)
+        if timer is None:
+            timer = self._wall_timers[member.id] = Timer(member.id, self._wall_seconds_elapsed)
+        left = limits.wall_seconds - member.used("wall_seconds", now)
+        self._timers.set(timer, math.inf if left <= 0 else left / member.running_turns)
+
+    def _wall_seconds_elapsed(self, session_id: str) -> None:
+        member = self._tree.find(SessionId(session_id))
+        if member is not None:
+            self.enforce(member)
+
+    def _stop_turns(self, spender: TreeNode, cause: Cause, detail: str) -> None:
+        """Stop every session whose running turn uses the budget; each is stopped once."""
+        for member in (spender, *spender.iter_descendants()):
+            run = self._tree.turn_slots.get(member.id)
+            if run is not None and run.turn is not None and not run.is_budget_enforced:
+                run.is_budget_enforced = True
+                self._stop(member.id, cause, detail)

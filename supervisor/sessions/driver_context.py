@@ -1,0 +1,342 @@
+"""Implementation of `drivers.port.DriverContext`: the calls that a driver may make."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+import trio
+
+from actors import ActorStopped, MailboxFull, Ref
+from supervisor.core import agent_events
+from supervisor.core import events as ev
+from supervisor.core.creation import Message
+from supervisor.core.errors import NotStorable
+from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
+from supervisor.core.limits import Ladder
+from supervisor.core.permissions import Permissions
+from supervisor.core.records import Record
+from supervisor.core.state import Decision, SessionState, Usage
+from supervisor.drivers.identity import ProcessIdentity
+from supervisor.drivers.port import ChildHandle, ChildRequest, News, Stamp, TextKind, TurnHandle
+from supervisor.store.examine import readable_records
+from supervisor.store.port import ProcessEntry
+from supervisor.store.writer import ForgetProcess, NoteProcess
+
+from .hooks.blocking import BlockingHooks
+from .log import Log
+from .services import Services
+from .slot import SessionSlot
+from .subscribers import NEWS_KINDS
+from .transcript import Transcript
+from .tree_access import TreeAccess
+
+logger = logging.getLogger("supervisor")
+
+
+def news_from_record(record: Record) -> News:
+    """Return the news in a child_started or child_ended record of a parent."""
+    body = record.body
+    ended = record.kind == "child_ended"
+    return News(
+        kind="child_ended" if ended else "child_started",
+        child=body["child"],
+        agent=body["agent"],
+        name=body["name"],
+        role=body["role"],
+        at=record.at,
+        outcome=body["outcome"] if ended else None,
+        text=body["text"],
+        reason=body["reason"] if ended else None,
+        detail=body["detail"] if ended else None,
+    )
+
+
+# Events that count as progress of the turn.
+_PROGRESS_EVENTS = (
+    agent_events.CallStarted,
+    agent_events.CallEnded,
+    agent_events.UsageReported,
+    agent_events.SteeringTaken,
+    agent_events.SteeringBeganTurn,
+    agent_events.PermissionAsked,
+    agent_events.AuthenticationRequested,
+)
+# Pause before another attempt to send to a full mailbox.
+_RETRY_SECONDS = 0.01
+
+
+@attrs.frozen(eq=False)
+class DriverReport:
+    """An event from a driver, with its context; only reports of the current driver count."""
+
+    context: SessionDriverContext
+    event: ev.Event
+
+
+NO_FIELDS: Final[Mapping[str, Any]] = {}
+
+
+def output_fields(event: ev.Event, session: SessionState, log: Log) -> Mapping[str, Any]:
+    """Return the output fields of an end event; the log has the output, the driver does not."""
+    if isinstance(event, agent_events.TurnEnded):
+        output = log.turn_output(event.turn)
+        if output.messages:
+            text = output.text if event.text is None else event.text
+            return {"text": text, "messages": output.messages}
+    elif isinstance(event, agent_events.SteeringBeganTurn):
+        return {"output": log.turn_output(event.turn)}
+    elif isinstance(event, agent_events.AgentExited) and session.turn is not None:
+        return {"output": log.turn_output(session.turn.id)}
+    return NO_FIELDS
+
+
+class SessionDriverContext:
+    """Context of one driver: the part of its session that the driver may call.
+
+    `log`, `ref` and `state` are those of the incarnation that started the driver.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_hooks",
+        "_log",
+        "_ref",
+        "_services",
+        "_slot",
+        "_state",
+        "_tree",
+        "is_closed",
+    )
+
+    def __init__(
+        self,
+        slot: SessionSlot,
+        services: Services,
+        log: Log,
+        ref: Ref,
+        state: Callable[[], SessionState],
+        *,
+        tree: TreeAccess,
+        hooks: BlockingHooks,
+    ) -> None:
+        self._slot = slot
+        self._services = services
+        self._log = log
+        self._ref = ref
+        self._state = state
+        self._tree = tree
+        self._hooks = hooks
+        # Events that the full mailbox refused, in order; a task retries them until none is left.
+        self._backlog: list[ev.Event] | None = None
+        # True after the session has dropped this driver; then only its end events count.
+        self.is_closed = False
+
+    def belongs_to(self, log: Log) -> bool:
+        """Return True if the context belongs to the incarnation that has this log."""
+        return self._log is log
+
+    @property
+    def session_id(self) -> SessionId:
+        return self._slot.id
+
+    @property
+    def workspace(self) -> str | None:
+        return self._state().workspace
+
+    @property
+    def permissions(self) -> Permissions:
+        return self._state().permissions
+
+    @property
+    def ladder(self) -> Ladder:
+        return self._state().terms.ladder
+
+    @property
+    def agent_session_id(self) -> str | None:
+        remembered = self._state().remembered
+        return None if remembered is None else remembered.session_id
+
+    @property
+    def agent_session_cost(self) -> float:
+        session = self._state()
+        before = session.remembered.cost_before if session.remembered is not None else None
+        return session.usage.cost - (before or 0.0)
+
+    async def record_process(self, identity: ProcessIdentity) -> None:
+        noted = NoteProcess(self._process(identity))
+        await self._services.writer.ask(noted, timeout_seconds=math.inf)
+
+    def forget_process(self, identity: ProcessIdentity) -> None:
+        # If the writer has stopped, the next recovery finds that the process has exited.
+        with contextlib.suppress(ActorStopped, MailboxFull):
+            self._services.writer.tell(ForgetProcess(self._process(identity)))
+
+    def _process(self, identity: ProcessIdentity) -> ProcessEntry:
+        return ProcessEntry(self.session_id, identity.pid, identity.start_time, identity.boot_id)
+
+    def stamp(self) -> Stamp:
+        return self._services.stamp()
+
+    def new_id(self, prefix: str) -> str:
+        return self._services.ids.new(prefix)
+
+    def report(self, event: ev.Event) -> bool:
+        return self._backlog is None and self._tell(event)
+
+    def _tell(self, event: ev.Event) -> bool:
+        if isinstance(event, _PROGRESS_EVENTS):
+            self._slot.mark_progress()
+        elif type(event) is agent_events.TurnEnded:
+            self._slot.progress.mark_turn_ended()
+        elif type(event) is agent_events.AgentExited:
+            self._slot.progress.mark_turn_ended()
+            event = attrs.evolve(event, jitter=random.random())  # noqa: S311 - to spread restarts
+        try:
+            # Urgent, because requests of callers may fill the mailbox.
+            self._ref.tell(DriverReport(self, event), urgent=True)
+            self._log.hold_output()
+        except MailboxFull:
+            return False
+        except ActorStopped:
+            # Only the end of a zombie matters to the next incarnation.
+            if type(event) is agent_events.ZombieEnded:
+                self._tree.tell_if_live(self._slot.id, event)
+        return True
+
+    async def report_when_possible(self, event: ev.Event) -> None:
+        while not self.report(event):  # noqa: ASYNC110 - a full mailbox is rare
+            await trio.sleep(_RETRY_SECONDS)
+        await trio.lowlevel.checkpoint()
+
+    def report_eventually(self, event: ev.Event) -> None:
+        if self._backlog is not None:
+            self._backlog.append(event)
+        elif not self._tell(event):
+            self._backlog = [event]
+            self._services.tasks.start_soon(self._send_backlog)
+
+    async def _send_backlog(self) -> None:
+        while self._backlog:
+            if self._tell(self._backlog[0]):
+                del self._backlog[0]
+            else:
+                await trio.sleep(_RETRY_SECONDS)
+        self._backlog = None
+
+    def write_text(
+        self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
+    ) -> None:
+        self._log.add_text(turn, kind, text, self._now(), continues=continues)
+        self._slot.mark_progress()
+        self._services.flusher.request_flush(self._log)
+
+    def write(
+        self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
+    ) -> None:
+        self._log.add(turn, kind, body, self._now())
+        self._slot.mark_progress()
+        self._services.flusher.request_flush(self._log)
+
+    def received_text(self, turn: TurnId) -> str:
+        return self._log.received_text_of(turn)
+
+    def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
+        self._log.charge(turn, body)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._log.is_writable
+
+    async def wait_writable(self) -> None:
+        await self._log.wait_writable()
+
+    async def history(self, turn: TurnId) -> Sequence[Message]:
+        subscribers = self._slot.subscribers
+        if subscribers.transcript is None:
+            subscribers.transcript = await self._load_transcript()
+        return subscribers.transcript.messages_before(turn)
+
+    async def _load_transcript(self) -> Transcript:
+        """Return the messages of the session, as far as its records can be read."""
+        transcript = Transcript()
+        try:
+            for record in await self._services.all_records(self._slot.id):
+                transcript.apply(record)
+        except NotStorable as damage:
+            logger.warning("history for the agent is incomplete: %s", damage)
+            transcript = Transcript()
+            raw = await self._services.store.raw_records(self._slot.id)
+            for record in readable_records(raw, self._slot.id):
+                transcript.apply(record)
+        return transcript
+
+    async def before_call(
+        self, turn: TurnId, call: CallId, name: str, given: Mapping[str, Any] | None
+    ) -> None:
+        await self._hooks.before_tool_call(self.session_id, turn, call, name, given)
+
+    async def before_request(
+        self, turn: TurnId, request: RequestId, asked: Mapping[str, Any]
+    ) -> str | None:
+        return await self._hooks.before_permission_request(self.session_id, turn, request, asked)
+
+    # The tree ----------------------------------------------------------------------------
+
+    def record_usage(self, turn: TurnId, usage: Usage) -> None:
+        self._tree.record_usage(self.session_id, turn, usage)
+
+    async def spawn(self, turn: TurnHandle, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - options of create
+        return await self._tree.spawn(self.session_id, turn, agent, text, options)
+
+    async def descendant(self, turn: TurnHandle, session_id: str) -> ChildHandle:
+        await trio.lowlevel.checkpoint()
+        return self._tree.descendant(self.session_id, turn, session_id)
+
+    async def load_news(self) -> None:
+        slot, subscribers = self._slot, self._slot.subscribers
+        session = slot.session
+        if subscribers.unread_news is not None or session is None:
+            return
+        family = session.family
+        if family.news == family.news_read:
+            subscribers.unread_news, subscribers.news_read = [], family.news_read
+            return
+        records = await self._services.all_records(slot.id)
+        news = [record for record in records if record.kind in NEWS_KINDS]
+        if subscribers.unread_news is None and slot.session is not None and slot.log is not None:
+            # Records published during the read are in the list; later ones will be appended.
+            known = [record for record in news if record.seq <= slot.log.published_seq]
+            subscribers.news_read = slot.session.family.news_read
+            subscribers.unread_news = known[subscribers.news_read :]
+
+    def news(self, turn: TurnId) -> list[News]:
+        subscribers = self._slot.subscribers
+        unread = subscribers.unread_news
+        if not unread:
+            return []
+        read = subscribers.news_read + len(unread)
+        if not self.report(agent_events.NewsRead(turn=turn, read=read, **self.stamp())):
+            return []  # the mailbox is full: they stay unread
+        subscribers.news_read, subscribers.unread_news = read, []
+        return [news_from_record(record) for record in unread]
+
+    def requests(self) -> list[ChildRequest]:
+        return self._tree.requests(self._state())
+
+    async def answer_request(self, request_id: str, decision: Decision) -> None:
+        await self._tree.answer_request(self._state(), request_id, decision)
+
+    def _now(self) -> float:
+        return self._services.clock.now()
+
+
+# Returns the context of a driver, from the slot, log, ref and state of the incarnation.
+MakeContext: TypeAlias = Callable[
+    [SessionSlot, Log, Ref, Callable[[], SessionState]], SessionDriverContext
+]

@@ -1,0 +1,129 @@
+"""Flush streamed output to the writer within 250 ms, batching sessions.
+
+One task serves all sessions. With a thousand busy sessions, one task, timer and writer request for
+each would cost more than their output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from functools import partial
+from typing import Final
+
+import trio
+
+from actors import Ref
+from supervisor.core.errors import SupervisorError
+from supervisor.core.records import Record
+from supervisor.store.pending import PendingWrite
+from supervisor.store.port import Write
+from supervisor.store.writer import CommitAll
+
+from .log import PART_SECONDS, Log
+
+# Sessions per batch; after each batch other tasks run.
+MAX_BATCH_SESSIONS: Final = 50
+# Output due within this time is flushed with output due now: a commit costs about the same for
+# both, and other commits wait behind half as many flushes.
+EARLY_SECONDS: Final = 0.05
+
+
+class OutputFlusher:
+    """Queue of session logs that have output for the store."""
+
+    def __init__(self, writer: Ref) -> None:
+        self._writer = writer
+        # Logs with an open part and the deadline for its record. In order of the deadline, because
+        # all have the same delay.
+        self._scheduled: deque[tuple[float, Log]] = deque()
+        # Logs with complete records.
+        self._queued: deque[Log] = deque()
+        self._wake: trio.Event | None = None
+
+    def request_flush(self, log: Log) -> None:
+        """Flush the log's output: complete records with the next batch, open text in 250 ms."""
+        if log.has_unsent:
+            self.flush_soon(log)
+        else:
+            self.schedule_flush(log)
+
+    def schedule_flush(self, log: Log) -> None:
+        """Flush the log's open text in 250 ms, unless it is flushed before."""
+        if not log.flush_scheduled:
+            log.flush_scheduled = True
+            self._scheduled.append((trio.current_time() + PART_SECONDS, log))
+            if len(self._scheduled) == 1:
+                self._notify()
+
+    def flush_soon(self, log: Log) -> None:
+        """Flush the log's complete records with the next batch."""
+        if not log.flush_queued:
+            log.flush_queued = True
+            self._queued.append(log)
+            self._notify()
+
+    async def run(self) -> None:
+        """Write batches until cancelled."""
+        while True:
+            await self._wait()
+            # A task that is woken and cancelled at the same time must not take records that it can
+            # no longer send. Nothing is awaited from here until the writer's mailbox has them.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await self._write(self._collect())
+
+    async def _wait(self) -> None:
+        if self._queued:
+            await trio.lowlevel.checkpoint()
+            return
+        due = self._scheduled[0][0] if self._scheduled else math.inf
+        self._wake = trio.Event()
+        with trio.move_on_at(due):
+            await self._wake.wait()
+        self._wake = None
+
+    def _collect(self) -> list[tuple[Log, tuple[Record, ...]]]:
+        """Take the records of the next batch out of their logs."""
+        found: list[tuple[Log, tuple[Record, ...]]] = []
+        until = trio.current_time() + EARLY_SECONDS
+        while len(found) < MAX_BATCH_SESSIONS:
+            if self._queued:
+                log = self._queued.popleft()
+                log.flush_queued = False
+            elif self._scheduled and self._scheduled[0][0] <= until:
+                log = self._scheduled.popleft()[1]
+                log.flush_scheduled = False
+                log.close_part()
+            else:
+                break
+            records = log.take_unsent()
+            if records:
+                found.append((log, records))
+        return found
+
+    async def _write(self, found: list[tuple[Log, tuple[Record, ...]]]) -> None:
+        if not found:
+            return
+        writes = tuple(Write(records[0].session_id, log.epoch, records) for log, records in found)
+        try:
+            answers = await self._writer.ask(CommitAll(writes), timeout_seconds=math.inf)
+        except Exception as error:  # noqa: BLE001 - reported to each session
+            for log, _ in found:
+                log.fail(error)
+            return
+        for (log, records), answer in zip(found, answers, strict=True):
+            if isinstance(answer, PendingWrite):
+                answer.on_settled(partial(_written, log, records[-1].seq))
+            else:
+                _written(log, records[-1].seq, answer)
+
+    def _notify(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+
+
+def _written(log: Log, last: int, refusal: SupervisorError | None) -> None:
+    if refusal is not None:
+        log.fail(refusal)
+    else:
+        log.mark_committed(last)

@@ -1,0 +1,199 @@
+"""Idempotency: a repeated request, by key or by input id, has one effect and one reply."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from actors import Ask
+from supervisor.core import events as ev
+from supervisor.core.creation import SpawnRequest
+from supervisor.core.errors import IdempotencyConflict, NotStorable, short_repr
+from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.receipts import Receipt
+from supervisor.core.records import Record
+from supervisor.core.state import SessionState
+from supervisor.core.step import Accepted, Refused, Reply
+from supervisor.store.codec import decode_plain, encode, encode_plain
+from supervisor.store.port import Store, StoredReply, Write
+
+from .services import Services
+
+
+def spawn_scope(parent_id: SessionId) -> str:
+    """Return the scope of stored replies to a parent's spawns; it is never a session id."""
+    return f"{parent_id}/spawn"
+
+
+# The scope of stored replies to `create`; it is never a session id.
+CREATE_SCOPE: Final = "create"
+
+
+def with_stored_reply(write: Write, scope: str, idempotency: Idempotency | None) -> Write:
+    """Return the write that creates a session, with the stored reply for repeated requests."""
+    if idempotency is None:
+        return write
+    answer = {"session_id": write.session_id}
+    kept = StoredReply(scope, idempotency.key, idempotency.fingerprint, answer)
+    return attrs.evolve(write, stored_reply=kept)
+
+
+def session_of_reply(kept: StoredReply) -> SessionId:
+    """Return the session that the stored reply names; raise NotStorable if it is damaged."""
+    session_id = kept.answer.get("session_id")
+    if not isinstance(session_id, str):
+        raise damaged_reply(kept.key)
+    return SessionId(session_id)
+
+
+@attrs.frozen
+class Idempotency:
+    """The idempotency key of a request, and the fingerprint of its body."""
+
+    key: str
+    fingerprint: str
+
+
+@attrs.frozen
+class SessionRequest(Ask[Reply]):
+    """A caller's request to a session.
+
+    `is_retry`: an earlier incarnation may have handled it and ended without a reply.
+    `joint_write`: a write for the same commit. `removes`: a session deleted by that commit.
+    """
+
+    event: ev.Event
+    idempotency: Idempotency | None = None
+    is_retry: bool = False
+    joint_write: Write | None = None
+    removes: SessionId | None = None
+
+
+# Field names are part of a stored fingerprint, so renamed fields of a spawn request keep the names
+# of release 0.1.0 here. Otherwise a request repeated after an upgrade would be refused.
+_FINGERPRINT_NAMES: Final = {"spec": "plan", "explicit_terms": "chosen"}
+
+
+def fingerprint(request: object) -> str:
+    """Return a hash that is the same for the same request and differs for any other."""
+    encoded = encode(request)
+    if isinstance(request, SpawnRequest):
+        fields = decode_plain(encoded)
+        renamed = {_FINGERPRINT_NAMES.get(name, name): value for name, value in fields.items()}
+        encoded = encode_plain(renamed).encode()
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def key_conflict(key: str) -> IdempotencyConflict:
+    """Return the error for an idempotency key repeated with another body."""
+    return IdempotencyConflict(
+        f"idempotency key {key!r} was used with another body",
+        hint="use a new key for a new request",
+    )
+
+
+async def find_known_reply(
+    services: Services, session: SessionState, request: SessionRequest
+) -> Reply | None:
+    """Return the reply to a repeated request, or None for a new one; raise errors of the store."""
+    if request.idempotency is not None:
+        known = await _read_stored_reply(services.store, session.id, request.idempotency)
+        if known is not None:
+            return known
+    if request.is_retry:
+        return await _find_earlier_reply(services, session, request.event)
+    return None
+
+
+async def _find_earlier_reply(
+    services: Services, session: SessionState, event: ev.Event
+) -> Reply | None:
+    """Return the reply to a request that an earlier incarnation carried out, or None."""
+    records = await services.all_records(session.id)
+    if any(record.body.get("request") == event.fresh for record in records):
+        match event:
+            case ev.InputSubmitted() | ev.SteeringSubmitted() | ev.InputPromoted():
+                return Accepted(receipt_from_records(session, records, event.input))
+            case _:
+                return Accepted()
+    if isinstance(event, ev.InterruptRequested) and event.replace_with is None:
+        return Accepted()  # the running turn was lost with the earlier incarnation
+    return None
+
+
+def store_receipt(
+    session_id: SessionId, idempotency: Idempotency, receipt: object
+) -> StoredReply | None:
+    """Return a receipt as a stored reply; None for other replies, which are not stored."""
+    if not isinstance(receipt, Receipt):
+        return None
+    return StoredReply(
+        session_id,
+        idempotency.key,
+        idempotency.fingerprint,
+        attrs.asdict(receipt) | {"cancelled": list(receipt.cancelled)},
+    )
+
+
+async def _read_stored_reply(
+    store: Store, session_id: SessionId, idempotency: Idempotency
+) -> Accepted | Refused | None:
+    """Return the reply stored under the key, or None.
+
+    A damaged reply is returned as a refusal, so that it does not end the session's actor.
+    """
+    try:
+        kept = await store.stored_reply(session_id, idempotency.key)
+        if kept is None:
+            return None
+        if kept.fingerprint != idempotency.fingerprint:
+            return Refused(key_conflict(idempotency.key))
+        return Accepted(_decode_receipt(kept))
+    except NotStorable as damage:
+        return Refused(damage)
+
+
+def _decode_receipt(kept: StoredReply) -> Receipt:
+    """Return the stored receipt; raise NotStorable if it is damaged."""
+    answer = dict(kept.answer)
+    try:
+        answer["cancelled"] = tuple(answer["cancelled"])
+        return Receipt(**answer)
+    except (KeyError, TypeError) as error:
+        raise damaged_reply(kept.key) from error
+
+
+def damaged_reply(key: str) -> NotStorable:
+    """Return the error for a stored reply that another program has damaged."""
+    return NotStorable(
+        f"the stored reply for idempotency key {short_repr(key)} is damaged",
+        hint="check whether the request was carried out; if not, send it with another key",
+    )
+
+
+def receipt_from_records(
+    session: SessionState, records: Iterable[Record], input_id: InputId
+) -> Receipt | None:
+    """Return the receipt of an input accepted by an earlier incarnation; None if it was not."""
+    accepted: Record | None = None
+    turn: TurnId | None = None
+    for record in records:
+        if record.kind == "input_accepted" and record.body["input_id"] == input_id:
+            accepted = record
+        elif record.kind == "turn_started" and record.body["input_id"] == input_id:
+            turn = TurnId(record.body["turn_id"])
+    if accepted is None:
+        return None
+    waiting = session.find_input(input_id)
+    return Receipt(
+        input_id=input_id,
+        session_id=session.id,
+        status="started" if waiting is None else "queued",
+        position=None if waiting is None else session.position(input_id),
+        turn_id=turn,
+        previous_turn_id=None,
+        generation=accepted.body["generation"],
+    )

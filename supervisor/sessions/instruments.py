@@ -1,0 +1,56 @@
+"""Synchronous instrumentation callbacks, for metrics and logs.
+
+Hooks are for users: they are queued, run in their own tasks and may be dropped. Instruments are
+for the process around the supervisor, which counts and logs everything and needs no task for it.
+
+Rule 1: a callback never waits and changes nothing. If it raises, that is logged and has no other
+        effect.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from supervisor.core.ids import SessionId
+from supervisor.core.records import Record
+
+logger = logging.getLogger("supervisor")
+
+RecordCallback: TypeAlias = Callable[[Record], object]
+DeletionCallback: TypeAlias = Callable[[SessionId], object]
+# Called with the duration of a commit in seconds and the number of its writes.
+CommitCallback: TypeAlias = Callable[[float, int], object]
+
+
+class Instruments:
+    """Callbacks of one supervisor; a callback stays registered until the supervisor closes."""
+
+    def __init__(self) -> None:
+        self.record_callbacks: list[RecordCallback] = []
+        self.deletion_callbacks: list[DeletionCallback] = []
+        self.commit_callbacks: list[CommitCallback] = []
+
+    def published(self, records: Sequence[Record]) -> None:
+        """Report records that are durable."""
+        for take in self.record_callbacks:
+            for record in records:
+                _call(take, record)
+
+    def deleted(self, session_id: SessionId) -> None:
+        """Report a session that is deleted."""
+        for take in self.deletion_callbacks:
+            _call(take, session_id)
+
+    def committed(self, seconds: float, writes: int) -> None:
+        """Report a commit that has succeeded or failed."""
+        for take in self.commit_callbacks:
+            _call(take, seconds, writes)
+
+
+def _call(take: Callable[..., object], *news: object) -> None:
+    try:
+        take(*news)
+    except Exception:
+        logger.exception("instrumentation callback raised")

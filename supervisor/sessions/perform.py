@@ -1,0 +1,99 @@
+"""Carry out effects, after their step is durable.
+
+Rule 1: nothing here waits, and nothing here decides. Long work belongs to the driver, a timer or
+        admission.
+Rule 2: an effect that can fail reports its failure as an event, and the core decides about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from supervisor.core import effects as do
+from supervisor.core.state import SessionState
+from supervisor.drivers.port import Driver
+
+from .admission import Admission
+from .agent_runner import AgentRunner
+from .log import Log
+from .slot import SessionSlot
+from .timers import SessionTimers
+
+
+class Performer:
+    """Carries out the effects of one incarnation."""
+
+    __slots__ = ("_admission", "_log", "_runner", "_slot", "_state", "_timers")
+
+    def __init__(
+        self,
+        slot: SessionSlot,
+        log: Log,
+        state: Callable[[], SessionState],
+        *,
+        timers: SessionTimers,
+        runner: AgentRunner,
+        admission: Admission,
+    ) -> None:
+        self._slot = slot
+        self._log = log
+        self._state = state
+        self._timers = timers
+        self._runner = runner
+        self._admission = admission
+
+    def perform(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - one case per effect
+        """Carry out the effect, without waiting."""
+        timers, runner = self._timers, self._runner
+        match effect:
+            # Cases are tried in order: the most frequent come first.
+            case do.SetTimer():
+                timers.set(effect.name, effect.after_seconds)
+            case do.ClearTimer():
+                timers.clear(effect.name)
+            case do.StartTurn():
+                self._begin_turn(effect)
+                runner.start_turn(effect)
+            case do.AdoptTurn():
+                self._begin_turn(effect)
+                runner.call_driver(lambda driver: driver.adopt_turn(effect))
+            case do.StartAgent():
+                runner.start_agent()
+            case do.CloseAgent():
+                runner.close_agent()
+            case do.OfferSteering():
+                runner.offer_steering(effect)
+            case do.WithdrawSteering():
+                runner.withdraw_steering(effect)
+            case do.CancelTurn(turn, step):
+                runner.cancel_turn_hooks()
+                runner.call_driver(lambda driver: driver.cancel_turn(turn, step))
+            case do.AbandonTurn(turn):
+                runner.call_driver(lambda driver: driver.abandon_turn(turn))
+            case do.CancelCall(turn, call):
+                runner.call_driver(lambda driver: driver.cancel_call(turn, call))
+            case do.EndBackground():
+                runner.call_driver(_end_background)
+            case do.AnswerRequest():
+                self._answer_request(effect)
+            case do.MarkYoungest(child):
+                self._admission.tree.mark_youngest(child)
+            case do.StopDependents():
+                self._admission.stop_dependents(self._slot.id)
+            case do.SetRequestTimer(request, after_seconds):
+                timers.set(request, after_seconds)
+            case _:
+                assert_never(effect)
+
+    def _begin_turn(self, effect: do.StartTurn | do.AdoptTurn) -> None:
+        self._log.begin_turn(effect.turn, max_bytes=self._state().terms.max_turn_bytes)
+
+    def _answer_request(self, effect: do.AnswerRequest) -> None:
+        self._slot.mark_progress()
+        self._timers.clear(effect.request)
+        self._runner.call_driver(lambda driver: driver.answer(effect.request, effect.decision))
+
+
+def _end_background(driver: Driver) -> None:
+    driver.stop_background_work()

@@ -1,0 +1,389 @@
+"""Send requests and events to session actors, starting the actor if it is not running.
+
+Rule 1: every request gets an answer from some incarnation: a reply, a refusal, or unknown.
+Rule 2: a request is never carried out twice because an actor exited before it could reply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from typing import Final
+
+import attrs
+import trio
+
+from actors import ActorStopped, MailboxFull, Ref
+from supervisor.core import agent_events
+from supervisor.core import events as ev
+from supervisor.core.degraded import reduces_activity
+from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
+from supervisor.core.ids import SessionId
+from supervisor.core.receipts import InterruptReport, Receipt
+from supervisor.core.state import Cause, Phase, SessionState
+from supervisor.core.step import InterruptPending, Refused, Reply, ResumeNeedsHooks
+from supervisor.core.table import decide
+from supervisor.drivers.turn import CURRENT_SESSION
+from supervisor.store.port import Write
+
+from .admission import Admission
+from .hooks.blocking import BlockingHooks
+from .idempotency import Idempotency, SessionRequest
+from .refusals import no_reply
+from .registry import MAX_ATTEMPTS, SessionRegistry
+from .services import Services
+from .slot import PendingStart
+from .timers import Timer
+
+logger = logging.getLogger("supervisor")
+
+_RETRY_SECONDS: Final = 0.01
+_DEGRADED_PAUSE_SECONDS: Final = 1.0
+# Between attempts to order a stop: the first pause, and the longest.
+_STOP_RETRY_SECONDS: Final = 0.05
+_MAX_STOP_RETRY_SECONDS: Final = 2.0
+# Events that resume a stopped session.
+_RESUMING_EVENTS: Final = (ev.InputSubmitted, ev.ResumeRequested)
+
+
+class SessionRouter:
+    """Asks and tells session actors; orders stops, also while the store is degraded."""
+
+    def __init__(
+        self,
+        services: Services,
+        registry: SessionRegistry,
+        admission: Admission,
+        hooks: BlockingHooks,
+    ) -> None:
+        self._services = services
+        self._registry = registry
+        self._admission = admission
+        self._hooks = hooks
+        # Timers for queued inputs with a time to live, of sessions without an actor.
+        self._expiries: dict[SessionId, Timer] = {}
+        # Stops of inactive sessions that the store could not write: the first events that the
+        # sessions get when it can.
+        self._postponed: dict[SessionId, ev.StopRequested] = {}
+        self._postponed_lock = trio.Lock()
+
+    # Asking -------------------------------------------------------------------------------
+
+    async def stop(
+        self,
+        session_id: SessionId,
+        cause: Cause,
+        *,
+        after_turn: bool = False,
+    ) -> None:
+        """Stop the session for a cause, and wait until it has stopped."""
+        await self.order_stop(session_id, cause, after_turn=after_turn)
+        if CURRENT_SESSION.get() != session_id or not after_turn:
+            await self._registry.wait_until(session_id, _has_stopped)
+
+    async def stop_for_user(self, session_id: SessionId, *, after_turn: bool) -> None:
+        """Stop the session for a user, and wait until it has stopped.
+
+        An inactive session cannot be claimed while the store is degraded, and nothing can start it:
+        then the stop is postponed until the store recovers, and the call returns.
+        """
+        health = self._services.health
+        while True:
+            try:
+                return await self.stop(session_id, "user", after_turn=after_turn)
+            except StoreDegraded:
+                row = (await self._registry.stored(session_id)).row
+                is_asleep = row.is_inactive and self._has_no_actor(session_id)
+                if health.is_degraded and (health.is_read_only or not is_asleep):
+                    raise
+            # Postponed stops are ordered when the store recovers. If it recovered during the read
+            # above, nothing would order this one: so ask again.
+            if health.is_degraded:
+                logger.warning("stop of session %s postponed until the store recovers", session_id)
+                stop = ev.StopRequested(cause="user", **self._services.stamp())
+                self._postponed.setdefault(session_id, stop)
+                return None
+
+    @property
+    def has_postponed_stops(self) -> bool:
+        """Whether there are stops that wait for the store to recover."""
+        return bool(self._postponed)
+
+    async def order_postponed_stops(self) -> None:
+        """Order the postponed stops, after the store has recovered."""
+        while self._postponed and not self._services.is_closed:
+            for session_id in list(self._postponed):
+                try:
+                    await self._order_postponed_stop(session_id)
+                except StoreDegraded:
+                    if self._services.health.is_degraded:
+                        return  # the next recovery calls this again
+                    # It recovered meanwhile, and the call for that recovery was refused too.
+                    await trio.sleep(_RETRY_SECONDS)
+                except Exception as error:  # noqa: BLE001 - an actor failed; retried
+                    logger.warning("session %s could not be stopped yet: %s", session_id, error)
+                    await trio.sleep(_DEGRADED_PAUSE_SECONDS)
+
+    async def _order_postponed_stop(self, session_id: SessionId) -> None:
+        async with self._postponed_lock:
+            stop = self._postponed.get(session_id)
+            if stop is None:
+                return
+            with contextlib.suppress(SessionNotFound):  # deleted meanwhile
+                await self.ask(session_id, stop, urgent=True)
+            del self._postponed[session_id]
+
+    async def _check_degraded(self, session_id: SessionId, event: ev.Event) -> None:
+        """Raise StoreDegraded unless the event reduces activity; order a postponed stop first."""
+        if not reduces_activity(event):
+            self._services.health.refuse_if_degraded()
+        if self._postponed.get(session_id, event) is event:
+            return
+        try:
+            await self._order_postponed_stop(session_id)
+        except StoreDegraded:
+            if not reduces_activity(event):
+                raise
+
+    async def order_stop(
+        self,
+        session_id: SessionId,
+        cause: Cause,
+        *,
+        detail: str | None = None,
+        after_turn: bool = False,
+    ) -> None:
+        """Order the session to stop for a cause; return when the order is accepted."""
+        stop = ev.StopRequested(
+            cause=cause, detail=detail, after_turn=after_turn, **self._services.stamp()
+        )
+        while True:
+            try:
+                await self.ask(session_id, stop, urgent=True)
+                break
+            except QueueFull:  # a stop is never refused because of other requests
+                await trio.sleep(_RETRY_SECONDS)
+
+    async def order_stop_with_retry(
+        self, session_id: SessionId, cause: Cause, detail: str | None = None
+    ) -> None:
+        """Order the stop until it is accepted: another session may wait for it."""
+        pause = _STOP_RETRY_SECONDS
+        while not self._services.is_closed:
+            try:
+                await self.order_stop(session_id, cause, detail=detail)
+            except SessionNotFound:
+                member = self._admission.tree.find(session_id)
+                if member is None or member.state != "admitted":
+                    return  # an admitted session may be about to be written
+            except Exception as error:  # noqa: BLE001 - the store or an actor fails; retried
+                if pause == _STOP_RETRY_SECONDS:  # logged once
+                    logger.warning("session %s could not be stopped yet: %s", session_id, error)
+            else:
+                return
+            await trio.sleep(pause)
+            pause = min(2.0 * pause, _MAX_STOP_RETRY_SECONDS)
+
+    async def ask(
+        self,
+        session_id: SessionId,
+        event: ev.Event,
+        *,
+        idempotency: Idempotency | None = None,
+        also: Write | None = None,
+        removes: SessionId | None = None,
+        urgent: bool = False,
+    ) -> Receipt | InterruptReport | InterruptPending | None:
+        """Ask the session, and return its reply; raise what it refuses.
+
+        An event that does not reduce activity waits at the throttle while the writer is behind.
+        """
+        if reduces_activity(event):
+            return await self._ask(session_id, event, idempotency, also, removes, urgent=urgent)
+        load = self._services.health.throttle
+        carried = await load.acquire(_size_of(event))
+        try:
+            return await self._ask(session_id, event, idempotency, also, removes, urgent=urgent)
+        finally:
+            load.release(carried)
+
+    async def _ask(  # noqa: C901 - one case per way to get no reply
+        self,
+        session_id: SessionId,
+        event: ev.Event,
+        idempotency: Idempotency | None,
+        also: Write | None,
+        removes: SessionId | None,
+        *,
+        urgent: bool,
+    ) -> Receipt | InterruptReport | InterruptPending | None:
+        """Ask the session, and if its actor exits meanwhile, the next incarnation.
+
+        A request that is cancelled after it was sent may still be carried out. A second incarnation
+        is told that the request may have been carried out, and looks it up.
+        """
+        await self._check_degraded(session_id, event)
+        dead: Ref | None = None
+        problem: Exception | None = None
+        again = False  # whether an earlier incarnation may have carried it out
+        if idempotency is None and also is None and self._has_no_actor(session_id):
+            reply = await self._answer_from_row(session_id, event)
+            if reply is not None:
+                return _reply_value(reply)
+        deaths = 0
+        while deaths < MAX_ATTEMPTS:
+            if isinstance(event, _RESUMING_EVENTS) and not again:
+                self._services.removals.refuse(session_id)
+            try:
+                ref = await self._registry.get_or_start(session_id, stale_ref=dead)
+            except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
+                if not again:
+                    raise
+                problem = refusal
+                break
+            except Exception as error:  # noqa: BLE001 - it exited during its start
+                problem = error
+                deaths += 1
+                continue
+            request = SessionRequest(
+                event, idempotency, is_retry=again, joint_write=also, removes=removes
+            )
+            try:
+                # Without a timeout: commits have none, and an exit fails the ask.
+                reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
+            except MailboxFull as full:
+                raise QueueFull(
+                    f"the mailbox of session {session_id} is full ({full.capacity} messages)",
+                    hint="try again in a moment",
+                ) from None
+            except Exception as error:  # noqa: BLE001 - it exited before it replied
+                problem = error
+                if not isinstance(error, ActorStopped) or error.was_in_hand:
+                    again = True
+                    deaths += 1
+                # After a crash the same ref is restarted; after an exit, another actor is started.
+                dead = ref if ref.statistics().state in ("stopping", "stopped") else None
+                continue
+            return _reply_value(reply)
+        raise no_reply(session_id, problem)
+
+    async def ask_resuming(
+        self,
+        session_id: SessionId,
+        event: ev.InputSubmitted | ev.ResumeRequested,
+        *,
+        idempotency: Idempotency | None = None,
+    ) -> Receipt | InterruptReport | InterruptPending | None:
+        """Ask with an event that may resume the session, after hooks have allowed the resume.
+
+        The session may stop or be resumed while hooks run: then they are asked again.
+        """
+        while True:
+            resume_allowed = await self._hooks.before_resume(await self._registry.row(session_id))
+            asked = attrs.evolve(event, resume_allowed=resume_allowed)
+            try:
+                return await self.ask(session_id, asked, idempotency=idempotency)
+            except ResumeNeedsHooks:
+                continue
+
+    async def _answer_from_row(self, session_id: SessionId, event: ev.Event) -> Reply | None:
+        """Return the reply to a request that changes nothing, without an actor; else None."""
+        row = (await self._registry.stored(session_id)).row
+        tree_view = self._admission.view(row, event)
+        step = decide(row, attrs.evolve(event, tree_view=tree_view))
+        is_idle = row.is_inactive and not step.facts and not step.effects
+        return step.reply if self._has_no_actor(session_id) and is_idle else None
+
+    def _has_no_actor(self, session_id: SessionId) -> bool:
+        slot = self._registry.find_slot(session_id)
+        return slot is None or (slot.ref is None and slot.pending_start is None)
+
+    # Telling ------------------------------------------------------------------------------
+
+    def schedule_input_expiry(self, session: SessionState) -> None:
+        """Set the timer for queued inputs of an inactive session, whose actor exits."""
+        times = [waiting.expires_at for waiting in session.inputs if waiting.expires_at is not None]
+        old = self._expiries.pop(session.id, None)
+        if old is not None:
+            self._services.timers.drop(old)
+        if times:
+            timer = self._expiries[session.id] = Timer(session.id, self._expire)
+            after_seconds = max(0.0, min(times) - self._services.clock.now())
+            self._services.timers.set(timer, after_seconds)
+
+    def _expire(self, session_id: str) -> None:
+        self._expiries.pop(SessionId(session_id), None)
+        self._services.tasks.start_soon(self._tell_expired, SessionId(session_id))
+
+    async def _tell_expired(self, session_id: SessionId) -> None:
+        await self._tell_eventually(
+            session_id, agent_events.InputsExpired(**self._services.stamp())
+        )
+
+    def tell_eventually(self, session_id: SessionId, event: ev.Event) -> None:
+        """Tell the session in a task of its own, starting the actor if it has none."""
+        self._services.tasks.start_soon(self._tell_eventually, session_id, event)
+
+    async def _tell_eventually(self, session_id: SessionId, event: ev.Event) -> None:
+        ref: Ref | None = None
+        is_dead = False
+        tries = 0
+        while tries < MAX_ATTEMPTS and not self._services.is_closed:
+            tries += 1
+            try:
+                ref = await self._registry.get_or_start(
+                    session_id, stale_ref=ref if is_dead else None
+                )
+                ref.tell(event)
+            except StoreDegraded:
+                tries = 0  # retried until the store recovers
+                await trio.sleep(_DEGRADED_PAUSE_SECONDS)
+            except MailboxFull:
+                await trio.sleep(_RETRY_SECONDS)
+            except ActorStopped:  # it stopped because it was idle, or crashed too often
+                is_dead = True
+                await trio.lowlevel.checkpoint()
+            except Exception as error:  # noqa: BLE001 - deleted, or the store fails
+                logger.warning("event for session %s dropped: %s", session_id, error)
+                return
+            else:
+                return
+
+    def tell_if_live(self, session_id: SessionId, event: ev.Event) -> None:
+        """Tell the session's actor; drop the event if it has none."""
+        slot = self._registry.find_slot(session_id)
+        if slot is None or self._services.is_closed:
+            return
+        if slot.pending_start is not None:
+            self._services.tasks.start_soon(
+                self._tell_when_started, slot.pending_start, session_id, event
+            )
+        elif slot.ref is not None:
+            with contextlib.suppress(ActorStopped, MailboxFull):
+                slot.ref.tell(event, urgent=True)
+
+    async def _tell_when_started(
+        self, start: PendingStart, session_id: SessionId, event: ev.Event
+    ) -> None:
+        await start.done.wait()
+        self.tell_if_live(session_id, event)
+
+
+def _size_of(event: ev.Event) -> int:
+    """Return about how many bytes the event adds to the store."""
+    size = getattr(event, "attachment_bytes", 0)
+    text = getattr(event, "text", None)
+    return size + len(text) if isinstance(text, str) else size
+
+
+def _has_stopped(session: SessionState) -> bool:
+    """Return whether a requested stop is done; a session resumed since had stopped."""
+    return session.phase is Phase.STOPPED or session.stopping is None
+
+
+def _reply_value(reply: Reply | None) -> Receipt | InterruptReport | InterruptPending | None:
+    assert reply is not None
+    if isinstance(reply, Refused):
+        raise reply.error
+    return reply.value

@@ -1,0 +1,42 @@
+"""Info of a session: from its row, the tree, and its progress in memory."""
+
+from __future__ import annotations
+
+import trio
+
+from supervisor.core.info import Info, make_info
+from supervisor.core.state import SessionState
+
+from .admission import Admission
+from .liveness import process_problem
+from .registry import SessionRegistry
+
+
+def session_info(
+    registry: SessionRegistry, admission: Admission, session: SessionState, *, last_seq: int
+) -> Info:
+    """Return the session's Info, with its place in the tree and the reason why it waits."""
+    waits_for = admission.waits_for(session.id) or _waits_for_other(registry, session)
+    member = admission.tree.find(session.id)
+    if member is None:
+        return make_info(session, last_seq=last_seq, waits_for=waits_for)
+    return make_info(
+        session,
+        last_seq=last_seq,
+        limits=member.shown_limits,
+        children=member.active_child_ids(),
+        spent=member.spent_by(trio.current_time()),
+        waits_for=waits_for,
+    )
+
+
+def _waits_for_other(registry: SessionRegistry, session: SessionState) -> str | None:
+    slot = registry.find_slot(session.id)
+    if slot is None:
+        return None
+    turn = session.turn
+    if slot.progress.awaited_sessions and turn and not turn.requests:
+        return "child"
+    if process_problem(slot) is not None and not (turn and turn.requests):
+        return "process"
+    return None

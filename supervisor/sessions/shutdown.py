@@ -1,0 +1,108 @@
+"""Shutdown: let turns finish within a bound, interrupt the rest, suspend sessions, close agents.
+
+Rule 1: every wait here is bounded except the last. A shielded task cannot be abandoned, so its
+        turn and its agent are logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Final
+
+import trio
+
+from actors import ActorStopped, MailboxFull, Ref
+from supervisor.core import agent_events
+from supervisor.core import events as ev
+from supervisor.core.errors import SupervisorError
+
+from .registry import SessionRegistry
+from .services import Services
+from .slot import SessionSlot
+
+logger = logging.getLogger("supervisor")
+
+# Added to the ladder, for its commits.
+_MARGIN_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.05
+
+
+async def drain(services: Services, registry: SessionRegistry, *, patience_seconds: float) -> None:
+    """Refuse new work, let turns finish within a bound, interrupt the rest, suspend sessions."""
+    if not services.is_closed:
+        services.run_state.value = "draining"
+    with trio.move_on_after(patience_seconds):
+        await _suspend_all(services, registry)
+        return
+    for slot in registry.live():
+        _tell(slot, ev.InterruptRequested(reason="shutdown", **services.stamp()))
+    with trio.move_on_after(_longest_ladder(registry) + _MARGIN_SECONDS):
+        await _suspend_all(services, registry)
+
+
+async def wait_for_zombies(services: Services) -> None:
+    """Wait for the tasks of abandoned turns; log those that outlast `exit_seconds`."""
+    services.tasks.shutdown_started.set()
+    with trio.move_on_after(services.settings().exit_seconds):
+        await _wait_until_no_zombies(services)
+        return
+    for turn, owner in services.tasks.zombies.items():
+        logger.error("shutdown waits for a task that does not end: %s, %s", owner, turn)
+
+
+def _tell(slot: SessionSlot, event: ev.Event) -> None:
+    assert slot.ref is not None
+    # A stopped actor needs no event; one whose mailbox is full is cancelled later.
+    with contextlib.suppress(ActorStopped, MailboxFull):
+        slot.ref.tell(event, urgent=True)
+
+
+async def _suspend_all(services: Services, registry: SessionRegistry) -> None:
+    """Tell all sessions to suspend, also those that start meanwhile, and wait until they have.
+
+    In each round every session takes one step: started, inactive, exited. A session that starts in
+    one round is told in the next, so there are no more rounds for a session than steps.
+    """
+    told: set[Ref] = set()
+    await trio.lowlevel.checkpoint()
+    while True:
+        awake = [slot for slot in registry.live_or_starting() if not _is_held_by_zombie(slot)]
+        if not awake and not services.detached_tasks.count:
+            return
+        for slot in awake:
+            if slot.ref is not None and slot.ref not in told:
+                told.add(slot.ref)
+                _tell(slot, agent_events.ShutdownRequested(**services.stamp()))
+        if not await _wait_one_step(registry, awake):
+            await trio.sleep(_POLL_SECONDS)
+
+
+async def _wait_one_step(registry: SessionRegistry, slots: list[SessionSlot]) -> bool:
+    """Wait until each session has taken one step; return whether all of them have."""
+    waited = bool(slots)
+    for slot in slots:
+        if _is_held_by_zombie(slot):  # since it was listed: it takes no further step
+            continue
+        try:
+            await registry.wait_for_suspend_step(slot)
+        except SupervisorError:  # deleted, or claimed by another supervisor: no wait
+            waited = False
+    return waited
+
+
+def _is_held_by_zombie(slot: SessionSlot) -> bool:
+    """Return whether only a zombie keeps the session's actor running."""
+    session = slot.session
+    return session is not None and session.zombie is not None and session.is_inactive
+
+
+async def _wait_until_no_zombies(services: Services) -> None:
+    while services.tasks.zombies:  # noqa: ASYNC110 - only at shutdown, and rarely long
+        await trio.sleep(_POLL_SECONDS)
+    await trio.lowlevel.checkpoint()
+
+
+def _longest_ladder(registry: SessionRegistry) -> float:
+    ladders = [slot.session.terms.ladder for slot in registry.live() if slot.session is not None]
+    return max((ladder.total_seconds for ladder in ladders), default=0.0)

@@ -1,0 +1,116 @@
+"""Per-session state that outlives the session's actor."""
+
+from __future__ import annotations
+
+import trio
+
+from actors import ActorStopped, MailboxFull, Ref
+from supervisor.core.agent_events import ProgressMade
+from supervisor.core.errors import SupervisorError
+from supervisor.core.feed_items import Delta
+from supervisor.core.ids import SessionId
+from supervisor.core.state import SessionState
+
+from .log import Log
+from .progress import Progress
+from .services import Services
+from .subscribers import StateCondition, StateWait, Subscribers
+
+
+class PendingStart:
+    """An actor start under way: its end, and its error if it failed."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.error: Exception | None = None
+
+
+class SessionSlot:
+    """State of one session; kept while it has an actor, start, subscriber or waiting agent."""
+
+    __slots__ = (
+        "_services",
+        "callers",
+        "fence_error",
+        "id",
+        "is_stopping_idle",
+        "log",
+        "pending_start",
+        "progress",
+        "ref",
+        "session",
+        "subscribers",
+    )
+
+    def __init__(self, services: Services, session_id: SessionId) -> None:
+        self._services = services
+        self.id = session_id
+        self.subscribers = Subscribers(services.publisher)
+        self.progress = Progress(services.active_clock)
+        # The actor, from before its start until its exit is known.
+        self.ref: Ref | None = None
+        # Why the actor exited by itself: another supervisor has claimed the session.
+        self.fence_error: SupervisorError | None = None
+        # Set by the actor when it stops because it is idle: it takes no more messages.
+        self.is_stopping_idle = False
+        # The start under way, for which every caller that needs the actor waits.
+        self.pending_start: PendingStart | None = None
+        # Number of callers that wait for the start; the actor does not stop idle before they ask.
+        self.callers = 0
+        # The state as of the last commit, while there is an actor.
+        self.session: SessionState | None = None
+        self.log: Log | None = None
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether there is a reason to keep the slot."""
+        return bool(
+            self.ref or self.pending_start or self.subscribers or self.progress.awaiting_agents
+        )
+
+    # From the actor -----------------------------------------------------------------------
+
+    def adopt(self, session: SessionState) -> None:
+        """Take over the state of a committed step."""
+        before, self.session = self.session, session
+        if session.turn is None and before is not None and before.turn is not None:
+            self.progress.mark_turn_ended()
+        self.subscribers.adopt(before, session)
+
+    def mark_progress(self) -> None:
+        """Record progress of the turn; if it was reported silent, tell the actor."""
+        log, session = self.log, self.session
+        if log is None or log.turn_buffer is None or not log.mark_progress():
+            return
+        if session is not None and session.turn is not None and self.ref is not None:
+            event = ProgressMade(turn=session.turn.id, **self._services.stamp())
+            try:
+                self.ref.tell(event, urgent=True)
+            except MailboxFull:
+                log.turn_buffer.is_reported_silent = True  # tell with the next progress
+            except ActorStopped:
+                pass
+
+    def clear(self, error: SupervisorError | None = None) -> None:
+        """Drop the state of an actor that exited; with an error, fail all waits."""
+        self.ref = self.session = self.log = None
+        self.is_stopping_idle = False
+        self.fence_error = None
+        self.subscribers.clear(error)
+
+    def close(self, error: SupervisorError) -> None:
+        """End all subscribers: the session is deleted, or the supervisor is closed."""
+        self.clear(error)
+        self.subscribers.end_watchers()
+
+    # From handles -------------------------------------------------------------------------
+
+    def add_wait(self, condition: StateCondition) -> StateWait:
+        """Return a wait for the condition; it may be settled at once."""
+        return self.subscribers.add_wait(condition, self.session)
+
+    def partial_delta(self) -> Delta | None:
+        """Return the text of the record that is open; None without one."""
+        return self.log.partial_delta() if self.log is not None else None

@@ -1,0 +1,218 @@
+"""Spawning of children: hooks, admission, one commit with the parent, start.
+
+Rule 1: an admission check and its reservation are one step without an await.
+Rule 2: a cancelled caller leaves nothing half done: the child is created, or it is not.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from supervisor.core import events as ev
+from supervisor.core.creation import SessionSpec, SpawnInput, SpawnRequest
+from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.ids import InputId, SessionId
+from supervisor.core.limits import Lineage
+from supervisor.core.state import SessionState
+from supervisor.core.tree.admission import (
+    AdmissionRequest,
+    inherited_terms,
+    lower_bound,
+    refuse_if_wider,
+)
+from supervisor.store.port import Write
+
+from .admission import Admission
+from .hooks.blocking import BlockingHooks
+from .idempotency import Idempotency, spawn_scope, with_stored_reply
+from .lifecycle import Lifecycle
+from .process_slots import wait_for_process_slot
+from .registry import SessionRegistry
+from .router import SessionRouter
+from .services import Services
+
+
+class Spawner:
+    """Creates children: hooks, admission, one commit with the parent, start."""
+
+    def __init__(
+        self,
+        services: Services,
+        registry: SessionRegistry,
+        router: SessionRouter,
+        admission: Admission,
+        lifecycle: Lifecycle,
+        *,
+        hooks: BlockingHooks,
+    ) -> None:
+        self._services = services
+        self._registry = registry
+        self._router = router
+        self._admission = admission
+        self._lifecycle = lifecycle
+        self._hooks = hooks
+
+    async def spawn(
+        self,
+        parent_id: SessionId,
+        request: SpawnRequest,
+        idempotency: Idempotency | None = None,
+        *,
+        inside: SessionId | None = None,
+    ) -> SessionId:
+        """Create a child and return its id when its agent is ready.
+
+        Raise SpawnRefused or AgentStartFailed. `inside` is the session whose agent called; None
+        for a user. With `idempotency`, a repeated request returns the child of the first.
+        """
+        services = self._services
+        services.refuse_if_shutting_down()
+        self._lifecycle.refuse_unknown_agent(request.spec.agent)
+        if idempotency is None:
+            return await services.detached_tasks.run_detached(
+                self._spawn, parent_id, request, None, inside
+            )
+        name = f"spawn {parent_id} {idempotency.key}"
+        return await services.detached_tasks.exclusive(
+            name, self._spawn_once, parent_id, request, idempotency, inside
+        )
+
+    async def _spawn_once(
+        self,
+        parent_id: SessionId,
+        request: SpawnRequest,
+        idempotency: Idempotency,
+        inside: SessionId | None,
+    ) -> SessionId:
+        made = await self._lifecycle.find_stored_reply(spawn_scope(parent_id), idempotency)
+        return made or await self._spawn(parent_id, request, idempotency, inside)
+
+    async def _spawn(
+        self,
+        parent_id: SessionId,
+        request: SpawnRequest,
+        idempotency: Idempotency | None,
+        inside: SessionId | None,
+    ) -> SessionId:
+        services = self._services
+        child_id = SessionId(services.ids.new("s"))
+        try:
+            request = await self._hooks.before_spawn(await self._registry.row(parent_id), request)
+            await wait_for_process_slot(
+                services, self._registry, self._admission, request.spec.agent
+            )
+            parent = await self._registry.row(parent_id)
+            plan, first_input = self._admit(parent, child_id, request)
+            write = self._lifecycle.creation_write(child_id, plan, first_input=first_input)
+            write = with_stored_reply(write, spawn_scope(parent_id), idempotency)
+            await self._commit(parent_id, child_id, request, write)
+        except SpawnRefused as refusal:
+            self._admission.release(child_id)
+            await self._record_refusal(parent_id, request, refusal)
+            raise
+        except Exception:
+            # Not on cancellation, which happens when the supervisor closes: then the child may be
+            # written, and must keep its place in the tree.
+            self._admission.release(child_id)
+            raise
+        self._lifecycle.publish_created(write)
+        with self._registry.awaiting(inside, child_id):
+            await self._lifecycle.start_and_wait(child_id)
+        return child_id
+
+    def _admit(
+        self, parent: SessionState, child_id: SessionId, request: SpawnRequest
+    ) -> tuple[SessionSpec, SpawnInput]:
+        """Reserve a place for the child; return its spec and first input. Has no await: rule 1."""
+        services, plan = self._services, request.spec
+        terms = inherited_terms(parent.terms, plan.terms, request.explicit_terms)
+        expires_at = None
+        if request.ttl_seconds is not None:
+            expires_at = services.clock.now() + request.ttl_seconds
+        if request.turn is not None:
+            # An agent cannot grant its child more than it has itself.
+            refuse_if_wider(parent.terms, terms, request.explicit_terms)
+            expires_at = lower_bound(parent.lineage.expires_at, expires_at)
+        admission_request = AdmissionRequest(
+            agent=plan.agent,
+            name=plan.name,
+            role=request.role,
+            lifetime=request.lifetime,
+            on_end=request.on_end,
+            limits=plan.limits,
+            permissions=plan.permissions,
+            agent_permissions=services.agents.defaults(plan.agent).permissions,
+            workspace=plan.workspace,
+            expires_at=expires_at,
+        )
+        if terms.answers_for_children and not parent.terms.answers_for_children:
+            raise SpawnRefused(
+                f"parent {parent.id} may not answer for children itself",
+                hint="omit answers_for_children, or create the parent with it",
+                limit="permissions",
+            )
+        granted = self._admission.admit_child(parent, child_id, admission_request)
+        first_input = SpawnInput(InputId(services.ids.new("in")), request.text)
+        lineage = Lineage(
+            parent=parent.id,
+            root=parent.lineage.root or parent.id,
+            depth=granted.depth,
+            role=request.role,
+            lifetime=request.lifetime,
+            expires_at=expires_at,
+            input=first_input.input_id,
+            on_end=request.on_end,
+            above=(*(parent.lineage.above or ()), parent.id),
+        )
+        plan = attrs.evolve(
+            plan,
+            kind="spawned",
+            lineage=lineage,
+            terms=terms,
+            limits=granted.limits,
+            permissions=granted.permissions,
+            workspace=granted.workspace,
+        )
+        return plan, first_input
+
+    async def _commit(
+        self, parent_id: SessionId, child_id: SessionId, request: SpawnRequest, write: Write
+    ) -> None:
+        """Commit the child's first records and the parent's record of it together."""
+        services = self._services
+        admitted = ev.ChildAdmitted(
+            child=child_id,
+            turn=request.turn,
+            agent=request.spec.agent,
+            name=request.spec.name,
+            role=request.role,
+            text=request.text,
+            **services.stamp(),
+        )
+        try:
+            await self._router.ask(parent_id, admitted, also=write)
+        except SupervisorError:
+            if await services.store.read(child_id) is None:
+                raise
+            # Committed by an incarnation of the parent that exited before it replied.
+
+    async def _record_refusal(
+        self, parent_id: SessionId, request: SpawnRequest, refusal: SpawnRefused
+    ) -> None:
+        """Record the refusal at the parent before the caller gets it; later if the parent fails."""
+        refusals = self._admission.spawn_refusals
+        # One record per turn and limit, however often the agent tries.
+        if request.turn is not None and not refusals.add(parent_id, request.turn, refusal.limit):
+            return
+        refused = ev.ChildRefused(
+            agent=request.spec.agent,
+            limit=refusal.limit,
+            used=refusal.used,
+            allowed=refusal.allowed,
+            detail=refusal.args[0],
+            **self._services.stamp(),
+        )
+        try:
+            await self._router.ask(parent_id, refused)
+        except SupervisorError:
+            self._router.tell_eventually(parent_id, refused)

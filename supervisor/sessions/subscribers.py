@@ -1,0 +1,314 @@
+"""Subscribers of one session: watchers, waits for a state, waits for the result of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import trio
+
+from supervisor.core.errors import InputRefused, SessionNotActive, SupervisorError
+from supervisor.core.feed_items import Delta
+from supervisor.core.ids import InputId, TurnId
+from supervisor.core.receipts import TurnResult
+from supervisor.core.records import Record
+from supervisor.core.state import Phase, SessionState, Usage
+
+from .feed import Watcher
+from .publisher import Publisher
+from .transcript import TRANSCRIPT_KINDS, Transcript
+
+StateCondition = Callable[[SessionState], bool]
+
+
+class StateWait:
+    """A wait for a session state, and the state that met the condition."""
+
+    __slots__ = ("condition", "error", "happened", "session")
+
+    def __init__(self, condition: StateCondition) -> None:
+        self.condition = condition
+        self.happened = trio.Event()
+        self.session: SessionState | None = None
+        self.error: SupervisorError | None = None
+
+
+def result_from_record(record: Record) -> TurnResult:
+    """Return the result of the turn that a `turn_ended` record ends."""
+    body = record.body
+    return TurnResult(
+        turn_id=body["turn_id"],
+        text=body["text"],
+        outcome=body["outcome"],
+        stop_reason=body["stop_reason"],
+        usage=Usage(**body["usage"]),
+        error=body["error"],
+    )
+
+
+class PendingResult:
+    """An input with a caller that waits for its result."""
+
+    __slots__ = ("_result", "input_id", "settled", "turn")
+
+    def __init__(self, input_id: InputId) -> None:
+        self.input_id = input_id
+        self.turn: TurnId | None = None
+        self.settled = trio.Event()
+        self._result: TurnResult | SupervisorError | None = None
+
+    def settle(self, result: TurnResult | SupervisorError) -> None:
+        """Set the result or the error; later calls change nothing."""
+        if self._result is None:
+            self._result = result
+            self.settled.set()
+
+    def fail_if_held(self, session: SessionState) -> None:
+        """Set an error if the stopped session holds the input: it runs only after a resume."""
+        if session.find_input(self.input_id) is not None:
+            self.settle(
+                SessionNotActive(
+                    f"session {session.id} stopped ({session.stop_reason})"
+                    f" and holds input {self.input_id}",
+                    hint="resume the session to run the input",
+                )
+            )
+
+    @property
+    def outcome(self) -> tuple[TurnResult | None, SupervisorError | None]:
+        """The result of the input's turn, or the error; both None until one is known."""
+        if isinstance(self._result, SupervisorError):
+            return None, self._result
+        return self._result, None
+
+    async def wait(self) -> TurnResult:
+        """Wait for the result of the input's turn; return it, or raise the error."""
+        await self.settled.wait()
+        assert self._result is not None
+        if isinstance(self._result, SupervisorError):
+            raise self._result
+        return self._result
+
+
+# Kinds of records that settle an input, or name its turn.
+INPUT_RESULT_KINDS: Final = frozenset({"turn_started", "input_settled", "turn_ended"})
+
+
+class PendingResults:
+    """Pending results of one session, by input."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self) -> None:
+        self._pending: dict[InputId, list[PendingResult]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def add(self, pending: PendingResult) -> None:
+        """Add a pending result."""
+        self._pending.setdefault(pending.input_id, []).append(pending)
+
+    def remove(self, pending: PendingResult) -> None:
+        """Remove a pending result, settled or given up; ignore an unknown one."""
+        others = self._pending.get(pending.input_id)
+        if others is not None and pending in others:
+            others.remove(pending)
+            if not others:
+                del self._pending[pending.input_id]
+
+    def on_record(self, record: Record) -> None:
+        """Settle pending results from a published record of `INPUT_RESULT_KINDS`."""
+        if not self._pending:
+            return
+        match record.kind:
+            case "turn_started" | "input_settled":
+                for pending in self._pending.get(record.body["input_id"], ()):
+                    _settle_from_record(pending, record)
+            case "turn_ended":
+                for pending in self._all():
+                    if pending.turn == record.body["turn_id"]:
+                        pending.settle(result_from_record(record))
+
+    def on_state(self, session: SessionState) -> None:
+        """Fail the inputs that a stopped session holds: they run only after a resume."""
+        if self._pending and session.phase is Phase.STOPPED:
+            for pending in self._all():
+                pending.fail_if_held(session)
+
+    def fail(self, error: SupervisorError) -> None:
+        """Settle all pending results with the error."""
+        for pending in self._all():
+            pending.settle(error)
+
+    def _all(self) -> list[PendingResult]:
+        return [pending for group in self._pending.values() for pending in group]
+
+
+def _settle_from_record(pending: PendingResult, record: Record) -> None:
+    body = record.body
+    if record.kind == "turn_started":
+        pending.turn = body["turn_id"]
+    elif body["outcome"] == "steered":
+        pending.turn = record.turn_id
+    elif body["outcome"] != "delivered":
+        detail = f": {body['detail']}" if body["detail"] else ""
+        pending.settle(
+            InputRefused(
+                f"input {pending.input_id} was {body['outcome']}{detail}",
+                hint="it did not run, or its outcome is unknown; send it again if needed",
+            )
+        )
+
+
+def settle_from_records(pending: PendingResult, records: Iterable[Record]) -> None:
+    """Settle the pending result from records that were published before it was added."""
+    for record in records:
+        if record.kind in ("turn_started", "input_settled"):
+            if record.body["input_id"] == pending.input_id:
+                _settle_from_record(pending, record)
+        elif record.kind == "turn_ended" and pending.turn == record.body["turn_id"]:
+            pending.settle(result_from_record(record))
+
+
+# Kinds of records of a parent about its children.
+NEWS_KINDS: Final = frozenset({"child_started", "child_ended"})
+
+
+class Subscribers:
+    """Everything that reads what one session publishes; outlives the session's actor."""
+
+    __slots__ = (
+        "_latest",
+        "_publisher",
+        "_waits",
+        "_watchers",
+        "news_read",
+        "published_seq",
+        "results",
+        "transcript",
+        "unread_news",
+    )
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._watchers: list[Watcher] | None = None
+        self._waits: list[StateWait] | None = None
+        # The state adopted last, while there is an actor.
+        self._latest: SessionState | None = None
+        # The last record published, by any incarnation; None before the first.
+        self.published_seq: int | None = None
+        self.results: PendingResults | None = None
+        # Loaded for the agent on first use; dropped with the actor.
+        self.transcript: Transcript | None = None
+        # News of children that the agent has not read, and how many it has; None before first use.
+        self.unread_news: list[Record] | None = None
+        self.news_read = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers or self._waits or self.results)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a watcher would receive a delta."""
+        return bool(self._watchers)
+
+    # From the actor -----------------------------------------------------------------------
+
+    def adopt(self, before: SessionState | None, session: SessionState) -> None:
+        """Settle the waits that the new state meets."""
+        self._publisher.publish_state(before, session)
+        self._latest = session
+        if self._waits:
+            for wait in [wait for wait in self._waits if wait.condition(session)]:
+                self._waits.remove(wait)
+                wait.session = session
+                wait.happened.set()
+        if self.results is not None:
+            self.results.on_state(session)
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Pass on the next durable records."""
+        results, transcript, unread = self.results, self.transcript, self.unread_news
+        for record in records:
+            kind = record.kind
+            if self._watchers:
+                for watcher in self._watchers:
+                    watcher.push(record)
+            # Most kinds concern none of these, and a set lookup costs less than a call.
+            if results is not None and kind in INPUT_RESULT_KINDS:
+                results.on_record(record)
+            if transcript is not None and kind in TRANSCRIPT_KINDS:
+                transcript.apply(record)
+            if unread is not None and kind in NEWS_KINDS:
+                unread.append(record)
+        if records:
+            self.published_seq = records[-1].seq
+        self._publisher.publish(records, self._latest)
+
+    def publish_delta(self, delta: Delta) -> None:
+        """Pass text on to the watchers."""
+        if self._watchers:
+            for watcher in self._watchers:
+                if not watcher.is_full:  # saves a call per watcher and delta
+                    watcher.push(delta)
+
+    def clear(self, error: SupervisorError | None) -> None:
+        """Drop what only an actor needs; with an error, fail all waits."""
+        self._latest = self.transcript = self.unread_news = None
+        # Records that were committed and not published may be read now.
+        self._publisher.wake_feeds()
+        if error is not None:
+            for wait in self._waits or ():
+                wait.error = error
+                wait.happened.set()
+            self._waits = None
+            if self.results is not None:
+                self.results.fail(error)
+
+    def end_watchers(self) -> None:
+        """End all watchers: no record will follow."""
+        for watcher in self._watchers or ():
+            watcher.end()
+        self._watchers = None
+
+    # From handles -------------------------------------------------------------------------
+
+    def add_wait(self, condition: StateCondition, session: SessionState | None) -> StateWait:
+        """Return a wait for the condition; it is settled at once if `session` meets it."""
+        wait = StateWait(condition)
+        if session is not None and condition(session):
+            wait.session = session
+            wait.happened.set()
+            return wait
+        if self._waits is None:
+            self._waits = []
+        self._waits.append(wait)
+        return wait
+
+    def remove_wait(self, wait: StateWait) -> None:
+        """Drop a wait, settled or given up."""
+        if self._waits is not None and wait in self._waits:
+            self._waits.remove(wait)
+
+    def add_watcher(self, watcher: Watcher) -> None:
+        """Push published records to the watcher from now on."""
+        if self._watchers is None:
+            self._watchers = []
+        self._watchers.append(watcher)
+
+    def remove_watcher(self, watcher: Watcher) -> None:
+        """Stop pushing to the watcher."""
+        if self._watchers is not None and watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def add_result(self, pending: PendingResult) -> None:
+        """Settle the pending result from records published from now on."""
+        if self.results is None:
+            self.results = PendingResults()
+        self.results.add(pending)
+
+    def remove_result(self, pending: PendingResult) -> None:
+        """Drop a pending result, settled or given up."""
+        if self.results is not None:
+            self.results.remove(pending)

@@ -1,1 +1,0 @@
-"""What users hold: the supervisor, and handles on sessions. What they give is checked here."""

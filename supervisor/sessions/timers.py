@@ -1,0 +1,169 @@
+"""Timers of all sessions on one heap and one task, and the named timers of one incarnation.
+
+A task or a cancel scope per timer would cost more than the session itself. A timer that is set to
+a later time keeps its heap entry, which moves when it comes up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+from collections.abc import Callable
+from itertools import count
+from typing import Final, get_args
+
+import trio
+
+from supervisor.core.effects import TimerName
+
+logger = logging.getLogger("supervisor")
+
+# Dropped timers that may stay in the heap until they are due.
+_MAX_DROPPED = 1_000
+
+
+class Timer:
+    """A named timer; `callback` is called with the name when it is due.
+
+    Setting it again replaces the due time.
+    """
+
+    __slots__ = ("_callback", "due", "name", "scheduled")
+
+    def __init__(self, name: str, callback: Callable[[str], None]) -> None:
+        self.name = name
+        self._callback: Callable[[str], None] | None = callback
+        self.due = math.inf
+        # Time of its heap entry; inf while it has none.
+        self.scheduled = math.inf
+
+    def clear(self) -> None:
+        """Clear the due time; the timer can be set again."""
+        self.due = math.inf
+
+    def drop(self) -> None:
+        """Clear the timer for good, and drop the reference to its owner."""
+        self.due = math.inf
+        self._callback = None
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the timer was dropped."""
+        return self._callback is None
+
+    def fire(self) -> None:
+        """Call the callback, unless the timer was dropped."""
+        if self._callback is not None:
+            self._callback(self.name)
+
+
+class Timers:
+    """Heap of timers, and the loop that fires them."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._numbers = count()
+        self._sleep_scope = trio.CancelScope()
+        # Number of timers dropped since the heap was last purged of them.
+        self._dropped = 0
+
+    def set(self, timer: Timer, after_seconds: float) -> None:
+        """Set the timer to be due after the seconds; an earlier due time is replaced."""
+        timer.due = trio.current_time() + after_seconds
+        if timer.due < timer.scheduled:
+            self._schedule(timer)
+
+    def drop(self, timer: Timer) -> None:
+        """Drop the timer; purge the heap when many are dropped."""
+        timer.drop()
+        self._dropped += 1
+        if self._dropped > _MAX_DROPPED and self._dropped > len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if not entry[2].is_dropped]
+            heapq.heapify(self._heap)
+            self._dropped = 0
+
+    def _schedule(self, timer: Timer) -> None:
+        timer.scheduled = timer.due
+        heapq.heappush(self._heap, (timer.due, next(self._numbers), timer))
+        if timer.due < self._sleep_scope.deadline:  # noqa: PLR1730 - setting a deadline is slow
+            self._sleep_scope.deadline = timer.due
+
+    async def run(self) -> None:
+        """Fire timers when they are due, until cancelled."""
+        while True:
+            self._sleep_scope = trio.CancelScope()
+            self._sleep_scope.deadline = self._heap[0][0] if self._heap else math.inf
+            with self._sleep_scope:
+                await trio.sleep_forever()
+            self._fire_due()
+
+    def _fire_due(self) -> None:
+        now = trio.current_time()
+        due: list[Timer] = []
+        while self._heap and self._heap[0][0] <= now:
+            at, _, timer = heapq.heappop(self._heap)
+            if at != timer.scheduled:
+                continue  # it was set to an earlier time, and this is its old entry
+            timer.scheduled = math.inf
+            if timer.due <= now:
+                due.append(timer)
+            elif timer.due < math.inf:
+                self._schedule(timer)
+        # Each at most once: a timer that its own callback sets for now fires in the next round.
+        for timer in due:
+            if timer.due <= now and timer.scheduled == math.inf:
+                timer.due = math.inf
+                try:
+                    timer.fire()
+                except Exception:
+                    # A bug of ours, in one session: the other sessions' timers must go on.
+                    logger.exception("callback of timer %s raised", timer.name)
+
+
+_REUSED_NAMES: Final = frozenset(get_args(TimerName))
+
+
+class SessionTimers:
+    """Named timers of one incarnation. Most sessions are idle, so they are kept small.
+
+    `on_due` is called with the name of a timer that is due.
+    """
+
+    __slots__ = ("_heap", "_on_due", "_timers")
+
+    def __init__(self, heap: Timers, on_due: Callable[[str], None]) -> None:
+        self._heap = heap
+        self._on_due = on_due
+        self._timers: tuple[Timer, ...] = ()
+
+    def set(self, name: str, after_seconds: float) -> None:
+        """Set the timer to be due after the seconds, in place of its earlier due time."""
+        if after_seconds == math.inf:
+            return
+        timer = self._find(name)
+        if timer is None:
+            timer = Timer(name, self._on_due)
+            self._timers += (timer,)
+        self._heap.set(timer, after_seconds)
+
+    def clear(self, name: str) -> None:
+        """Clear the timer, if it is set."""
+        timer = self._find(name)
+        if timer is not None:
+            timer.clear()
+            if name not in _REUSED_NAMES:  # the timer of one request
+                self._heap.drop(timer)
+                self._timers = tuple(one for one in self._timers if one is not timer)
+
+    def drop(self) -> None:
+        """Drop all timers."""
+        for timer in self._timers:
+            self._heap.drop(timer)
+        self._timers = ()
+
+    def _find(self, name: str) -> Timer | None:
+        for timer in self._timers:
+            if timer.name == name:
+                return timer
+        return None

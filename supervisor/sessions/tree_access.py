@@ -1,0 +1,123 @@
+"""Access of an agent to the descendants of its session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from supervisor.core import events as ev
+from supervisor.core.errors import BudgetSpent, InvalidDecision, PermissionDenied, short_repr
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.permissions import may_allow
+from supervisor.core.state import Decision, SessionState, Usage
+from supervisor.drivers.port import ChildHandle, ChildRequest, TurnHandle
+
+from .admission import Admission
+from .router import SessionRouter
+from .services import Services
+
+# Make the handle of a session for the agent of an ancestor, valid during a turn.
+MakeChild: TypeAlias = Callable[[SessionId, SessionId, TurnHandle], ChildHandle]
+# Spawn a child of a session in a turn: agent, text, options.
+SpawnChild: TypeAlias = Callable[
+    [SessionId, TurnHandle, str, str, Mapping[str, Any]], Awaitable[ChildHandle]
+]
+
+
+class TreeAccess:
+    """Spawns, handles, requests and usage, limited to a session and its descendants."""
+
+    def __init__(
+        self,
+        services: Services,
+        admission: Admission,
+        router: SessionRouter,
+        *,
+        child: MakeChild,
+        spawn: SpawnChild,
+    ) -> None:
+        self._services = services
+        self._admission = admission
+        self._router = router
+        self._child = child
+        self._spawn = spawn
+
+    async def spawn(
+        self,
+        session_id: SessionId,
+        turn: TurnHandle,
+        agent: str,
+        text: str,
+        options: Mapping[str, Any],
+    ) -> ChildHandle:
+        """Spawn a child of the session; raise SpawnRefused."""
+        return await self._spawn(session_id, turn, agent, text, options)
+
+    def descendant(
+        self, session_id: SessionId, turn: TurnHandle, descendant_id: str
+    ) -> ChildHandle:
+        """Return the handle of a descendant; raise PermissionDenied for any other session."""
+        if not self._admission.is_descendant(descendant_id, session_id):
+            raise PermissionDenied(
+                f"{short_repr(descendant_id)} is not a descendant of session {session_id}",
+                hint="an agent may only use sessions that it or its descendants have spawned",
+            )
+        return self._child(SessionId(descendant_id), session_id, turn)
+
+    def record_usage(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
+        """Count usage of a turn; raise BudgetSpent if a budget was exhausted before."""
+        budgets = self._admission.budgets
+        spent = budgets.exhausted_budget(session_id)
+        if spent is not None:
+            raise BudgetSpent(
+                f"session {session_id} has exhausted a budget: {spent}",
+                hint="the turn is being interrupted; return from the agent's function",
+                limit=spent.limit,
+                used=spent.used,
+                allowed=spent.allowed,
+            )
+        budgets.record_usage(session_id, turn, usage)
+
+    def requests(self, session: SessionState) -> list[ChildRequest]:
+        """Return the pending requests of descendants that the session may answer."""
+        if not session.terms.answers_for_children:
+            return []
+        return [
+            ChildRequest(asked.id, asked.session_id, asked.tool, asked.question, asked.options)
+            for asked in self._services.inbox.pending()
+            if self._admission.is_descendant(asked.session_id, session.id)
+        ]
+
+    async def answer_request(
+        self, session: SessionState, request_id: str, decision: Decision
+    ) -> None:
+        """Answer a descendant's request, within what the session itself may do.
+
+        Raise PermissionDenied or InvalidDecision.
+        """
+        asked = self._services.inbox.find(request_id)
+        is_below = self._admission.is_descendant(asked.session_id, session.id)
+        if not session.terms.answers_for_children or not is_below:
+            raise PermissionDenied(
+                f"session {session.id} may not answer request {request_id}",
+                hint="the request must be of a descendant, and needs answers_for_children=True",
+            )
+        if decision not in asked.options:
+            raise InvalidDecision(
+                f"request {asked.id} does not offer {short_repr(decision)}",
+                hint=f"choose one of {', '.join(asked.options)}",
+            )
+        allows = decision in ("allow_once", "allow_always")
+        if allows and not may_allow(session.permissions, session.rules, asked.tool):
+            raise PermissionDenied(
+                f"session {session.id} may not allow {asked.tool!r}: it needs permission itself",
+                hint="reject the request, or let a person answer it",
+            )
+        event = ev.RequestAnswered(
+            request=asked.id, decision=decision, by="parent", **self._services.stamp()
+        )
+        await self._router.ask(asked.session_id, event, urgent=True)
+
+    def tell_if_live(self, session_id: SessionId, event: ev.Event) -> None:
+        """Tell the session's actor; drop the event if it has none."""
+        self._router.tell_if_live(session_id, event)

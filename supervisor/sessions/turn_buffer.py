@@ -1,0 +1,88 @@
+"""Output of a running turn, and the sizes of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from supervisor.core.ids import TurnId
+from supervisor.core.records import StreamedKind
+
+# Maximum size of a text record.
+PART_BYTES: Final = 4096
+# Maximum size of a character in UTF-8.
+_MAX_CHARACTER_BYTES: Final = 4
+
+
+def utf8_size(text: str) -> int:
+    """Return the size of the text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def split_text(text: str) -> Iterator[str]:
+    """Yield the text in pieces of whole characters that fit into one record each."""
+    width = PART_BYTES if text.isascii() else PART_BYTES // _MAX_CHARACTER_BYTES
+    for start in range(0, len(text), width):
+        yield text[start : start + width]
+
+
+def json_size(body: object) -> int:
+    """Return the approximate size of the value as JSON, in bytes."""
+    if isinstance(body, Mapping):
+        return sum(json_size(key) + json_size(value) for key, value in body.items())
+    if isinstance(body, (list, tuple)):
+        return sum(map(json_size, body))
+    return len(body) if isinstance(body, str) else 8
+
+
+class OpenPart:
+    """Streamed text that is merged until it becomes a record."""
+
+    __slots__ = ("at", "continues", "kind", "part_name", "pieces", "size", "turn", "width")
+
+    def __init__(self, kind: StreamedKind, name: str, turn: TurnId, *, continues: bool) -> None:
+        self.kind = kind
+        self.part_name = name
+        self.turn = turn
+        self.continues = continues
+        self.pieces: list[str] = []
+        self.size = 0  # in bytes
+        self.width = 0  # in characters
+        self.at = 0.0  # time of the last piece
+
+    def fits(self, kind: StreamedKind, size: int) -> bool:
+        """Return whether more text of this kind fits into the part."""
+        return kind == self.kind and self.size + size <= PART_BYTES
+
+
+class TurnBuffer:
+    """The output of the running turn, with its size and the time of its last progress."""
+
+    __slots__ = (
+        "bytes",
+        "is_reported_silent",
+        "last_kind",
+        "max_bytes",
+        "merged_text",
+        "message_count",
+        "part_count",
+        "progress_at",
+        "received_text",
+        "turn",
+    )
+
+    def __init__(self, turn: TurnId, max_bytes: int, now: float) -> None:
+        self.turn = turn
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self.part_count = 0
+        self.message_count = 0
+        # All text of the agent, held text included.
+        self.received_text: list[str] = []
+        # The text that is in the log; held text is dropped if the turn ends first.
+        self.merged_text: list[str] = []
+        # Kind of the last text, if no other record followed: more text of it continues the message.
+        self.last_kind: StreamedKind | None = None
+        # Time of the last progress, by the active clock, and whether silence was reported since.
+        self.progress_at = now
+        self.is_reported_silent = False

@@ -1,0 +1,185 @@
+"""Copies of the file: before a migration, as a backup, and restored.
+
+Rule 1: a copy gets its name once it is complete and on disk.
+Rule 2: an existing file is never overwritten and never lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from supervisor.core.errors import ConfigError
+
+from . import schema
+from .files import open_reader
+from .lock import lock_path
+
+# How long a restore waits for readers of the old store before it moves the file with its WAL.
+_READER_WAIT_SECONDS: Final = 1.0
+
+
+def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
+    """Copy the file beside itself, named after its version; return the path of the copy."""
+    target = _unused_name(path.with_name(f"{path.name}.v{schema.version_of(connection)}"))
+    copy(connection, target)
+    return target
+
+
+def backup(source: sqlite3.Connection, target: Path) -> int:
+    """Write a backup and return its size; raise `ConfigError` if it cannot be written there."""
+    target = target.absolute()
+    if not target.parent.is_dir():
+        raise ConfigError(f"there is no directory {target.parent.name}", hint="create it first")
+    copy(source, target)
+    return target.stat().st_size
+
+
+def copy(source: sqlite3.Connection, target: Path) -> None:
+    """Copy the database as of one moment, while others write."""
+    try:
+        with _temporary_file(target) as unfinished:
+            _copy_into(source, unfinished)
+            _sync(unfinished)
+            os.link(unfinished, target)  # fails if the target exists
+            _sync(target.parent)
+    except FileExistsError as error:
+        raise ConfigError(f"{target.name} exists already", hint="name a new file") from error
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigError(
+            f"{target.name} cannot be written: {error}", hint="check that disk, then try again"
+        ) from error
+
+
+@contextlib.contextmanager
+def _temporary_file(target: Path) -> Iterator[Path]:
+    """Yield a new private file beside the target; delete it afterwards."""
+    # mkstemp creates it with mode 0600.
+    descriptor, name = tempfile.mkstemp(".unfinished", f"{target.name}.", target.parent)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        for ending in ("", "-journal", "-wal", "-shm"):
+            Path(name + ending).unlink(missing_ok=True)
+
+
+def _copy_into(source: sqlite3.Connection, target: Path) -> None:
+    connection = sqlite3.connect(target, isolation_level=None)
+    try:
+        # In one step: writers continue in the WAL, and a copy in several steps would restart after
+        # each write.
+        source.backup(connection)
+        connection.execute("PRAGMA journal_mode = DELETE")
+        _forget_processes(connection)
+        [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    finally:
+        connection.close()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(" ".join(verdict.split()))
+
+
+def _forget_processes(connection: sqlite3.Connection) -> None:
+    """Empty `processes`: they belong to the original file, and a copy must not kill them."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'processes'").fetchone()
+    if found is not None:
+        connection.execute("DELETE FROM processes")
+
+
+def restore(backup_path: Path, path: Path) -> Path | None:
+    """Replace a store that is not open by a backup; return the path of the old store, or None.
+
+    The old store is moved aside as it is, damaged or not. Raise `ConfigError` if the backup is not
+    a store, and `StoreTooNew`. The caller holds the lock.
+    """
+    if not backup_path.is_file():
+        raise ConfigError(
+            f"there is no backup {backup_path.name}", hint="name the file of a backup"
+        )
+    schema.refuse_unless_ours(backup_path, may_be_new=False)
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path.name} is not a file", hint="name the store, or a new file")
+    with _temporary_file(path) as incoming:
+        try:
+            with contextlib.closing(open_reader(backup_path)) as source:
+                _copy_into(source, incoming)
+        except sqlite3.Error as error:
+            raise ConfigError(
+                f"the backup {backup_path.name} is damaged: {error}", hint="try another one"
+            ) from error
+        _sync(incoming)
+        old = _set_aside(path) if path.exists() else None
+        # At every instant the path is either the old store or the backup.
+        incoming.replace(path)
+        _sync(path.parent)
+    return old
+
+
+def _set_aside(path: Path) -> Path:
+    """Link the old store to another name, with its WAL applied or moved along."""
+    old = _unused_name(path.with_name(f"{path.name}.before-restore"))
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists() and wal.stat().st_size:
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(path, timeout=_READER_WAIT_SECONDS)) as one,
+        ):
+            one.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that it is complete without its WAL
+    os.link(path, old)
+    # A WAL is left only of a damaged store or one with readers; left here it would be applied to
+    # the new file.
+    for ending in ("-wal", "-shm"):
+        beside = path.with_name(path.name + ending)
+        if beside.exists():
+            beside.replace(old.with_name(old.name + ending))
+    return old
+
+
+def check_restore_target(path: Path) -> None:
+    """Raise ConfigError if the target exists and was never a store, damaged or not."""
+    if path.exists() and path.stat().st_size and not lock_path(path).exists():
+        schema.refuse_unless_ours(path, may_be_new=True)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the files of a restore that was killed; the caller holds the lock."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*.unfinished*"):
+        left.unlink(missing_ok=True)
+    for old in list(path.parent.glob(f"{glob.escape(path.name)}.before-restore*")):
+        # Linked aside, but not replaced yet.
+        if path.exists() and old.exists() and old.samefile(path):
+            _return_wal(old, path)
+            old.unlink(missing_ok=True)
+
+
+def _return_wal(old: Path, path: Path) -> None:
+    """Move the WAL back to the store; it has the latest commits."""
+    wal, own = old.with_name(f"{old.name}-wal"), path.with_name(f"{path.name}-wal")
+    if wal.exists() and not own.exists():
+        wal.replace(own)
+        # SQLite rebuilds the index of the WAL.
+        old.with_name(f"{old.name}-shm").unlink(missing_ok=True)
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+
+
+def _unused_name(wanted: Path) -> Path:
+    """Return the name, or the name with the first number that is not taken."""
+    number, name = 1, wanted
+    while name.exists():
+        number += 1
+        name = wanted.with_name(f"{wanted.name}-{number}")
+    return name
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,419 @@
+"""The persistence actor: the only component that writes; it groups many writes into one commit.
+
+Rule 1: a request is answered after the commit, never before.
+Rule 2: writes are committed in the order of the requests. A claim has its place in that order, so
+        the writes of the old incarnation are committed before it, or refused.
+Rule 3: while the store is degraded no write is lost and no caller blocks: a write is answered with
+        `PendingWrite` and retried in order until it is written, or withdrawn by its caller, which
+        is possible while it is certain that it was not written.
+
+`ReadOnlyWriter` takes the place of the writer of a store that was opened to read only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
+
+import attrs
+import trio
+
+from actors import Actor, ActorStopped, Ask, Crashed, Exit, Later, MailboxFull, Ref
+from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.ids import SessionId
+
+from .chunks import ChunkedInsert, ChunkQueue
+from .pending import PendingWrite, StoreHealth, unknown_outcome
+from .port import ProcessEntry, Store, Stored, Write
+
+T = TypeVar("T")
+
+logger = logging.getLogger("supervisor")
+
+MAX_BATCH: Final = 1_000
+# While the store is degraded: the first and the longest pause between two retries.
+FIRST_RETRY_SECONDS: Final = 0.1
+MAX_RETRY_SECONDS: Final = 2.0
+
+
+# None if it is written; the refusal; or a pending write if the store is degraded.
+WriteResult: TypeAlias = SupervisorError | PendingWrite | None
+
+
+@attrs.frozen
+class Commit(Ask[WriteResult]):
+    """Make a write durable."""
+
+    write: Write
+
+
+@attrs.frozen
+class CommitAll(Ask[list[WriteResult]]):
+    """Make writes of many sessions durable; the answer has a result for each."""
+
+    writes: tuple[Write, ...]
+
+
+@attrs.frozen
+class InsertChunked(Ask[WriteResult]):
+    """Make a large new session durable in chunks, with other writes in between.
+
+    Readers see nothing of it before it is complete.
+    """
+
+    write: Write
+
+
+@attrs.frozen
+class Claim(Ask[Stored | None]):
+    """Raise the epoch of a session and return its stored row."""
+
+    session_id: SessionId
+
+
+@attrs.frozen
+class ClaimAll(Ask[list[Stored | None]]):
+    """Raise the epochs of these sessions and return their stored rows."""
+
+    session_ids: tuple[SessionId, ...]
+
+
+@attrs.frozen
+class Delete(Ask[None]):
+    """Delete a session; answered when all its data is removed. Other writes go on meanwhile."""
+
+    session_id: SessionId
+
+
+@attrs.frozen
+class AwaitPurge(Ask[None]):
+    """Answered when all data of sessions deleted earlier, by any write, is removed."""
+
+
+class OptimizeIndex:
+    """Remove the text of deleted sessions from the full-text index."""
+
+
+@attrs.frozen
+class NoteProcess(Ask[None]):
+    """Store the identity of a started process, before it is used."""
+
+    process: ProcessEntry
+
+
+@attrs.frozen
+class ForgetProcess(Ask[None]):
+    """Remove the entry of a process that has been reaped."""
+
+    process: ProcessEntry
+
+
+class _Flush:
+    """Sent to self: every message that was in the mailbox before is in the batch now."""
+
+
+@attrs.frozen
+class Retry(Ask[None]):
+    """Check whether the store can write again; answered when the check is done."""
+
+
+class _NextChunk:
+    """Sent to self: the messages that waited were handled, so the next chunk may run."""
+
+
+_FLUSH: Final = _Flush()
+
+_NEXT_CHUNK: Final = _NextChunk()
+
+
+class Writer(Actor):
+    """The writer of one store: started before all actors that write and stopped after them."""
+
+    def __init__(self, store: Store, health: StoreHealth | None = None) -> None:
+        self._store = store
+        self._health = health or StoreHealth()
+        self._batch: list[Write] = []
+        # Answers owed for the batch, in order, each with its number of writes; None: a `Commit`.
+        self._waiters: list[tuple[Later[Any], int | None]] = []
+        # Claims are made after the writes requested before them, and all in one call: thousands
+        # of sessions may start together.
+        self._claims: list[tuple[Later[Stored | None], SessionId]] = []
+        # True while a _FLUSH is in the mailbox, behind everything in the batch. If the batch was
+        # flushed earlier, it finds an empty batch or the start of the next one.
+        self._flush_scheduled = False
+        # Includes the pending writes of a previous incarnation that crashed.
+        self._backlog = self._health.backlog
+        self._pending = self._backlog.writes
+        self._chunks = ChunkQueue(store)
+        # True while a _NEXT_CHUNK is in the mailbox.
+        self._chunk_scheduled = False
+
+    async def on_start(self) -> None:
+        """Continue the chunked work that an earlier writer left unfinished."""
+        await self._chunks.load_unfinished()
+        self._schedule_chunk()
+
+    async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
+        if type(message) is Commit:
+            if self._claims or self._pending or len(self._batch) >= MAX_BATCH - 1:
+                return await self._answer_later((message.write,), None)
+            # The usual case, without an await: there is one for each decision of each session.
+            self._batch.append(message.write)
+            return self._add_waiter(None)
+        if type(message) is CommitAll:
+            return await self._answer_later(message.writes, len(message.writes))
+        if type(message) is Claim:
+            claimed: Later[Stored | None] = Later()
+            self._claims.append((claimed, message.session_id))
+            await self._flush_if_full()
+            return claimed
+        return await self._handle_alone(message)
+
+    async def _handle_alone(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
+        """Handle a message that is not batched, after all requests before it."""
+        await self._flush()
+        if message is _NEXT_CHUNK:
+            await self._run_chunk()
+        elif type(message) is OptimizeIndex:
+            self._chunks.schedule_optimize()
+            self._schedule_chunk()
+        elif type(message) is Retry:
+            await self._retry_pending()
+        elif message is not _FLUSH:
+            return (
+                self._refuse_degraded()
+                if self._pending
+                else await self._result_or_failure(self._dispatch(message))
+            )
+        return None
+
+    async def _dispatch(self, message: Any) -> Any:  # noqa: ANN401 - see `receive`
+        match message:
+            case ClaimAll(session_ids):
+                return await self._store.claim(session_ids)
+            case InsertChunked(write):
+                return self._in_chunks(self._chunks.insert(write))
+            case Delete(session_id):
+                await self._store.delete(session_id)
+                return self._in_chunks(self._chunks.purge())
+            case AwaitPurge():
+                return self._in_chunks(self._chunks.purge())
+            case NoteProcess(process):
+                await self._store.record_process(process)
+            case ForgetProcess(process):
+                await self._store.forget_process(process)
+        return None
+
+    async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Any:  # noqa: ANN401
+        if self._claims:
+            claimed = {session_id for _, session_id in self._claims}
+            if any(write.session_id in claimed for write in writes):
+                await self._flush()  # a write after a claim is not of the claiming incarnation
+        if self._pending:
+            pending = self._add_pending(writes)
+            return pending[0] if count is None else pending
+        self._batch += writes
+        later = self._add_waiter(count)
+        await self._flush_if_full()
+        return later
+
+    def _add_waiter(self, count: int | None) -> Later[Any]:
+        """Return the answer for the last `count` writes of the batch."""
+        later: Later[Any] = Later()
+        self._waiters.append((later, count))
+        if not self._flush_scheduled:
+            self._schedule_flush()
+        return later
+
+    async def _flush_if_full(self) -> None:
+        if len(self._batch) + len(self._claims) >= MAX_BATCH:
+            await self._flush()
+        elif not self._flush_scheduled:
+            self._schedule_flush()
+
+    async def on_stop(self, reason: Exit) -> None:
+        """Write everything that was accepted, whatever the exit reason.
+
+        After a crash the pending writes are left to the next incarnation, so that stops and
+        interrupts that were already answered are not lost.
+        """
+        try:
+            await self._flush()
+            await self._retry_pending()
+        finally:
+            if not (isinstance(reason, Crashed) and self._backlog.may_retry_after_crash()):
+                self._backlog.abandon()
+
+    def _schedule_flush(self) -> None:
+        try:
+            self.ref.tell(_FLUSH)
+        except MailboxFull:
+            return  # there is another message, and it schedules the flush
+        self._flush_scheduled = True
+
+    async def _flush(self) -> None:
+        batch, self._batch = self._batch, []
+        waiters, self._waiters = self._waiters, []
+        self._flush_scheduled = False
+        if batch:
+            answers = iter(await self._commit(batch))
+            for later, count in waiters:
+                later.answer(next(answers) if count is None else list(islice(answers, count)))
+        if self._claims:
+            await self._claim()
+        if self._chunks.has_work:
+            self._schedule_chunk()
+
+    async def _commit(self, batch: Sequence[Write]) -> Sequence[WriteResult]:
+        try:
+            if any(write.deletes for write in batch):
+                self._chunks.schedule_purge()
+            return await self._commit_to_store(batch)
+        except StoreDegraded as error:
+            self._health.degrade(error)
+            return self._add_pending(batch, has_unknown_outcome=not error.is_surely_unwritten)
+
+    async def _commit_to_store(self, writes: Sequence[Write]) -> Sequence[SupervisorError | None]:
+        started = trio.current_time()
+        try:
+            return await self._store.commit(writes)
+        finally:
+            if self._health.on_commit is not None:
+                self._health.on_commit(trio.current_time() - started, len(writes))
+
+    async def _claim(self) -> None:
+        claims, self._claims = self._claims, []
+        try:
+            self._health.refuse_if_degraded()
+            found = await self._store.claim([session_id for _, session_id in claims])
+        except Exception as error:  # noqa: BLE001 - raised in the callers
+            if isinstance(error, StoreDegraded):
+                self._health.degrade(error)
+            for later, _ in claims:
+                later.fail(error)
+            return
+        for (later, _), stored in zip(claims, found, strict=True):
+            later.answer(stored)
+
+    async def _result_or_failure(self, work: Awaitable[T]) -> T | Later[T]:
+        """Return the result, or an answer that raises in the caller: the writer does not crash."""
+        try:
+            return await work
+        except Exception as error:  # noqa: BLE001 - raised in the caller
+            if isinstance(error, StoreDegraded):
+                self._health.degrade(error)
+            failed: Later[T] = Later()
+            failed.fail(error)
+            return failed
+
+    # Chunks ---------------------------------------------------------------------------------
+
+    def _in_chunks(self, later: Later[T]) -> Later[T]:
+        self._schedule_chunk()
+        return later
+
+    def _schedule_chunk(self) -> None:
+        """Run a chunk after all messages that wait now were handled."""
+        if self._chunk_scheduled or not self._chunks.has_work:
+            return
+        # Mailbox full: the next flush schedules it. Stopped: the next writer continues.
+        with contextlib.suppress(MailboxFull, ActorStopped):
+            self.ref.tell(_NEXT_CHUNK)
+            self._chunk_scheduled = True
+
+    async def _run_chunk(self) -> None:
+        self._chunk_scheduled = False
+        if self._health.is_degraded:
+            return  # `_retry_pending` schedules it again when the store has recovered
+        try:
+            insert = await self._chunks.run_one()
+        except StoreDegraded as error:
+            self._health.degrade(error)
+            return
+        if insert is not None:
+            [answer] = await self._commit([insert.write])
+            if isinstance(answer, PendingWrite):
+                answer.on_settled(partial(self._on_chunked_insert_committed, insert))
+            else:
+                self._on_chunked_insert_committed(insert, answer)
+            insert.later.answer(answer)
+        self._schedule_chunk()
+
+    def _on_chunked_insert_committed(
+        self, insert: ChunkedInsert, refusal: SupervisorError | None
+    ) -> None:
+        if refusal is not None:
+            self._chunks.discard(insert)
+            self._schedule_chunk()
+
+    # Degraded -------------------------------------------------------------------------------
+
+    def _add_pending(
+        self, writes: Sequence[Write], *, has_unknown_outcome: bool = False
+    ) -> list[PendingWrite]:
+        pending = [PendingWrite(has_unknown_outcome=has_unknown_outcome) for _ in writes]
+        self._pending += zip(writes, pending, strict=True)
+        return pending
+
+    def _refuse_degraded(self) -> Later[Any]:
+        failed: Later[Any] = Later()
+        try:
+            self._health.refuse_if_degraded()
+        except StoreDegraded as error:
+            failed.fail(error)
+        return failed
+
+    async def _retry_pending(self) -> None:
+        """Write the pending writes in order and settle each."""
+        try:
+            while self._backlog.drop_withdrawn():
+                batch = self._pending[:MAX_BATCH]
+                with unknown_outcome([pending for _, pending in batch]):
+                    answers = await self._commit_to_store([write for write, _ in batch])
+                self._backlog.crashes = 0
+                del self._pending[: len(batch)]
+                for (_, pending), answer in zip(batch, answers, strict=True):
+                    pending.settle(answer)
+            if self._health.is_degraded:
+                await self._store.probe()
+                self._health.recover()
+            self._schedule_chunk()
+        except StoreDegraded as error:
+            self._health.degrade(error)
+
+
+async def retry_until_healthy(writer: Ref, health: StoreHealth) -> None:
+    """Retry a degraded store until it can write."""
+    if health.is_retrying:
+        return  # one retry loop is enough
+    health.is_retrying = True
+    pause = FIRST_RETRY_SECONDS
+    while health.is_degraded and not health.is_read_only:
+        await trio.sleep(pause)
+        pause = min(2.0 * pause, MAX_RETRY_SECONDS)
+        # One at a time: a retry may take long. The writer updates `health` in every case.
+        with contextlib.suppress(Exception):
+            await writer.ask(Retry(), timeout_seconds=math.inf)
+    health.is_retrying = False
+
+
+class ReadOnlyWriter(Actor):
+    """The writer of a read-only store: refuses every message with the reason in `health`."""
+
+    def __init__(self, health: StoreHealth) -> None:
+        self._health = health
+
+    async def receive(self, message: object) -> Later[None]:  # noqa: ARG002 - every message is refused
+        """Refuse the message; the error is raised in the caller, this actor does not crash."""
+        await trio.lowlevel.checkpoint()
+        refused: Later[None] = Later()
+        try:
+            self._health.refuse_if_degraded()
+        except StoreDegraded as error:
+            refused.fail(error)
+        return refused

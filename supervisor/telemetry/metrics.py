@@ -1,0 +1,208 @@
+"""Instruments: everything that is counted and measured, with name, unit and help text.
+
+Rule 1: names begin with `understudy_`, units are seconds and bytes, and labels have few values:
+        words of ours, and the names of configured agents. Never an id.
+Rule 2: each record is counted once, when it is durable; counting never fails and never waits.
+Rule 3: memory between two records is bounded: an input that is never settled is forgotten, the
+        oldest first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from .snapshot import MetricsSnapshot, SnapshotCollector
+
+# From the duration of an echo to that of a long task.
+_TURN_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
+
+_WAIT_SECONDS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0)
+
+_QUICK_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+_BATCH: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+
+_LADDER_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 7.5, 10.0, 15.0)
+
+
+class Metrics:
+    """The metrics of one process; `render` returns them in the Prometheus text format."""
+
+    def __init__(self, look: Callable[[], MetricsSnapshot]) -> None:
+        # The creation time of each series is not useful, and as long as all the rest.
+        disable_created_metrics()  # type: ignore[no-untyped-call] # the function is untyped
+        self._registry = CollectorRegistry()
+        count, measure = self._counter, self._histogram
+        self.sessions_created = count("sessions_created", "Sessions created.", "agent")
+        self.sessions_stopped = count("sessions_stopped", "Sessions stopped.", "reason")
+        self.turns = count("turns", "Turns ended.", "agent", "outcome")
+        self.turn_seconds = measure("turn_seconds", "Duration of turns.", _TURN_SECONDS, "outcome")
+        self.inputs_accepted = count("inputs_accepted", "Inputs accepted.")
+        self.inputs = count("inputs", "Inputs settled.", "outcome")
+        self.input_wait_seconds = measure(
+            "input_wait_seconds", "Time from accepting an input to its turn.", _WAIT_SECONDS
+        )
+        self.tool_calls = count("tool_calls", "Tool calls ended.", "outcome")
+        self.permissions = count("permissions", "Permission requests answered.", "decision")
+        self.interrupts = count("interrupts", "Interrupts started.", "scope")
+        self.interrupt_seconds = measure(
+            "interrupt_seconds", "Time from interrupting a turn to its end.", _LADDER_SECONDS
+        )
+        self.stalls = count("stalls", "Turns that stalled.")
+        self.agent_restarts = count("agent_restarts", "Agent restarts.", "agent")
+        self.spawns = count("spawns", "Children started.")
+        self.spawns_refused = count("spawns_refused", "Children not admitted.", "limit")
+        self.tokens = count("tokens", "Tokens used.", "agent", "direction")
+        self.cost = count("cost", "Cost, in the unit that agents report.", "agent")
+        self.records = count("records", "Records written.", "kind")
+        self._add_runtime_metrics()
+        self._registry.register(SnapshotCollector(look))
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+
+    def _add_runtime_metrics(self) -> None:
+        """Add the metrics of the store, the mailboxes and the loop."""
+        measure = self._histogram
+        self.commit_seconds = measure("commit_seconds", "Duration of a commit.", _QUICK_SECONDS)
+        self.commit_writes = measure("commit_writes", "Writes in one commit.", _BATCH)
+        self.mailbox_wait_seconds = measure(
+            "mailbox_wait_seconds",
+            "Time until an actor answers an empty ask.",
+            _QUICK_SECONDS,
+            "actor",
+        )
+        self.loop_lag_seconds = measure(
+            "loop_lag_seconds", "Lag of the event loop.", _QUICK_SECONDS
+        )
+
+    def render(self) -> bytes:
+        """Return all metrics as text."""
+        return generate_latest(self._registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"understudy_{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(
+            f"understudy_{name}", text, labels, buckets=buckets, registry=self._registry
+        )
+
+
+Body: TypeAlias = Mapping[str, Any]
+
+MAX_OPEN_STAMPS: Final = 100_000
+
+
+class RecordMeter:
+    """Counter of written records."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        # When each input was accepted, or each turn's interrupt started.
+        self._inputs: OrderedDict[str, float] = OrderedDict()
+        self._turns: OrderedDict[str, float] = OrderedDict()
+        self._counters: Mapping[str, Callable[[Body, float, str], None]] = {
+            "session_created": self._created,
+            "session_stopped": self._stopped,
+            "input_accepted": self._accepted,
+            "input_settled": self._settled,
+            "turn_ended": self._turn_ended,
+            "tool_ended": self._tool_ended,
+            "permission_answered": self._answered,
+            "interrupted": self._interrupted,
+            "stalled": self._stalled,
+            "agent_restarting": self._restarting,
+            "child_started": self._child_started,
+            "spawn_refused": self._refused,
+            "usage": self._used,
+        }
+
+    def count(self, kind: str, body: Body, *, at: float, agent: str) -> None:
+        """Count a written record of a session of that agent."""
+        self._metrics.records.labels(kind).inc()
+        counter = self._counters.get(kind)
+        if counter is not None:
+            counter(body, at, agent)
+
+    def _created(self, _: Body, __: float, agent: str) -> None:
+        self._metrics.sessions_created.labels(agent).inc()
+
+    def _stopped(self, body: Body, _: float, __: str) -> None:
+        self._metrics.sessions_stopped.labels(str(body.get("reason"))).inc()
+
+    def _accepted(self, body: Body, at: float, _: str) -> None:
+        self._metrics.inputs_accepted.inc()
+        _remember(self._inputs, str(body.get("input_id")), at)
+
+    def _settled(self, body: Body, at: float, _: str) -> None:
+        outcome = str(body.get("outcome"))
+        self._metrics.inputs.labels(outcome).inc()
+        accepted_at = self._inputs.pop(str(body.get("input_id")), None)
+        if accepted_at is not None and outcome == "delivered":
+            self._metrics.input_wait_seconds.observe(max(0.0, at - accepted_at))
+
+    def _turn_ended(self, body: Body, at: float, agent: str) -> None:
+        outcome = str(body.get("outcome"))
+        self._metrics.turns.labels(agent, outcome).inc()
+        seconds = body.get("seconds")
+        if isinstance(seconds, int | float):
+            self._metrics.turn_seconds.labels(outcome).observe(seconds)
+        begun_at = self._turns.pop(str(body.get("turn_id")), None)
+        if begun_at is not None:
+            self._metrics.interrupt_seconds.observe(max(0.0, at - begun_at))
+
+    def _tool_ended(self, body: Body, _: float, __: str) -> None:
+        self._metrics.tool_calls.labels(str(body.get("outcome"))).inc()
+
+    def _answered(self, body: Body, _: float, __: str) -> None:
+        self._metrics.permissions.labels(str(body.get("decision"))).inc()
+
+    def _interrupted(self, body: Body, at: float, _: str) -> None:
+        turn = body.get("turn_id")
+        if turn is None:
+            self._metrics.interrupts.labels(str(body.get("scope"))).inc()
+        elif turn not in self._turns:  # each ladder step is recorded again
+            self._metrics.interrupts.labels(str(body.get("scope"))).inc()
+            _remember(self._turns, str(turn), at)
+
+    def _stalled(self, _: Body, __: float, ___: str) -> None:
+        self._metrics.stalls.inc()
+
+    def _restarting(self, _: Body, __: float, agent: str) -> None:
+        self._metrics.agent_restarts.labels(agent).inc()
+
+    def _child_started(self, body: Body, _: float, __: str) -> None:
+        if not body.get("resumed"):
+            self._metrics.spawns.inc()
+
+    def _refused(self, body: Body, _: float, __: str) -> None:
+        self._metrics.spawns_refused.labels(str(body.get("limit"))).inc()
+
+    def _used(self, body: Body, _: float, agent: str) -> None:
+        self._metrics.tokens.labels(agent, "input").inc(_amount(body, "input_tokens"))
+        self._metrics.tokens.labels(agent, "output").inc(_amount(body, "output_tokens"))
+        self._metrics.cost.labels(agent).inc(_amount(body, "cost"))
+
+
+def _remember(stamps: OrderedDict[str, float], name: str, at: float) -> None:
+    stamps[name] = at
+    if len(stamps) > MAX_OPEN_STAMPS:
+        stamps.popitem(last=False)
+
+
+def _amount(body: Body, name: str) -> float:
+    """Return a number that is not negative, because a counter only grows."""
+    value = body.get(name)
+    return float(value) if isinstance(value, int | float) and value > 0 else 0.0

@@ -1,0 +1,178 @@
+"""Crashes, cancellations and ends of a group member at every moment."""
+
+import pytest
+import trio
+
+from actors import (
+    ActorStopped,
+    ChildSpec,
+    Finished,
+    Group,
+    Stopped,
+)
+from actors.testing import settle
+from tests.support.fake_actors import (
+    Boom,
+    Deed,
+    Diary,
+    Do,
+    assert_nothing_is_left,
+    crash,
+    finish,
+    hang,
+    only,
+    player,
+    troupe,
+    work,
+)
+
+
+def trio_of(diary: Diary, middle: ChildSpec) -> list[ChildSpec]:
+    first, last = troupe(diary, "a", "c")
+    return [first, middle, last]
+
+
+async def test_a_crash_in_on_start_stops_earlier_children_and_starts_no_later(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_start=crash))
+
+    with pytest.raises(Boom):
+        await system.start_group(trio_of(diary, middle))
+
+    assert diary == ["a starts", "a is up", "b starts", "a stops, Stopped", "a is gone"]
+    assert_nothing_is_left(system)
+
+
+async def test_a_member_that_ends_itself_in_on_start_is_left_out(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_start=finish))
+
+    group = await system.start_group(trio_of(diary, middle))
+
+    assert [group[name].statistics().state for name in "abc"] == ["running", "stopped", "running"]
+    assert await group["b"].wait_stopped() == Finished()
+
+
+async def test_a_cancelled_group_start_leaves_nothing(system: Group, diary: Diary) -> None:
+    middle = ChildSpec("b", player(diary, on_start=hang))
+
+    with trio.move_on_after(1):
+        await system.start_group(trio_of(diary, middle))
+
+    assert trio.current_time() == 1.0
+    assert only(diary, "starts") == ["a starts", "b starts"]
+    assert_nothing_is_left(system)
+
+
+async def test_a_group_start_cancelled_while_it_cleans_up_leaves_nothing_running(
+    system: Group, diary: Diary
+) -> None:
+    base = trio.lowlevel.current_statistics().tasks_living
+    slow = ChildSpec("a", player(diary, on_stop=work(3)))
+    bad = ChildSpec("b", player(diary, on_start=crash))
+
+    with trio.move_on_after(1):
+        await system.start_group([slow, bad])
+
+    assert trio.current_time() == 1.0
+    assert_nothing_is_left(system)
+    assert trio.lowlevel.current_statistics().tasks_living == base
+
+
+async def test_a_member_that_crashes_early_restarts_when_the_group_is_up(
+    system: Group, diary: Diary
+) -> None:
+    first, second = ChildSpec("a", player(diary)), ChildSpec("b", player(diary, on_start=work(1)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start_group([first, second], name="g"))
+        await settle()
+        system.group("g")["a"].tell(crash)
+
+    await settle()
+    assert only(diary, "starts") == ["a starts", "b starts", "a starts"]
+
+
+async def test_stopping_a_member_that_is_starting_does_not_fail_its_group(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_start=work(1)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start_group(trio_of(diary, slow), name="g"))
+        await settle()
+
+        await system.group("g")["b"].stop()
+
+    group = system.group("g")
+    assert [group[name].statistics().state for name in "abc"] == ["running", "stopped", "running"]
+
+
+async def test_stopping_a_member_before_its_start_leaves_it_out(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_start=work(1)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: system.start_group(trio_of(diary, slow), name="g"))
+        await settle()
+
+        await system.group("g")["c"].stop()
+
+    assert only(diary, "starts") == ["a starts", "b starts"]
+    assert system.group("g").statistics().running == 2
+
+
+async def test_stopping_a_group_that_is_starting_stops_what_is_up_and_starts_no_more(
+    system: Group, diary: Diary
+) -> None:
+    slow = ChildSpec("b", player(diary, on_start=work(1)))
+
+    async def start_in_vain() -> None:
+        with pytest.raises(ActorStopped):
+            await system.start_group(trio_of(diary, slow), name="g")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start_in_vain)
+        await settle()
+        await system.group("g").stop()
+
+    assert only(diary, "starts", "is gone") == ["a starts", "b starts", "b is gone", "a is gone"]
+    assert_nothing_is_left(system)
+
+
+@pytest.mark.parametrize("deed", [crash, finish])
+async def test_a_member_that_ends_in_receive_disturbs_no_sibling(
+    system: Group, diary: Diary, deed: Deed
+) -> None:
+    group = await system.start_group(troupe(diary, "a", "b", "c"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(group["a"].ask, Do(work(1)))
+        await settle()
+
+        group["b"].tell(deed)
+
+    assert not [line for line in diary if line.startswith(("a stops", "c stops"))]
+
+
+async def test_a_member_that_crashes_in_on_stop_does_not_hinder_the_others(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_stop=crash))
+    group = await system.start_group(trio_of(diary, middle))
+
+    await group.stop()
+
+    assert only(diary, "is gone") == ["c is gone", "a is gone"]
+    assert await group.wait_stopped() == Stopped()
+
+
+async def test_a_member_that_hangs_in_on_stop_is_cancelled_and_the_others_follow(
+    system: Group, diary: Diary
+) -> None:
+    middle = ChildSpec("b", player(diary, on_stop=hang), shutdown_seconds=2.0)
+    group = await system.start_group(trio_of(diary, middle))
+
+    await group.stop()
+
+    assert trio.current_time() == 2.0
+    assert diary[-2:] == ["a stops, Stopped", "a is gone"]

@@ -1,0 +1,96 @@
+"""Bytes into plain data: whatever could not be stored, compared or shown stays outside."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.api.problems import RequestRefused
+from supervisor.api.request import MAX_DEPTH, parse_json
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"{}x",
+        b"nope",
+        b"'a'",
+        b"NaN",
+        b"Infinity",
+        b"1e999",
+        b"-1e400",
+        b"1" * 5_000,
+        b"9223372036854775808",
+        b"-9223372036854775809",
+        b'"\\ud800"',
+        b'{"\\udfff": 1}',
+        b'"\xed\xa0\x80"',
+        b'"\xff"',
+        b"\xef\xbb\xbf{}",
+        b'{"a": 1, "a": 1}',
+        b'{"a": [{"b": 1, "c": 2, "b": 3}]}',
+        b"[" * 100_000,
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"a":' * 70 + b"1" + b"}" * 70,
+    ],
+    ids=lambda body: body[:12].decode(errors="replace"),
+)
+def test_invalid_json_is_refused(body: bytes) -> None:
+    with pytest.raises(RequestRefused) as raised:
+        parse_json(body)
+
+    assert raised.value.code == "bad_json"
+    assert raised.value.hint
+
+
+def test_json_deeper_than_the_maximum_is_refused() -> None:
+    deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    mixed = b'{"a":[' * (MAX_DEPTH // 2) + b"]}" * (MAX_DEPTH // 2)
+
+    assert parse_json(deepest)
+    assert parse_json(mixed)
+    for body in (b"[" + deepest + b"]", b"[1," + mixed + b"]"):
+        with pytest.raises(RequestRefused):
+            parse_json(body)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.floats(),
+        lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
+    )
+)
+def test_good_json_is_read_as_python_reads_it(value: object) -> None:
+    body = json.dumps(value)
+    try:
+        body.encode()
+        is_good = "NaN" not in body and "Infinity" not in body and "\\ud" not in body
+    except UnicodeEncodeError:
+        is_good = False
+    if is_good:
+        assert parse_json(body.encode()) == value
+
+
+@given(st.binary())
+def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
+    with contextlib.suppress(RequestRefused):
+        parse_json(body)
+
+
+def test_encode_and_decode_import_no_server_library() -> None:
+    program = (
+        "import sys, supervisor.api.encode, supervisor.api.problems\n"
+        "import supervisor.api.reports, supervisor.decode\n"
+        "print([n for n in ('starlette', 'hypercorn', 'httpx', 'anyio') if n in sys.modules])"
+    )
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert said.stdout.strip() == b"[]"

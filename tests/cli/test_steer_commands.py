@@ -1,0 +1,233 @@
+"""Commands that change sessions, against a supervisor in place of the daemon."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import pytest
+
+import supervisor
+from supervisor.cli import target
+from tests.support.cli_runner import Caller
+
+Prepare: TypeAlias = Callable[[supervisor.Supervisor], Awaitable[object]]
+Daemon: TypeAlias = Callable[[Prepare], None]
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
+    """Have commands find a supervisor in which that was done before."""
+
+    def use(prepare: Prepare) -> None:
+        @asynccontextmanager
+        async def connected(_: str) -> AsyncIterator[supervisor.Supervisor]:
+            settings = supervisor.Settings(exit_seconds=0.0, queue_cap=2)
+            async with supervisor.open(settings=settings) as sup:
+                await prepare(sup)
+                yield sup
+
+        monkeypatch.setattr(target, "_connected", connected)
+
+    return use
+
+
+async def nobody(_: supervisor.Supervisor) -> None:
+    """Nothing is there yet."""
+
+
+async def idle(sup: supervisor.Supervisor) -> None:
+    await sup.create("echo", name="bob")
+
+
+async def scripted(sup: supervisor.Supervisor) -> None:
+    await sup.create("scripted", name="bob")
+
+
+async def stopped(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("echo", name="bob")
+    await session.prompt("hello")
+    await session.stop()
+
+
+async def busy(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.send("tool bash 60\nsay over")
+    async with session.watch() as feed:
+        async for item in feed:
+            if isinstance(item, supervisor.Record) and item.kind == "tool_call":
+                return
+
+
+async def full(sup: supervisor.Supervisor) -> None:
+    await busy(sup)
+    (session,) = (await sup.list()).items
+    for text in ("say one", "say two"):
+        await sup.session(session.id).send(text)
+
+
+async def asking(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.send("ask rm")
+    async with session.watch() as feed:
+        async for item in feed:
+            if isinstance(item, supervisor.Record) and item.kind == "permission_asked":
+                return
+
+
+def test_new_creates_a_session(call: Caller, daemon: Daemon) -> None:
+    daemon(nobody)
+
+    made = call("new", "echo", "--name", "bob", "--tag", "a", "--tag", "b", "--json").json
+
+    assert (made["name"], made["tags"], made["badge"]) == ("bob", ["a", "b"], "idle")
+    assert call("new", "echo").out.startswith("s_")
+
+
+def test_new_with_an_unknown_agent_exits_with_not_found(call: Caller, daemon: Daemon) -> None:
+    daemon(nobody)
+
+    assert call("new", "nobody").code == 3
+
+
+def test_an_input_is_sent_and_its_result_awaited(call: Caller, daemon: Daemon) -> None:
+    daemon(idle)
+
+    assert call("send", "bob", "hello").out.startswith("started  in_")
+    assert call("send", "bob", "hello", "there", "--wait").out == "hello there\n"
+    assert call("send", "bob", "--wait", stdin="from a pipe\n").out == "from a pipe\n"
+
+
+def test_send_wait_reports_why_there_is_no_result(call: Caller, daemon: Daemon) -> None:
+    daemon(scripted)
+
+    failed = call("send", "bob", "say half\nfail no paper", "--wait")
+    assert (failed.code, failed.out) == (1, "half\n")
+    assert failed.err == "error: the turn failed: RuntimeError: no paper\n"
+
+
+def test_an_input_for_a_busy_session_is_queued(call: Caller, daemon: Daemon) -> None:
+    daemon(busy)
+
+    assert call("send", "bob", "hello").out.startswith("queued at place 0  in_")
+    assert call("send", "bob", "hello", "--when-busy", "reject").code == 1
+
+
+def test_an_input_above_the_queue_cap_is_refused(call: Caller, daemon: Daemon) -> None:
+    daemon(full)
+
+    assert call("send", "bob", "hello").code == 4
+
+
+def test_steer_reaches_only_a_running_turn(call: Caller, daemon: Daemon) -> None:
+    daemon(busy)
+    assert call("steer", "bob", "softer").out.startswith("staged  in_")
+
+    daemon(idle)
+    assert call("steer", "bob", "softer").code == 1
+
+
+def test_a_turn_is_interrupted(call: Caller, daemon: Daemon) -> None:
+    daemon(busy)
+
+    done = call("interrupt", "bob", "--json").json
+
+    assert (done["scope"], done["matched"], done["stopped"]) == ("turn", 1, 1)
+    assert "1 stopped in" in call("interrupt", "bob", "--tree").out
+
+
+def test_an_interrupt_of_an_ended_turn_changes_nothing(call: Caller, daemon: Daemon) -> None:
+    daemon(idle)
+
+    done = call("interrupt", "bob")
+
+    assert (done.code, done.out) == (0, "Nothing to interrupt.\n")
+
+
+def test_interrupt_takes_only_one_scope(call: Caller) -> None:
+    assert call("interrupt", "bob", "--call", "x", "--tree").code == 2
+
+
+def test_a_child_is_spawned_below_its_parent(call: Caller, daemon: Daemon) -> None:
+    daemon(idle)
+
+    child = call("spawn", "bob", "echo", "hello", "--detached", "--ttl", "10m", "--json").json
+
+    assert (child["depth"], child["lifetime"], child["role"]) == (1, "detached", "worker")
+
+
+def test_rm_needs_a_whole_id(call: Caller, daemon: Daemon) -> None:
+    daemon(idle)
+    done = call("rm", "bob")
+
+    assert done.code == 3
+    assert "hint: write the whole id, as listed by `understudy ps --all`" in done.err
+
+
+def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemon: Daemon) -> None:
+    daemon(full)
+    first, second = call("inputs", "bob", "--json").json
+    assert [first["text"], second["text"]] == ["say one", "say two"]
+
+    # Each call finds another supervisor, in which nothing was changed yet.
+    assert "say one" in call("inputs", "bob").out
+    assert call("inputs", "bob", "--cancel", "nothing").code == 1
+
+
+def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemon) -> None:
+    daemon(asking)
+
+    (request,) = call("inbox", "--json").json
+    assert (request["tool"], request["options"][0]) == ("rm", "allow_once")
+    shown = call("inbox").out.splitlines()
+    assert re.fullmatch(r"req_\w+  s_\w+  rm  (now|\d+ s)", shown[0])
+    assert shown[1] == "    May I use rm?"
+    assert call("answer", "nothing", "allow_once").code == 3
+    assert call("answer", request["id"], "perhaps").code == 2
+
+
+@pytest.mark.parametrize(
+    ("prepare", "command", "badge"),
+    [
+        (idle, ("stop", "bob"), "stopped"),
+        (busy, ("stop", "bob"), "stopped"),
+        (stopped, ("resume", "bob"), "idle"),
+        (idle, ("clear", "bob"), "idle"),
+        (stopped, ("archive", "bob"), "stopped"),
+    ],
+)
+def test_lifecycle_commands_print_the_resulting_state(
+    prepare: Prepare, command: tuple[str, ...], badge: str, call: Caller, daemon: Daemon
+) -> None:
+    daemon(prepare)
+
+    done = call(*command, "--json")
+
+    assert done.code == 0
+    assert done.json["badge"] == badge
+    assert badge in call(*command).out
+
+
+def test_a_fork_has_the_same_history(call: Caller, daemon: Daemon) -> None:
+    daemon(stopped)
+
+    assert call("fork", "bob", "--json").json["messages"] == 2
+
+
+def test_rm_refuses_names_and_parts_of_ids(call: Caller, daemon: Daemon) -> None:
+    ids = []
+
+    async def remember(sup: supervisor.Supervisor) -> None:
+        ids.append((await sup.create("echo", name="bob")).id)
+
+    daemon(remember)
+
+    assert call("rm", "bob").code == 3
+    assert ids
+
+
+def test_why_explains_what_a_session_waits_for(call: Caller, daemon: Daemon) -> None:
+    daemon(busy)
+
+    assert "waits for tool" in call("why", "bob").out
+    assert call("why", "bob", "--json").json["chain"][0]["waits_for"] == "tool"

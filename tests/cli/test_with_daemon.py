@@ -1,0 +1,157 @@
+"""Commands with a real daemon process and terminals."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_runner import COMMAND, Caller, in_a_process, on_a_terminal
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """Yield a listening daemon; kill it at the end if it still runs."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--state-folder", str(home / "state")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "listening on" in line:
+            break
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_session_continues_between_commands(call: Caller, daemon: subprocess.Popen[str]) -> None:
+    made = call("new", "echo", "--name", "bob", "--json").json["id"]
+
+    assert call("send", "bob", "hello", "--wait").out == "hello\n"
+    assert [info["id"] for info in call("ps", "--json").json["items"]] == [made]
+    assert "agent_text" in call("log", "bob").out
+    assert call("search", "hello", "--json").json["items"]
+    assert "bob" in call("tree").out
+    assert "1 of 1 sessions live" in call("top").out
+    assert call("export", "bob").out.count("hello") > 1
+    assert call("show", "nobody").code == 3
+    assert call("rm", made, "--json").json == {"session_id": made, "deleted": True}
+    assert call("ps", "--all", "--json").json["items"] == []
+
+
+# Whose part is the daemon's, or that of live pictures: none of them is for who asks one thing.
+HEAVY = {"actors", "anyio", "cattrs", "httpcore", "httpx", "hypercorn", "pygments", "rich"}
+HEAVY |= {"sqlite3", "starlette", "supervisor.core.events", "supervisor.core.table"}
+HEAVY |= {"supervisor.drivers.port", "supervisor.handles.session", "supervisor.store"}
+SMALL = ["ps", "tree", "inbox", "show bob", "why bob", "inputs bob", "log bob", "send bob hello"]
+SMALL += ["interrupt bob", "stop bob", "resume bob"]
+
+
+def test_a_short_command_imports_no_slow_module(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    call("new", "echo", "--name", "bob")
+    program = (
+        "import sys; from supervisor.cli import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules); sys.exit(code)"
+    )
+
+    for command in SMALL:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command.split()],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert not set(done.stdout.splitlines()[-1].split()) & HEAVY, command
+
+
+def test_a_permission_request_is_answered(call: Caller, daemon: subprocess.Popen[str]) -> None:
+    call("new", "scripted", "--name", "bob")
+    sent = call("send", "bob", "ask rm", "--json").json
+    while not (asked := call("inbox", "--json").json):
+        pass
+
+    told = call("answer", asked[0]["id"], "allow_once", "--json").json
+    assert told == {"request_id": asked[0]["id"], "decision": "allow_once"}
+    with on_a_terminal("watch", "bob", "--json") as watching:
+        seen = watching.see(f'"turn_id":"{sent["turn_id"]}","kind":"turn_ended"')
+        watching.press_ctrl_c()
+        assert watching.end() == 130
+    assert "rm: allowed" in seen
+
+
+@pytest.mark.parametrize("whom", [["bob"], []], ids=["one", "all"])
+def test_watch_starts_with_the_last_records(
+    whom: list[str], call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    """A store may hold years."""
+    call("new", "scripted", "--name", "bob")
+    for text in ("first", "second", "third"):
+        call("send", "bob", f"say {text}", "--wait")
+
+    with on_a_terminal("watch", *whom, "--last", "3") as terminal:
+        seen = terminal.see("turn_ended")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert "third" in seen
+    assert "second" not in seen
+
+    with on_a_terminal("watch", *whom, "--after", "0") as terminal:
+        terminal.see("third")
+        assert "session_created" in terminal.seen
+
+
+def test_top_shows_sessions_and_sends_inputs(call: Caller, daemon: subprocess.Popen[str]) -> None:
+    call("new", "scripted", "--name", "bob")
+    with on_a_terminal("watch", "bob") as watching, on_a_terminal("top", "--every", "0.1") as top:
+        watching.see("session_started")
+        top.see("bob")
+        top.type("m")
+        top.see("send: ")
+        top.type("tool bash 60\r")
+        watching.see("tool_call")
+        top.see("waits for tool")
+        top.type("i")
+        top.see("1 interrupted")
+        watching.see("interrupted, cancelled")
+        top.type("q")
+        assert top.end() == 0
+        watching.press_ctrl_c()
+        assert watching.end() == 130
+    assert "Traceback" not in top.seen + watching.seen
+
+
+def test_an_ascii_terminal_gets_replacement_characters(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    call("new", "echo", "--name", "Jürgen")
+    with on_a_terminal("top", "--every", "0.1", PYTHONIOENCODING="ascii") as top:
+        top.see("J?rgen")
+        top.type("q")
+        assert top.end() == 0
+
+
+def test_the_daemon_is_reloaded_and_stopped(daemon: subprocess.Popen[str], home: Path) -> None:
+    config_file = home / ".config" / "understudy" / "understudy.toml"
+    config_file.parent.mkdir(parents=True)
+    assert in_a_process("reload").out == "Nothing changed.\n"
+    config_file.write_text("[settings]\nqueue_cap = 3\n[daemon]\nmax_connections = 9")
+    told = in_a_process("reload", "--json")
+    assert (told.json["settings"], told.json["fixed"]) == (
+        ["queue_cap"],
+        ["daemon.max_connections"],
+    )
+    config_file.write_text("[settings]\nqueue_cap = -3")
+    wrong = in_a_process("reload")
+    assert (wrong.code, "queue_cap" in wrong.err) == (1, True)
+
+    os.kill(daemon.pid, signal.SIGTERM)
+    _, log = daemon.communicate(timeout=30)
+    assert daemon.returncode == 0
+    assert "configuration reloaded" in log

@@ -1,0 +1,230 @@
+"""Rules for agents that are processes: session ids, steering, authentication, exits."""
+
+from supervisor.core import agent_events, text
+from supervisor.core import events as ev
+from supervisor.core.effects import AdoptTurn, EndBackground, OfferSteering, StartTurn
+from supervisor.core.ids import InputId, TurnId
+from supervisor.core.info import badge_of, waiting_for
+from supervisor.core.liveness import check_silence
+from supervisor.core.state import Agent, Capabilities, Failure, Phase, Usage
+from tests.support.core_session import Play, busy, idle
+
+A = InputId("a")
+TURN = TurnId("turn_2")
+
+
+def native() -> Play:
+    play = busy(steering="native")
+    play.send("a", when_busy="steer")
+    return play
+
+
+# Steering --------------------------------------------------------------------------------
+
+
+def test_handed_steering_is_recorded_as_handed() -> None:
+    assert native().last.effects == (OfferSteering(TURN, A, "text of a", handed=True),)
+
+
+def test_declined_steering_is_queued() -> None:
+    play = native()
+
+    play.tell(agent_events.SteeringDeclined, turn=TURN, inputs=(A,))
+    assert (play.queue, play.settled.get("a")) == (["a"], None)
+
+    play.end_turn()
+    assert play.running == "a"
+
+
+def test_only_handed_steering_can_be_declined() -> None:
+    play = busy()
+    play.send("a", when_busy="steer")
+
+    play.tell(agent_events.SteeringDeclined, turn=TURN, inputs=(A, InputId("nobody")))
+
+    assert not play.last.facts
+
+
+def test_a_turn_started_from_steering_is_adopted() -> None:
+    play = native()
+
+    step = play.tell(
+        agent_events.SteeringBeganTurn, turn=TURN, input=A, output=text.TurnOutput("so far", 1)
+    )
+
+    ended = next(fact for fact in step.facts if fact.kind == "turn_ended")
+    assert (ended.body["outcome"], ended.body["text"]) == ("completed", "so far")
+    assert (play.settled["a"], play.running) == ("delivered", "a")
+    assert play.session.turn is not None
+    assert AdoptTurn(play.session.turn.id, A, "text of a") in step.effects
+    assert not any(isinstance(effect, StartTurn) for effect in step.effects)
+
+
+def test_a_stopping_session_adopts_no_turn() -> None:
+    play = native()
+    play.tell(ev.StopRequested, after_turn=True)
+
+    play.tell(agent_events.SteeringBeganTurn, turn=TURN, input=A)
+
+    assert (play.settled["a"], play.running) == ("steered", "first")
+
+
+def test_steering_for_a_starting_agent_is_handed_over_when_it_is_up() -> None:
+    play = idle(steering="native")
+    play.tell(agent_events.IdleElapsed)
+    play.send("first")
+    play.send("a", when_busy="steer")
+    assert play.last.effects[0].handed is False  # type: ignore[union-attr]  # an OfferSteering
+
+    play.attach()
+
+    assert play.last.effects == (OfferSteering(play.session.turn.id, A, "text of a", handed=True),)  # type: ignore[union-attr]
+
+
+def test_steering_for_an_agent_without_steering_is_queued() -> None:
+    play = idle(steering="none")
+    play.tell(agent_events.IdleElapsed)
+    play.send("first")
+    play.send("a", when_busy="steer")
+
+    play.attach()
+
+    assert [waiting.status for waiting in play.session.inputs] == ["queued"]
+
+
+# The agent's own id of the conversation ---------------------------------------------------
+
+
+def attached(session_id: str | None) -> Play:
+    play = Play()
+    play.tell(agent_events.AgentAttached, agent=Agent(Capabilities(), session_id, 42))
+    return play
+
+
+def test_the_agents_session_id_outlives_the_agent() -> None:
+    play = attached("theirs")
+
+    play.tell(agent_events.IdleElapsed)
+
+    assert play.session.agent is None
+    assert play.session.remembered is not None
+    assert play.session.remembered.session_id == "theirs"
+
+
+def test_an_agent_may_report_its_session_id_later() -> None:
+    play = attached(None)
+
+    play.tell(agent_events.AgentSessionNamed, session_id="later")
+
+    assert play.session.remembered is not None
+    assert play.session.remembered.session_id == "later"
+
+
+def test_earlier_cost_does_not_count_for_a_new_conversation() -> None:
+    play = attached("theirs")
+    play.send("a")
+    turn = play.session.turn
+    assert turn is not None
+    play.tell(agent_events.UsageReported, turn=turn.id, usage=Usage(cost=1.5))
+    play.end_turn()
+
+    costs = []
+    for name in ("theirs", "another", "another"):
+        play.tell(agent_events.AgentExited, failure=Failure("process_exit", "gone"))
+        play.tell(agent_events.AgentAttached, agent=Agent(Capabilities(), name, 43))
+        assert play.session.remembered is not None
+        costs.append(play.session.remembered.cost_before)
+    assert costs == [None, 1.5, 1.5]
+
+
+def test_a_new_chapter_has_no_agent_session_id() -> None:
+    play = attached("theirs")
+
+    play.tell(ev.ClearRequested)
+
+    assert play.session.remembered is None
+
+
+# Authentication --------------------------------------------------------------------------
+
+
+def test_an_agent_that_waits_for_authentication_shows_it() -> None:
+    play = Play()
+    play.tell(agent_events.AuthenticationRequested, method="login")
+    assert (badge_of(play.session), waiting_for(play.session)) == ("waiting-for-auth", "auth")
+
+    play.attach()
+    assert badge_of(play.session) == "idle"
+
+
+def test_waiting_for_authentication_is_not_a_stall() -> None:
+    play = busy()
+    play.tell(agent_events.AuthenticationRequested, method="login")
+    assert check_silence(play.session, 1e6).level is None
+
+    play.tell(agent_events.AuthenticationRequested, method=None)
+    assert check_silence(play.session, 1e6).level == "stalled"
+
+
+def test_a_failed_start_ends_the_wait_for_authentication() -> None:
+    play = Play()
+    play.tell(agent_events.AuthenticationRequested, method="login")
+
+    play.tell(agent_events.StartFailed, failure=Failure("auth", "not logged in"))
+
+    assert (badge_of(play.session), play.session.remembered) == ("failed", None)
+
+
+# Background work -------------------------------------------------------------------------
+
+
+def test_an_interrupt_of_the_session_ends_background_work() -> None:
+    play = busy()
+
+    play.tell(ev.InterruptRequested, whole=True)
+
+    assert EndBackground() in play.last.effects
+
+
+def test_an_interrupt_of_the_session_needs_no_turn() -> None:
+    play = idle()
+
+    play.tell(ev.InterruptRequested, whole=True)
+
+    assert play.last.effects == (EndBackground(),)
+    assert play.session.phase is Phase.IDLE
+
+
+def test_an_interrupt_of_a_turn_leaves_background_work() -> None:
+    play = busy()
+
+    play.tell(ev.InterruptRequested)
+
+    assert EndBackground() not in play.last.effects
+
+
+# Exits -----------------------------------------------------------------------------------
+
+
+def test_a_turn_whose_agent_dies_is_lost() -> None:
+    play = busy()
+
+    play.tell(
+        agent_events.AgentExited,
+        failure=Failure("process_exit", "killed"),
+        output=text.TurnOutput("half", 1),
+    )
+
+    ended = next(fact for fact in play.last.facts if fact.kind == "turn_ended")
+    assert (ended.body["outcome"], ended.body["error"]) == ("lost", "killed")
+    assert play.session.phase is Phase.RESTARTING
+
+
+def test_an_agent_ended_by_the_ladder_did_not_crash() -> None:
+    play = busy(ladder=("ask", "close", "terminate", "kill"))
+    play.tell(ev.InterruptRequested)
+
+    play.tell(agent_events.AgentExited, failure=Failure("process_exit", "killed"))
+
+    assert (play.session.phase, play.session.restarts) == (Phase.IDLE, 0)
+    assert play.session.last_failure is None

@@ -1,0 +1,301 @@
+"""A whole run of the daemon, in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import stat
+import threading
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+import supervisor
+from supervisor.client import NoDaemon, RemoteSupervisor, RemoteWatcher, connect
+from supervisor.daemon import DaemonSignals, ExitCode, serve, service
+from supervisor.daemon.logging_ import SecretFilter, TextFormatter
+from tests.support import stubborn_agent
+from tests.support.daemon_in_process import Home, running
+from tests.support.daemon_process import wait_for
+
+
+async def wait_until_draining(sup: RemoteSupervisor) -> None:
+    code = ""
+    while code != "not_ready":
+        try:
+            await sup._transport.request_bytes("GET", "v1/ready")
+        except supervisor.SupervisorError as error:
+            code = error.code
+
+
+AGENTS = """
+[settings]
+exit_seconds = 0.05
+[settings.ladder]
+ask_seconds = 1.0
+"""
+
+
+STUBBORN = """
+[agents.stubborn]
+function = "tests.support.stubborn_agent:agent"
+"""
+
+
+@pytest.fixture
+def home(folder: Path) -> Home:
+    made = Home(folder)
+    made.write(AGENTS)
+    return made
+
+
+async def test_a_daemon_answers_and_exits_cleanly(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+        assert (await session.prompt("hello")).text == "hello"
+
+    assert daemon.code is ExitCode.CLEAN
+    assert not home.has_socket
+    with pytest.raises(NoDaemon):
+        async with connect(home.socket):
+            pass
+
+
+async def test_all_files_of_a_daemon_are_private(home: Home) -> None:
+    async with running(home) as daemon:
+        await daemon.remote.create("echo")
+        paths = home.everything()
+
+        assert len(paths) >= 6
+        assert [path for path in paths if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+async def test_sessions_exist_after_a_restart(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+        await session.prompt("hello")
+
+    async with running(home) as daemon:
+        again = await daemon.remote.get(session.id)
+
+        assert (await again.prompt("more")).text == "more"
+        assert len(await again.transcript()) == 4
+
+
+async def test_a_second_daemon_is_refused_with_the_pid(home: Home) -> None:
+    async with running(home):
+        with pytest.raises(supervisor.StoreLocked, match=f"process {os.getpid()}"):
+            await serve(home.load(), environ=home.environ)
+
+
+async def test_a_second_daemon_on_the_same_store_is_refused(home: Home) -> None:
+    async with running(home):
+        home.write(f'{AGENTS}\n[daemon]\nsocket = "{home.folder}/other/s"')
+
+        with pytest.raises(supervisor.StoreLocked, match=r"state\.db"):
+            await serve(home.load(), environ=home.environ)
+
+
+async def test_an_endless_turn_is_interrupted_and_the_exit_is_forced(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("scripted")
+        await session.send("sleep 600")
+        queued = await session.send("say later")
+
+    assert daemon.code is ExitCode.FORCED
+    async with running(home) as daemon:
+        again = daemon.remote.session(session.id)
+        assert (await again.result(queued.input_id)).text == "later"
+        history = await again.history()
+    ended = [one for group in history for one in group.records if one.kind == "turn_ended"]
+    assert [one.body["outcome"] for one in ended] == ["interrupted", "completed"]
+
+
+async def next_of(feed: RemoteWatcher, kind: str) -> supervisor.Record:
+    async for item in feed:
+        if isinstance(item, supervisor.Record) and item.kind == kind:
+            return item
+    raise AssertionError("the feed has ended")
+
+
+async def test_a_turn_ends_while_draining_and_watchers_see_it(home: Home) -> None:
+    home.write("[settings]\nexit_seconds = 20.0")
+    async with running(home) as daemon:
+        session = await daemon.remote.create("scripted")
+        await session.send("ask bash\nsay done")
+        async with session.watch() as feed:
+            asked = await next_of(feed, "permission_asked")
+            daemon.orders.leave()
+            await wait_until_draining(daemon.remote)
+
+            await daemon.remote.answer(asked.body["request_id"], "allow_once")
+
+            assert (await next_of(feed, "turn_ended")).body["outcome"] == "completed"
+    assert daemon.code is ExitCode.CLEAN
+
+
+async def test_new_work_while_draining_gets_a_503(home: Home) -> None:
+    home.write("[settings]\nexit_seconds = 20.0")
+    async with running(home) as daemon:
+        session = await daemon.remote.create("scripted")
+        await session.send("sleep 600")
+        daemon.orders.leave()
+        await wait_until_draining(daemon.remote)
+        transport = httpx.AsyncHTTPTransport(uds=home.socket)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            refused = await client.post("/v1/sessions", json={"agent": "echo"})
+            looked = await client.get(f"/v1/sessions/{session.id}")
+
+        assert (refused.status_code, looked.status_code) == (503, 200)
+        await session.interrupt()
+
+
+async def test_a_second_exit_request_does_not_wait_for_turns(home: Home) -> None:
+    home.write("[settings]\nexit_seconds = 600.0")
+    async with running(home) as daemon:
+        session = await daemon.remote.create("scripted")
+        await session.send("sleep 600")
+        daemon.orders.leave()
+        await wait_until_draining(daemon.remote)
+
+        daemon.orders.leave()
+
+    assert daemon.code is ExitCode.FORCED
+
+
+async def test_the_process_exits_without_a_stuck_agent(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "_EXIT_GRACE_SECONDS", 0.05)
+    ended: list[int] = []
+    home.write(AGENTS.replace("ask_seconds = 1.0", "ask_seconds = 0.05") + STUBBORN)
+    orders = DaemonSignals()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            work = partial(
+                serve, home.load(), environ=home.environ, signals=orders, end_process=ended.append
+            )
+            await nursery.start(work)
+            async with connect(home.socket) as sup:
+                await (await sup.create("stubborn")).send("take your time")
+            orders.leave()
+            while not ended:  # noqa: ASYNC110 - a process would be gone by now
+                await trio.sleep(0.01)
+            stubborn_agent.may_end.set()
+
+    assert ended[0] == ExitCode.STUCK
+    assert "shutdown waits for a task" in caplog.text
+
+
+async def test_stalled_readers_do_not_delay_the_exit(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("scripted")
+        streams = [await trio.open_unix_socket(home.socket) for _ in range(10)]
+        for stream in streams:
+            await stream.send_all(
+                b"GET /v1/sessions/%b/stream?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                % session.id.encode()
+            )
+        await session.prompt("flood 2000")
+    for stream in streams:
+        await stream.aclose()
+
+    assert daemon.code is ExitCode.CLEAN
+
+
+def held() -> tuple[int, int]:
+    """Descriptors and threads of ours, but for those that trio keeps."""
+    threads = [one for one in threading.enumerate() if not one.name.startswith("Trio")]
+    return len(os.listdir("/proc/self/fd")), len(threads)  # noqa: PTH208 - names are enough
+
+
+def is_not_more(now: tuple[int, int], before: tuple[int, int]) -> bool:
+    return all(one <= other for one, other in zip(now, before, strict=True))
+
+
+async def a_life(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+        async with session.watch() as feed, daemon.remote.watch() as everything:
+            await session.prompt("hello")
+            await next_of(feed, "turn_ended")
+            await anext(everything)
+        await (await daemon.remote.create("scripted")).send("sleep 60")
+
+
+def test_a_daemon_releases_everything_at_exit(home: Home) -> None:
+    trio.run(a_life, home)
+    before = held()
+
+    for _ in range(3):
+        trio.run(a_life, home)
+
+    wait_for(lambda: is_not_more(held(), before), 10)  # a thread may still be about to end
+
+
+async def test_systemd_is_notified_of_ready_and_stopping(
+    home: Home,
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(home.folder / "notify"))
+        systemd.settimeout(5)
+        environ = {"NOTIFY_SOCKET": str(home.folder / "notify"), "WATCHDOG_USEC": "300000"}
+        async with running(home, environ=environ) as daemon:
+            said = [systemd.recv(999)]
+            while said[-1] != b"WATCHDOG=1":
+                said.append(await trio.to_thread.run_sync(systemd.recv, 999))
+        while not said[-1].startswith(b"STOPPING"):
+            said.append(systemd.recv(999))
+
+    assert said[0].startswith(b"READY=1\nSTATUS=listening on ")
+    assert b"STATUS=0 sessions live, 0 turns run" in said
+    assert daemon.code is ExitCode.CLEAN
+
+
+async def test_requests_on_the_port_need_the_token(home: Home) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home.write(f"[daemon]\ntcp_port = {port}")
+    secret_filter = SecretFilter()
+    async with running(home, secret_filter=secret_filter):
+        path = home.load().daemon.token
+        token = (await trio.Path(path).read_text()).strip()
+        async with connect(f"http://127.0.0.1:{port}", token_file=path) as sup:
+            assert (await sup.stats()).sessions == 0
+        await trio.Path(home.folder / "wrong").write_text("x" * 43)
+        with pytest.raises(supervisor.SupervisorError) as refusal:
+            async with connect(f"http://127.0.0.1:{port}", token_file=home.folder / "wrong"):
+                pass
+        assert refusal.value.code == "unauthorized"
+        line = logging.LogRecord("x", logging.INFO, "", 0, token, None, None)
+        assert token not in TextFormatter(secret_filter, for_journal=False).format(line)
+
+
+async def test_a_port_in_use_raises_bare_and_leaves_nothing(home: Home) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        home.write(f"[daemon]\ntcp_port = {taken.getsockname()[1]}")
+
+        with pytest.raises(supervisor.ConfigError, match="cannot listen on port"):
+            await serve(home.load(), environ=home.environ)
+
+    assert not home.has_socket
+
+
+async def test_a_folder_open_to_others_is_refused_before_any_change(
+    home: Home,
+) -> None:
+    folder = trio.Path(home.socket).parent
+    await folder.mkdir()
+    await folder.chmod(0o755)
+
+    with pytest.raises(supervisor.ConfigError, match="accessible to other users"):
+        await serve(home.load(), environ=home.environ)
+
+    assert not await trio.Path(home.folder / ".local").exists()

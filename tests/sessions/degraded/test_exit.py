@@ -1,0 +1,152 @@
+"""Leaving while the store is degraded is bounded, and says what was lost."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import settle
+from supervisor import Settings, Supervisor
+from tests.support.fake_agents import FakeAgent, records
+from tests.support.fake_store import FailingStore, check_stored, degrade
+
+# Patience for turns, their ladder and its margin, and what the writer is given to end.
+BOUND_SECONDS = 10.0 + 5.0 + 5.0 + 10.0
+
+
+async def leave_ill(
+    store: FailingStore, fake_agent: FakeAgent, *, well_after_seconds: float | None = None
+) -> tuple[Supervisor, float]:
+    """Leave with a turn that was interrupted while the store was ill; gives how long that took."""
+    async with trio.open_nursery() as nursery:
+        async with supervisor.open(agents=[fake_agent.agent], settings=Settings()) as sup:
+            session = await sup.create("fake")
+            await session.send("first")
+            await fake_agent.next_run()
+            await degrade(store, sup)
+            await session.interrupt()
+            if well_after_seconds is not None:
+                nursery.start_soon(_recover, store, well_after_seconds)
+            began = trio.current_time()
+        return sup, trio.current_time() - began
+
+
+async def _recover(store: FailingStore, after_seconds: float) -> None:
+    await trio.sleep(after_seconds)
+    store.is_failing = False
+
+
+async def test_leaving_is_bounded(store: FailingStore, fake_agent: FakeAgent) -> None:
+    _, seconds = await leave_ill(store, fake_agent)
+
+    assert seconds <= BOUND_SECONDS
+
+
+async def test_leaving_while_degraded_reports_what_is_lost(
+    store: FailingStore, fake_agent: FakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    await leave_ill(store, fake_agent)
+
+    said = [
+        one.getMessage()
+        for one in caplog.records
+        if one.name == "supervisor" and "cannot be used" not in one.getMessage()
+    ]
+    assert any("abandoned" in line and "pending writes" in line for line in said), said
+
+
+async def test_a_store_that_gets_well_in_time_loses_nothing(
+    store: FailingStore, fake_agent: FakeAgent
+) -> None:
+    sup, seconds = await leave_ill(store, fake_agent, well_after_seconds=3.0)
+
+    assert seconds <= BOUND_SECONDS
+    (stored,) = [one async for one in store.rows()]
+    assert stored.row.phase == "suspended"
+    await check_stored(store, sup.session(stored.row.id))
+
+
+async def test_a_turn_that_runs_is_interrupted_and_the_block_is_left(
+    store: FailingStore, fake_agent: FakeAgent
+) -> None:
+    async with supervisor.open(agents=[fake_agent.agent]) as sup:
+        session = await sup.create("fake")
+        await session.send("first")
+        run = await fake_agent.next_run()
+        await degrade(store, sup)
+        began = trio.current_time()
+
+    assert run.over.is_set()
+    assert trio.current_time() - began <= BOUND_SECONDS
+
+
+async def test_a_block_that_raises_is_left_at_once_enough(
+    store: FailingStore, fake_agent: FakeAgent
+) -> None:
+    async def raise_inside() -> None:
+        async with supervisor.open(agents=[fake_agent.agent]) as sup:
+            session = await sup.create("fake")
+            await session.send("first")
+            await fake_agent.next_run()
+            await degrade(store, sup)
+            raise ZeroDivisionError
+
+    began = trio.current_time()
+    with pytest.raises(ZeroDivisionError):
+        await raise_inside()
+
+    assert trio.current_time() - began <= BOUND_SECONDS
+
+
+async def test_a_pending_acknowledgement_fails_when_the_supervisor_leaves(
+    store: FailingStore, fake_agent: FakeAgent
+) -> None:
+    told: list[BaseException] = []
+    async with trio.open_nursery() as outside:
+        async with supervisor.open(agents=[fake_agent.agent]) as sup:
+            session = await sup.create("fake")
+            await session.send("first")
+            await fake_agent.next_run()
+
+            async def send() -> None:
+                try:
+                    await session.send("second")
+                except supervisor.SupervisorError as error:
+                    told.append(error)
+
+            store.start_failing()
+            outside.start_soon(send)
+            await settle()
+        with trio.fail_after(1):
+            await settle()
+
+    assert [bool(getattr(error, "hint", "")) for error in told] == [True]
+
+
+async def test_draining_is_bounded_too(store: FailingStore, fake_agent: FakeAgent) -> None:
+    async with supervisor.open(agents=[fake_agent.agent]) as sup:
+        session = await sup.create("fake")
+        await session.send("first")
+        await fake_agent.next_run()
+        await degrade(store, sup)
+
+        with trio.fail_after(BOUND_SECONDS):
+            await sup.drain()
+
+        await store.recover()
+
+
+async def test_the_next_supervisor_recovers_what_leaving_lost(
+    store: FailingStore, fake_agent: FakeAgent
+) -> None:
+    await leave_ill(store, fake_agent)
+    store.is_failing = False
+
+    async with supervisor.open(agents=[fake_agent.agent]) as again:
+        (info,) = (await again.list()).items
+        session = again.session(info.id)
+        await trio.sleep(5)  # it is started again, as after any other death
+        outcome = (await records(session, "turn_ended"))[-1].body["outcome"]
+        assert (outcome, (await session.info()).phase) == ("lost", "idle")
+        await check_stored(store, session)

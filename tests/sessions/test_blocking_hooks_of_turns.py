@@ -1,0 +1,635 @@
+"""Hooks in front of turns, tools and questions: heeded, bounded, and never in the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import settle
+from supervisor import (
+    Change,
+    Deny,
+    HookEvent,
+    InputRefused,
+    PermissionDenied,
+    Permissions,
+    Session,
+    Settings,
+    Stop,
+    Supervisor,
+    TurnOver,
+)
+from supervisor.core.state import Failure
+from supervisor.sessions.hooks import BlockingPoint
+from tests.support.fake_agents import AgentAction, AgentRun, FakeAgent, Interrupted, records
+from tests.support.fake_hooks import (
+    DEADLINE,
+    RecordingHook,
+    check_nothing_left,
+    check_stopped_by_hook,
+    fence_actor,
+    hang,
+    refused,
+    slow_hook,
+)
+from tests.support.session_states import SlowStartAgent
+
+# A turn begins ------------------------------------------------------------------------------------
+
+
+async def test_a_turn_begins_with_the_consent_of_hooks(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    start, prompt = RecordingHook(), RecordingHook()
+    sup.hooks.add("turn_start", start)
+    sup.hooks.add("prompt_assembled", prompt)
+    receipt = await session.send("hello", attachments=[{"a": 1}])
+    run = await fake_agent.next_run()
+
+    for event in (start.only, prompt.only):
+        assert (event.session_id, event.turn_id) == (session.id, run.turn.id)
+    said = {"input_id": receipt.input_id, "text": "hello"}
+    assert dict(start.only.data) == {**said, "source": "user"}
+    assert dict(prompt.only.data) == {**said, "attachments": ({"a": 1},)}
+
+
+async def test_the_agent_gets_the_hooks_text_and_the_record_keeps_the_users(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("prompt_assembled", lambda e: Change(text=e.data["text"] + "!"))
+    sup.hooks.add("prompt_assembled", lambda e: Change(text=e.data["text"] + "?", attachments=[{}]))
+    await session.send("hello")
+    run = await fake_agent.next_run()
+    run.finish("done")
+    await settle()
+
+    assert (run.turn.text, run.turn.attachments) == ("hello!?", ({},))
+    assert [message.text for message in await session.transcript()] == ["hello", "done"]
+    stored = str([record.body for record in await records(session)])
+    assert "hello!" not in stored
+
+
+async def test_the_history_of_the_next_turn_has_the_users_text(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("prompt_assembled", RecordingHook(Change(text="changed")), once=True)
+    await session.send("hello")
+    (await fake_agent.next_run()).finish("done")
+    await settle()
+    await session.send("again")
+    run = await fake_agent.next_run()
+
+    assert [message.text for message in run.turn.history] == ["hello", "done"]
+    assert run.turn.text == "again"
+
+
+@pytest.mark.parametrize("point", ["turn_start", "prompt_assembled"])
+async def test_a_denied_turn_fails_and_the_next_turn_runs(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, point: BlockingPoint
+) -> None:
+    sup.hooks.add(point, RecordingHook(Deny("rude")), once=True)
+    result = await session.prompt("hello")
+    await session.send("again")
+    run = await fake_agent.next_run()
+
+    assert result.outcome == "failed"
+    assert "RecordingHook" in str(result.error)
+    assert "rude" in str(result.error)
+    assert run.turn.text == "again"
+
+
+@pytest.mark.parametrize("point", ["turn_start", "prompt_assembled"])
+async def test_a_hook_that_stops_at_a_turn_ends_the_session(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, point: BlockingPoint
+) -> None:
+    sup.hooks.add(point, RecordingHook(Stop("enough")))
+    await session.send("hello")
+    await check_stopped_by_hook(session, "enough")
+
+    assert fake_agent.runs == []
+    (ended,) = await records(session, "turn_ended")
+    assert ended.body["outcome"] in ("failed", "interrupted")
+
+
+async def test_no_queued_input_runs_after_a_hook_stops_the_session(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    async def stop_the_first(event: HookEvent) -> Stop | None:
+        await trio.sleep(1.0)
+        return Stop("enough") if event.data["text"] == "first" else None
+
+    sup.hooks.add("turn_start", stop_the_first)
+    await session.send("first")
+    await session.send("second")
+    await check_stopped_by_hook(session, "enough")
+
+    assert fake_agent.runs == []
+    assert len(await records(session, "turn_started")) == 1
+
+
+async def test_hooks_added_in_the_middle_of_a_turn_are_asked_at_the_next(
+    sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
+) -> None:
+    ask = RecordingHook()
+    sup.hooks.add("turn_start", ask)
+    await session.send("second")
+    run.finish()
+    await fake_agent.next_run()
+
+    assert ask.texts == ["second"]
+
+
+async def test_a_turn_waits_for_its_hooks_and_no_longer(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", hang)
+    sup.hooks.add("prompt_assembled", hang, deadline_seconds=2.0)
+    began = trio.current_time()
+    await session.send("hello")
+    run = await fake_agent.next_run()
+
+    assert trio.current_time() - began == pytest.approx(DEADLINE + 2.0)
+    assert run.turn.text == "hello"
+
+
+async def test_a_required_hook_that_hangs_denies_the_turn(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", hang, required=True)
+    result = await session.prompt("hello")
+
+    assert result.outcome == "failed"
+    assert "no answer within" in str(result.error)
+    await check_nothing_left(sup, session)
+
+
+@pytest.mark.parametrize("point", ["turn_start", "prompt_assembled"])
+async def test_an_interrupt_ends_a_turn_at_once_whose_hooks_are_asked(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, point: BlockingPoint
+) -> None:
+    sup.hooks.add(point, hang)
+    await session.send("hello")
+    await trio.sleep(1.0)
+    report = await session.interrupt(reason="changed my mind")
+    await settle()
+
+    assert (report.matched, report.stopped, report.seconds) == (1, 1, 0.0)
+    (ended,) = await records(session, "turn_ended")
+    assert ended.body["outcome"] == "interrupted"
+    assert fake_agent.runs == []
+    await check_nothing_left(sup, session)
+
+
+async def test_the_turn_after_an_interrupted_turn_passes_hooks_again(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", slow_hook(2.0))
+    await session.send("one")
+    await trio.sleep(1.0)
+    await session.interrupt(replace_with="two")
+    began = trio.current_time()
+    run = await fake_agent.next_run()
+
+    assert run.turn.text == "two"
+    assert trio.current_time() - began == pytest.approx(2.0)
+    assert len(fake_agent.runs) == 1
+
+
+async def test_a_stuck_hook_does_not_prevent_an_interrupt(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    async def shielded(_: HookEvent) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1000.0)
+
+    sup.hooks.add("turn_start", shielded, once=True)
+    await session.send("hello")
+    await trio.sleep(1.0)
+    report = await session.interrupt()
+    await session.send("next")
+    run = await fake_agent.next_run()
+
+    assert (report.stopped, report.seconds, run.turn.text) == (1, 0.0, "next")
+    assert len(sup._services.tasks.zombies) == 1
+
+
+async def test_stop_does_not_wait_for_the_hooks_of_a_turn(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", hang)
+    await session.send("hello")
+    await trio.sleep(1.0)
+    began = trio.current_time()
+    await session.stop()
+    await trio.sleep(100.0)
+
+    assert (await session.info()).stop_reason == "user_cancelled"
+    assert fake_agent.runs == []
+    assert trio.current_time() - began == 100.0
+
+
+async def test_a_stop_after_the_turn_waits_for_the_turn_whose_hooks_are_asked(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
+) -> None:
+    sup.hooks.add("turn_start", slow_hook(2.0))
+    await session.send("hello")
+    await trio.sleep(1.0)
+    nursery.start_soon(lambda: session.stop(when="after_turn"))
+    (await fake_agent.next_run()).finish("done")
+    await session.wait_stopped()
+
+    assert (await records(session, "turn_ended"))[0].body["outcome"] == "completed"
+
+
+async def test_a_turn_whose_hooks_exceed_its_deadline_times_out(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", turn_deadline_seconds=3.0)
+    sup.hooks.add("turn_start", hang)
+    began = trio.current_time()
+    result = await session.prompt("hello")
+
+    assert result.outcome == "timed_out"
+    assert trio.current_time() - began == pytest.approx(3.0, abs=0.1)
+    assert fake_agent.runs == []
+    await check_nothing_left(sup, session)
+
+
+async def test_a_turn_whose_hooks_hang_is_stalled_like_any_other(sup: Supervisor) -> None:
+    session = await sup.create("fake", stalled_after_seconds=10.0, on_stall="interrupt")
+    sup.hooks.add("turn_start", hang, deadline_seconds=1000.0)
+    result = await session.prompt("hello")
+
+    assert result.outcome == "interrupted"
+    assert trio.current_time() == pytest.approx(10.0, abs=1.0)
+
+
+async def test_a_session_deleted_while_hooks_are_asked_is_gone(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", slow_hook(2.0, Stop("enough")))
+    await session.send("hello")
+    await trio.sleep(1.0)
+    await sup.delete(session.id)
+    await trio.sleep(10.0)
+
+    assert not await sup.exists(session.id)
+    assert fake_agent.runs == []
+
+
+async def test_guidance_that_comes_while_hooks_are_asked_reaches_the_turn(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", slow_hook(2.0))
+    await session.send("hello")
+    await trio.sleep(1.0)
+    await session.steer("left")
+    run = await fake_agent.next_run()
+
+    assert run.turn.steering() == ["left"]
+
+
+async def test_a_turn_is_lost_when_its_actor_crashes_during_hooks(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", slow_hook(2.0), once=True)
+    await session.send("hello")
+    await trio.sleep(1.0)
+    await fence_actor(sup, session)
+    await trio.sleep(10.0)
+
+    (ended,) = await records(session, "turn_ended")
+    assert ended.body["outcome"] == "lost"
+    assert fake_agent.runs == []
+    await check_nothing_left(sup, session)
+
+
+async def test_a_stop_of_a_hook_whose_actor_died_meanwhile_still_counts(
+    sup: Supervisor, session: Session, nursery: trio.Nursery
+) -> None:
+    sup.hooks.add("input_submitted", slow_hook(2.0, Stop("enough")))
+    action = AgentAction(session.send("hello"))
+    nursery.start_soon(action.run)
+    await trio.sleep(1.0)
+    await fence_actor(sup, session)
+    await refused(action.wait(), InputRefused)
+
+    await check_stopped_by_hook(session, "enough")
+
+
+async def test_an_agent_that_exits_during_hooks_does_not_get_the_turn(
+    fake_agent: FakeAgent,
+) -> None:
+    slow = SlowStartAgent()
+    slow.waits = False
+    agents: list[Any] = [fake_agent.agent, slow]
+    async with supervisor.open(":memory:", agents=agents) as sup:
+        session = await sup.create("slow")
+        sup.hooks.add("turn_start", slow_hook(2.0), once=True)
+        await session.send("hello")
+        await trio.sleep(1.0)
+        slow.leave(Failure("process_exit", "it fell"))
+        await trio.sleep(10.0)
+
+        (ended,) = await records(session, "turn_ended")
+        assert ended.body["outcome"] == "lost"
+        assert (await session.info()).turn_id is None
+
+
+async def test_guidance_for_a_turn_that_is_then_denied_runs_as_its_own(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    sup.hooks.add("turn_start", slow_hook(2.0, Deny("no")), once=True)
+    await session.send("hello")
+    await trio.sleep(1.0)
+    await session.steer("left")
+    run = await fake_agent.next_run()
+
+    assert run.turn.text == "left"
+
+
+async def test_a_stop_that_a_hook_has_ordered_is_not_undone_by_an_interrupt(
+    sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_stop = sup._parts.router.order_stop
+
+    async def slow(*args: Any, **options: Any) -> None:  # noqa: ANN401 - those of order_stop
+        await trio.sleep(1.0)  # the store takes its time
+        await order_stop(*args, **options)
+
+    monkeypatch.setattr(sup._parts.router, "order_stop", slow)
+    sup.hooks.add("turn_start", RecordingHook(Stop("enough")))
+    await session.send("hello")
+    await trio.sleep(0.5)
+    await session.interrupt()
+
+    await check_stopped_by_hook(session, "enough")
+
+
+async def test_a_turn_interrupted_by_shutdown_during_hooks_says_why(
+    fake_agent: FakeAgent,
+) -> None:
+    settings = Settings(exit_seconds=1.0)
+    async with supervisor.open(agents=[fake_agent.agent], settings=settings) as sup:
+        session = await sup.create("fake")
+        sup.hooks.add("turn_start", hang, deadline_seconds=1000.0)
+        told: list[HookEvent] = []
+        sup.hooks.add("turn_end", told.append)
+        await session.send("hello")
+        await settle()
+
+    assert [event.data["outcome"] for event in told] == ["interrupted"]
+    assert trio.current_time() < 3.0
+    assert fake_agent.runs == []
+
+
+# Tools --------------------------------------------------------------------------------------------
+
+
+async def test_a_tool_is_used_with_the_consent_of_hooks(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ask = RecordingHook()
+    sup.hooks.add("tool_before", ask)
+    call = await run.open_call("bash", {"cmd": ["ls"]})
+
+    assert (ask.only.session_id, ask.only.turn_id) == (session.id, run.turn.id)
+    assert dict(ask.only.data) == {"call_id": call.id, "name": "bash", "input": {"cmd": ["ls"]}}
+
+
+async def use(run: AgentRun, name: str = "bash") -> None:
+    async with run.turn.tool(name):
+        pass
+
+
+async def test_an_agent_denied_a_tool_gets_an_error_and_continues(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("tool_before", RecordingHook(Deny("dangerous")))
+    await refused(run.do(use(run)), PermissionDenied, "bash", "dangerous")
+    run.finish("without it")
+    await settle()
+
+    assert await records(session, "tool_call", "tool_ended") == []
+    (ended,) = await records(session, "turn_ended")
+    assert ended.body["outcome"] == "completed"
+
+
+async def test_a_hook_that_stops_at_a_tool_ends_the_session(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("tool_before", RecordingHook(Stop("enough")))
+    await refused(run.do(use(run)), PermissionDenied, "enough")
+
+    await check_stopped_by_hook(session, "enough")
+
+
+async def test_a_hook_cannot_change_the_input_of_a_tool(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("tool_before", RecordingHook(Change(input={"cmd": "other"})), required=True)
+    await refused(run.do(use(run)), PermissionDenied, "required")
+
+
+async def test_a_tool_that_is_no_right_of_the_session_reaches_no_hook(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    ask = RecordingHook()
+    sup.hooks.add("tool_before", ask)
+    session = await sup.create("fake", permissions=Permissions(tools=[]))
+    await session.send("go")
+    run = await fake_agent.next_run()
+    await refused(run.do(use(run)), PermissionDenied)
+
+    assert ask.events == []
+
+
+async def test_an_interrupt_finds_an_agent_whose_tool_waits_for_hooks(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("tool_before", hang)
+    action = run.begin(use(run))
+    await trio.sleep(1.0)
+    report = await session.interrupt()
+
+    assert (report.stopped, report.seconds) == (1, 0.0)
+    with pytest.raises(Interrupted):
+        await action.wait()
+    assert await records(session, "tool_call") == []
+
+
+async def test_a_call_that_waits_for_hooks_cannot_be_entered_twice(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("tool_before", slow_hook(1.0))
+    call = run.turn.tool("bash")
+
+    async def enter() -> None:
+        async with call:
+            await trio.sleep(1.0)
+
+    first = run.begin(enter())
+    await trio.sleep(0.5)
+    second = run.begin(enter())
+    await first.wait()
+
+    await refused(second.wait(), supervisor.ConfigError)
+
+
+async def test_time_in_a_hook_does_not_count_as_a_running_call(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("tool_before", slow_hook(3.0))
+    action = run.begin(use(run))
+    await trio.sleep(1.0)
+
+    assert (await session.info()).tool_calls == 0
+    await action.wait()
+    await settle()
+    assert (await session.info()).tool_calls == 1
+
+
+# Permissions --------------------------------------------------------------------------------------
+
+
+async def test_a_question_is_shown_to_hooks_before_anyone_is_asked(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ask = RecordingHook()
+    sup.hooks.add("permission", ask)
+    run.begin(run.turn.ask("may I?", tool="bash", input={"a": 1}, kind="edit"))
+    await settle()
+    (request,) = await sup.permissions()
+
+    assert (ask.only.session_id, ask.only.turn_id) == (session.id, run.turn.id)
+    assert dict(ask.only.data) == {
+        "request_id": request.id,
+        "tool": "bash",
+        "question": "may I?",
+        "kind": "edit",
+        "input": {"a": 1},
+        "options": tuple(request.options),
+    }
+
+
+async def test_a_hook_may_reject_a_permission_request(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("permission", RecordingHook(Deny("never")))
+
+    assert await run.do(run.turn.ask("may I?", tool="bash")) is False
+    assert await sup.permissions() == ()
+    (answered,) = await records(session, "permission_answered")
+    assert answered.body["by"] == "hook"
+    assert answered.body["decision"].startswith("reject")
+
+
+async def test_a_no_of_a_hook_outweighs_a_mode_that_would_say_yes(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", permissions=Permissions(mode="approve_all"))
+    sup.hooks.add("permission", RecordingHook(Deny("never")))
+    await session.send("go")
+    run = await fake_agent.next_run()
+
+    assert await run.do(run.turn.ask("may I?", tool="bash")) is False
+
+
+async def test_a_no_of_a_hook_outweighs_a_rule_and_makes_none(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    action = run.begin(run.turn.ask("may I?", tool="bash"))
+    await settle()
+    (request,) = await sup.permissions()
+    await sup.answer(request.id, "allow_always")
+    assert await action.wait()
+    rules = await session.rules()
+    sup.hooks.add("permission", RecordingHook(Deny("never")))
+
+    assert await run.do(run.turn.ask("may I?", tool="bash")) is False
+    assert await session.rules() == rules
+
+
+@pytest.mark.parametrize(
+    "yes", [True, "allow_once", Change(), Change(options=()), Change(tool="x")]
+)
+async def test_a_hook_cannot_allow_a_permission_request(
+    sup: Supervisor, session: Session, run: AgentRun, yes: object
+) -> None:
+    sup.hooks.add("permission", RecordingHook(yes))
+    action = run.begin(run.turn.ask("may I?", tool="bash"))
+    await settle()
+    (request,) = await sup.permissions()
+
+    assert not action.done.is_set()
+    await sup.answer(request.id, "reject_once")
+    assert await action.wait() is False
+
+
+async def test_a_hook_that_stops_at_a_question_ends_the_session(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("permission", RecordingHook(Stop("enough")))
+    run.begin(run.turn.ask("may I?", tool="bash"))
+    await check_stopped_by_hook(session, "enough")
+
+    assert await sup.permissions() == ()
+
+
+async def test_a_required_hook_that_fails_at_a_question_is_a_no(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("permission", hang, required=True)
+
+    assert await run.do(run.turn.ask("may I?", tool="bash")) is False
+
+
+async def test_an_interrupt_finds_an_agent_whose_question_waits_for_hooks(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    sup.hooks.add("permission", hang)
+    action = run.begin(run.turn.ask("may I?", tool="bash"))
+    await trio.sleep(1.0)
+    report = await session.interrupt()
+
+    assert (report.stopped, report.seconds) == (1, 0.0)
+    with pytest.raises(Interrupted):
+        await action.wait()
+    assert await records(session, "permission_asked") == []
+
+
+@pytest.mark.parametrize("point", ["tool_before", "permission"])
+async def test_an_agents_request_is_void_when_its_actor_crashes_during_hooks(
+    sup: Supervisor, session: Session, run: AgentRun, point: BlockingPoint
+) -> None:
+    sup.hooks.add(point, slow_hook(2.0))
+    asks = point == "permission"
+    action = run.begin(run.turn.ask("may I?", tool="bash")) if asks else run.begin(use(run))
+    await trio.sleep(1.0)
+    await fence_actor(sup, session)
+    await trio.sleep(10.0)
+
+    assert action.done.is_set()
+    assert await sup.permissions() == ()
+    assert await records(session, "tool_call", "permission_asked") == []
+    await check_nothing_left(sup, session)
+
+
+@pytest.mark.parametrize("point", ["tool_before", "permission"])
+async def test_a_zombie_gets_nothing_through_hooks_after_its_turn(
+    sup: Supervisor, shielded_session: Session, shielded_run: AgentRun, point: BlockingPoint
+) -> None:
+    sup.hooks.add(point, slow_hook(20.0), deadline_seconds=30.0)
+    run = shielded_run
+    asks = point == "permission"
+    action = run.begin(run.turn.ask("may I?", tool="bash")) if asks else run.begin(use(run))
+    await trio.sleep(1.0)
+    report = await shielded_session.interrupt()
+
+    assert report.unreachable == 1
+    with pytest.raises(TurnOver):
+        await action.wait()
+    assert await records(shielded_session, "tool_call", "permission_asked") == []

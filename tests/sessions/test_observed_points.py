@@ -1,0 +1,568 @@
+"""Observers: told once of each fact, with the right fields, in order, and never in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+
+import supervisor
+from actors.testing import settle
+from supervisor import HookEvent, Restart, Session, Settings, Supervisor
+from supervisor.sessions.hooks import ObservedPoint
+from tests.support.fake_agents import AgentRun, FakeAgent, records
+from tests.support.fake_hooks import fence_actor
+
+REST_SECONDS = 60.0
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(suspend_after_seconds=REST_SECONDS)
+
+
+class Ear:
+    """Hears one point, of one session or of all."""
+
+    def __init__(self, sup: Supervisor, point: ObservedPoint) -> None:
+        self.events: list[HookEvent] = []
+        sup.hooks.add(point, self.events.append)
+
+    def data(self, session: Session | None = None) -> list[Mapping[str, Any]]:
+        return [
+            dict(event.data)
+            for event in self.events
+            if session is None or event.session_id == session.id
+        ]
+
+    def words(self, field: str, session: Session | None = None) -> list[Any]:
+        return [one[field] for one in self.data(session)]
+
+
+async def refuse_unless_told_of_every_record(sup: Supervisor, ear: Ear) -> None:
+    """Every record there is, each once, and in order within its session."""
+    await settle()
+    stored = await sup._services.store.all_records(after=0, limit=100_000)
+    told = [(event.session_id, event.data["seq"]) for event in ear.events]
+    for session_id in {record.session_id for _, record in stored}:
+        numbers = [record.seq for _, record in stored if record.session_id == session_id]
+        assert [seq for one, seq in told if one == session_id] == numbers
+
+
+# Starts, stops, ends ------------------------------------------------------------------------------
+
+
+async def test_session_start_is_observed_for_each_agent_start(sup: Supervisor) -> None:
+    ear = Ear(sup, "session_start")
+    session = await sup.create("fake")
+    await session.stop()
+    await session.resume()
+    await settle()
+
+    assert ear.data(session) == [{"agent": "fake"}] * 2
+    assert all(event.turn_id is None for event in ear.events)
+
+
+async def test_session_start_is_observed_after_waking(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+    await trio.sleep(2 * REST_SECONDS)
+    ear = Ear(sup, "session_start")
+    await session.prompt("hello")
+    await settle()
+
+    assert ear.data() == [{"agent": "echo"}]
+
+
+async def test_session_stop_is_observed_with_its_reason(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear, end = Ear(sup, "session_stop"), Ear(sup, "session_end")
+    await session.stop()
+    await session.stop()
+    await settle()
+
+    assert ear.data(session) == [{"reason": "user_cancelled", "detail": None}]
+    assert end.events == []
+
+
+async def test_session_stop_is_observed_for_children_stopped_with_their_parent(
+    sup: Supervisor, session: Session
+) -> None:
+    child = await session.spawn("fake", "errand")
+    ear = Ear(sup, "session_stop")
+    await session.stop()
+    await settle()
+
+    assert [event.session_id for event in ear.events] == [child.id, session.id]
+    assert ear.words("reason") == ["parent_stopped", "user_cancelled"]
+
+
+@pytest.mark.parametrize("reason", ["archive", "reset", "delete", "timeout", "new"])
+async def test_session_end_is_observed_once_with_its_reason(sup: Supervisor, reason: str) -> None:
+    key = "fake:web:ann"
+    session = await sup.create("fake", key=key)
+    ear = Ear(sup, "session_end")
+    match reason:
+        case "archive":
+            await session.stop()
+            await session.archive()
+        case "reset":
+            await sup.reset(key)
+        case "delete":
+            await sup.delete(session.id)
+        case "timeout":
+            session = await session.spawn("fake", "errand", ttl_seconds=5.0)
+            await trio.sleep(6.0)
+        case "new":
+            await sup.new(key)
+    await settle()
+
+    assert ear.data() == [{"reason": reason}]
+    assert ear.events[0].session_id == session.id
+
+
+async def test_a_suspended_child_whose_time_is_up_has_ended_by_time(
+    sup: Supervisor, session: Session, fake_agent: FakeAgent
+) -> None:
+    child = await session.spawn("echo", "errand", ttl_seconds=1000.0)
+    ear = Ear(sup, "session_end")
+    await trio.sleep(1001.0)
+
+    assert ear.data(child) == [{"reason": "timeout"}]
+
+
+async def test_to_take_an_archived_session_back_is_no_end(sup: Supervisor) -> None:
+    session = await sup.create("fake")
+    await session.stop()
+    await session.archive()
+    ear = Ear(sup, "session_end")
+    await session.unarchive()
+    await settle()
+
+    assert ear.events == []
+
+
+async def test_a_session_that_was_replaced_once_may_be_archived_later(sup: Supervisor) -> None:
+    old = await sup.create("fake", key="fake:web:ann")
+    await sup.delete((await sup.new("fake:web:ann")).id)
+    await old.unarchive()
+    ear = Ear(sup, "session_end")
+    await old.archive()
+    await settle()
+
+    assert ear.words("reason") == ["archive"]
+
+
+async def test_session_end_of_a_deleted_session_follows_its_stop(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    told: list[str] = []
+    for point in ("turn_end", "session_stop", "session_end"):
+        sup.hooks.add(point, lambda event: told.append(event.point))
+    await sup.delete(session.id)
+    await settle()
+
+    assert told == ["turn_end", "session_stop", "session_end"]
+
+
+# Turns and tools ----------------------------------------------------------------------------------
+
+
+async def test_turn_end_is_observed_with_its_outcome(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "turn_end")
+    run.finish("done")
+    await settle()
+
+    assert ear.data() == [
+        {"outcome": "completed", "stop_reason": "end_turn", "text": "done", "error": None}
+    ]
+    assert (ear.events[0].session_id, ear.events[0].turn_id) == (session.id, run.turn.id)
+
+
+@pytest.mark.parametrize("outcome", ["interrupted", "failed", "timed_out", "lost"])
+async def test_turn_end_of_a_failed_turn_has_its_error(
+    sup: Supervisor, fake_agent: FakeAgent, outcome: str
+) -> None:
+    session = await sup.create("fake", turn_deadline_seconds=10.0)
+    ear = Ear(sup, "turn_end")
+    await session.send("go")
+    run = await fake_agent.next_run()
+    match outcome:
+        case "interrupted":
+            await session.interrupt()
+        case "failed":
+            run.fail(ValueError("oh"))
+        case "timed_out":
+            await trio.sleep(11.0)
+        case "lost":
+            await fence_actor(sup, session)
+    await settle()
+
+    assert ear.words("outcome") == [outcome]
+    if outcome == "failed":
+        assert "oh" in ear.data()[0]["error"]
+
+
+async def test_tool_after_is_observed_with_its_outcome(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "tool_after")
+    call = await run.open_call("bash")
+    call.call.result({"files": 3})
+    await call.close()
+    await settle()
+
+    assert ear.data() == [
+        {"call_id": call.id, "name": "bash", "outcome": "completed", "result": {"files": 3}}
+    ]
+    assert ear.events[0].turn_id == run.turn.id
+
+
+async def test_tool_after_of_an_interrupted_call_is_observed_once(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "tool_after")
+    first, second = await run.open_call("one"), await run.open_call("two")
+    await session.interrupt(supervisor.ToolCall(first.id))
+    await session.interrupt()
+    await settle()
+
+    assert [(one["call_id"], one["outcome"]) for one in ear.data()] == [
+        (first.id, "interrupted"),
+        (second.id, "interrupted"),
+    ]
+
+
+async def test_tool_after_is_observed_for_a_lost_turn(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "tool_after")
+    call = await run.open_call("bash")
+    await fence_actor(sup, session)
+    await settle()
+
+    assert [(one["call_id"], one["outcome"]) for one in ear.data()] == [(call.id, "interrupted")]
+
+
+async def test_spawn_after_is_observed_once_and_not_at_resume(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "spawn_after")
+    child = await session.spawn("echo", "errand", name="Kim", role="tester")
+    await child.stop()
+    await child.resume()
+    await settle()
+
+    assert ear.data() == [{"child_id": child.id, "agent": "echo", "name": "Kim", "role": "tester"}]
+    assert ear.events[0].session_id == session.id
+
+
+# Records ------------------------------------------------------------------------------------------
+
+
+async def test_record_written_is_observed_with_the_record(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "record_written")
+    before = len(await records(session))
+    await run.do(run.turn.say("hello"))
+    run.finish()
+    await trio.sleep(1.0)
+    written = (await records(session))[before:]
+
+    assert len(written) >= 2
+    assert ear.data() == [
+        {"seq": one.seq, "at": one.at, "kind": one.kind, "body": one.body} for one in written
+    ]
+    assert [event.turn_id for event in ear.events] == [one.turn_id for one in written]
+
+
+async def test_record_written_is_observed_for_session_created(sup: Supervisor) -> None:
+    ear = Ear(sup, "record_written")
+    await sup.create("echo")
+
+    await refuse_unless_told_of_every_record(sup, ear)
+
+
+async def test_record_written_is_observed_for_the_creation_of_a_child(
+    sup: Supervisor, session: Session
+) -> None:
+    await sup.delete(session.id)
+    parent = await sup.create("fake")
+    ear = Ear(sup, "record_written")
+    before = {parent.id: (await parent.info()).last_seq}
+    child = await parent.spawn("echo", "errand")
+    await settle()
+
+    assert ear.words("seq", child)[0] == 1
+    assert ear.words("seq", parent)[0] == before[parent.id] + 1
+
+
+async def test_record_written_is_observed_for_the_history_of_a_fork(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+    await session.prompt("hello")
+    ear = Ear(sup, "record_written")
+    fork = await session.fork()
+    await settle()
+
+    assert ear.words("seq", fork) == [one.seq for one in await records(fork)]
+
+
+async def test_record_written_is_observed_once_across_an_actor_crash(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "record_written")
+    before = len(await records(session))
+    await run.do(run.turn.say("hello"))
+    await fence_actor(sup, session)
+    await session.send("again")
+    await settle()
+
+    numbers = [one.seq for one in await records(session)][before:]
+    assert ear.words("seq", session) == numbers
+
+
+async def test_record_written_is_observed_once_across_suspend_and_wake(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+    before = len(await records(session))
+    ear = Ear(sup, "record_written")
+    for _ in range(3):
+        await session.prompt("hello")
+        await trio.sleep(2 * REST_SECONDS)
+    await session.stop()
+    await session.prompt("hello")
+    await settle()
+
+    assert ear.words("seq", session) == [one.seq for one in await records(session)][before:]
+
+
+async def test_mutating_an_observed_event_changes_nothing(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    def spoil(event: HookEvent) -> None:
+        event.data["body"].clear()
+
+    sup.hooks.add("record_written", spoil)
+    ear = Ear(sup, "record_written")
+    run.finish("done")
+    await settle()
+
+    assert all(ear.words("body"))
+    assert all(one.body for one in await records(session, "turn_ended"))
+
+
+# Health -------------------------------------------------------------------------------------------
+
+
+def changes(ear: Ear, session: Session) -> list[tuple[str, str]]:
+    return [(one["before"], one["badge"]) for one in ear.data(session)]
+
+
+async def test_health_changed_has_the_new_and_the_previous_badge(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    ear = Ear(sup, "health_changed")
+    session = await sup.create("fake")
+    await session.send("go")
+    run = await fake_agent.next_run()
+    action = run.begin(run.turn.ask("may I?", tool="bash"))
+    await settle()
+    await sup.answer((await sup.permissions())[0].id, "allow_once")
+    await action.wait()
+    await trio.sleep(301.0)
+    await run.do(run.turn.say("."))
+    run.finish()
+    await settle()
+    await session.stop()
+    await settle()
+
+    assert changes(ear, session) == [
+        ("unknown", "idle"),
+        ("idle", "running"),
+        ("running", "waiting-for-you"),
+        ("waiting-for-you", "running"),
+        ("running", "hung"),
+        ("hung", "running"),
+        ("running", "idle"),
+        ("idle", "unknown"),
+        ("unknown", "stopped"),
+    ]
+
+
+async def test_consecutive_health_changes_are_contiguous(sup: Supervisor) -> None:
+    session = await sup.create("scripted", restart=Restart(max_restarts=1))
+    ear = Ear(sup, "health_changed")
+    await session.prompt("say hello")
+    await trio.sleep(2 * REST_SECONDS)
+    await session.prompt("say hello again")
+    await session.prompt("crash")
+    await session.prompt("crash")
+    await session.wait_stopped()
+    await session.resume()
+    await settle()
+    told = changes(ear, session)
+
+    assert [before for before, _ in told[1:]] == [badge for _, badge in told[:-1]]
+    assert ("idle", "suspended") in told
+    assert "failed" in {badge for _, badge in told}
+    assert told[-1][1] == (await session.info()).badge
+
+
+async def test_a_zombie_makes_its_session_unhealthy_until_it_ends(
+    sup: Supervisor, shielded_session: Session, shielded_run: AgentRun
+) -> None:
+    ear = Ear(sup, "health_changed")
+    await shielded_session.interrupt()
+    shielded_run.finish()
+    await settle()
+
+    assert changes(ear, shielded_session) == [("running", "unhealthy"), ("unhealthy", "idle")]
+
+
+async def test_health_changed_is_not_observed_without_a_badge_change(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "health_changed")
+    await run.do(run.turn.say("hello"))
+    await session.send("more")
+    await session.set(title="another")
+    await trio.sleep(1.0)
+
+    assert ear.events == []
+
+
+async def test_health_changed_is_correct_after_an_actor_crash(
+    sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    ear = Ear(sup, "health_changed")
+    await fence_actor(sup, session)
+    await trio.sleep(5.0)
+
+    assert changes(ear, session)[-1][1] == (await session.info()).badge
+
+
+# No slow-down -----------------------------------------------------------------------------------
+
+
+async def hang(_: HookEvent) -> None:
+    await trio.sleep_forever()
+
+
+async def test_an_observer_that_hangs_delays_no_session(sup: Supervisor) -> None:
+    for point in ("record_written", "turn_end", "session_start", "health_changed"):
+        sup.hooks.add(point, hang)
+    began = trio.current_time()
+    session = await sup.create("echo")
+    for _ in range(20):
+        await session.prompt("hello")
+    await session.stop()
+
+    assert trio.current_time() == began
+
+
+async def test_an_observer_that_raises_affects_no_session(sup: Supervisor) -> None:
+    def broken(_: HookEvent) -> None:
+        raise ValueError
+
+    sup.hooks.add("turn_end", broken)
+    ear = Ear(sup, "turn_end")
+    session = await sup.create("echo")
+    await session.prompt("hello")
+    await settle()
+
+    assert ear.words("outcome") == ["completed"]
+
+
+async def test_observers_that_hang_lose_the_oldest_and_that_is_counted(sup: Supervisor) -> None:
+    sup.hooks.add("record_written", hang)
+    session = await sup.create("echo")
+    for _ in range(400):
+        await session.prompt("hello")
+
+    assert sup.hooks.dropped > 0
+    assert (await session.info()).turns == 400
+
+
+async def test_an_observer_may_use_the_supervisor(sup: Supervisor, session: Session) -> None:
+    other = await sup.create("echo")
+
+    async def pass_on(event: HookEvent) -> None:
+        if event.session_id == session.id:
+            await other.prompt("they are done")
+
+    sup.hooks.add("session_stop", pass_on)
+    await session.stop()
+    await settle()
+
+    assert (await other.transcript())[0].text == "they are done"
+
+
+# Before the end -----------------------------------------------------------------------------------
+
+
+async def test_observers_are_called_before_open_returns() -> None:
+    told: list[str] = []
+
+    async def slow(event: HookEvent) -> None:
+        await trio.sleep(0.1)
+        told.append(event.data["kind"])
+
+    async with supervisor.open() as sup:
+        sup.hooks.add("record_written", slow)
+        session = await sup.create("echo")
+        await session.prompt("hello")
+        last = (await records(session))[-1].kind
+
+    assert last in told
+    assert "turn_ended" in told
+
+
+async def test_observers_are_called_for_the_effects_of_leaving(fake_agent: FakeAgent) -> None:
+    told: list[HookEvent] = []
+    settings = Settings(exit_seconds=2.0)
+    async with supervisor.open(agents=[fake_agent.agent], settings=settings) as sup:
+        sup.hooks.add("turn_end", told.append)
+        sup.hooks.add("health_changed", told.append)
+        session = await sup.create("fake")
+        await session.send("go")
+        await fake_agent.next_run()
+
+    outcomes = [event.data["outcome"] for event in told if event.point == "turn_end"]
+    badges = [event.data["badge"] for event in told if event.point == "health_changed"]
+    assert (outcomes, badges[-1]) == (["interrupted"], "suspended")
+
+
+async def test_observers_that_hang_do_not_hold_up_the_end_for_long() -> None:
+    async with supervisor.open(settings=Settings(exit_seconds=2.0)) as sup:
+        sup.hooks.add("record_written", hang)
+        session = await sup.create("echo")
+        for _ in range(50):
+            await session.prompt("hello")
+        began = trio.current_time()
+
+    assert trio.current_time() - began <= 10.0
+
+
+@pytest.mark.parametrize("phase", ["idle", "running", "suspended", "stopped", "archived"])
+async def test_session_end_of_a_deleted_session_is_observed_in_every_phase(
+    sup: Supervisor, phase: str
+) -> None:
+    session = await sup.create("scripted")
+    match phase:
+        case "running":
+            await session.send("sleep 1000")
+        case "suspended":
+            await trio.sleep(2 * REST_SECONDS)
+        case "stopped" | "archived":
+            await session.stop()
+    if phase == "archived":
+        await session.archive()
+    ear = Ear(sup, "session_end")
+    await sup.delete(session.id)
+    await settle()
+
+    assert ear.data(session) == [{"reason": "delete"}]

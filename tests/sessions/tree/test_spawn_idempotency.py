@@ -1,0 +1,229 @@
+"""Spawns that are repeated, given up half way, or come to nothing: a child is whole, or is not."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+
+from actors.testing import settle
+from supervisor import (
+    AgentStartFailed,
+    IdempotencyConflict,
+    Limits,
+    Phase,
+    Session,
+    Supervisor,
+)
+from supervisor.core.state import Failure
+from tests.support.fake_agents import AgentRun, FakeAgent, Interrupted, records
+from tests.support.session_states import SlowStartAgent, phase_of
+from tests.support.tree_queries import all_at_once, all_infos, check_tree_counts, ends, refusal
+
+# The same spawn again -----------------------------------------------------------------------------
+
+
+async def test_a_repeated_spawn_returns_the_same_child(session: Session, kid: FakeAgent) -> None:
+    one = await session.spawn("kid", "errand", idempotency_key="k")
+    again = await session.spawn("kid", "errand", idempotency_key="k")
+    await settle()
+
+    assert again == one
+    assert len(kid.runs) == 1
+    assert len(await records(session, "child_started")) == 1
+
+
+async def test_concurrent_spawns_with_one_key_make_one_child(session: Session) -> None:
+    spawn = partial(session.spawn, "kid", "errand", idempotency_key="k")
+
+    children = await all_at_once(*[spawn] * 50)
+
+    assert len(set(children)) == 1
+    assert (await session.info()).children == (children[0].id,)  # type: ignore[attr-defined]
+
+
+async def test_a_key_used_for_another_child_is_a_conflict(session: Session) -> None:
+    await session.spawn("kid", "errand", idempotency_key="k")
+
+    with pytest.raises(IdempotencyConflict):
+        await session.spawn("kid", "another", idempotency_key="k")
+    with pytest.raises(IdempotencyConflict):
+        await session.spawn("kid", "errand", ttl_seconds=5.0, idempotency_key="k")
+
+
+async def test_concurrent_different_spawns_with_one_key_are_a_conflict(
+    session: Session,
+) -> None:
+    results = await all_at_once(
+        *(partial(session.spawn, "kid", text, idempotency_key="k") for text in "ab")
+    )
+
+    assert {type(result) for result in results} == {Session, IdempotencyConflict}
+
+
+async def test_keys_are_the_parents_own(sup: Supervisor, session: Session) -> None:
+    other = await sup.create("fake")
+    one = await session.spawn("kid", "errand", idempotency_key="k")
+
+    assert await other.spawn("kid", "errand", idempotency_key="k") != one
+
+
+async def test_a_repeated_spawn_needs_no_room(sup: Supervisor) -> None:
+    parent = await sup.create("fake", limits=Limits(max_children=1))
+    one = await parent.spawn("kid", "errand", idempotency_key="k")
+
+    assert await parent.spawn("kid", "errand", idempotency_key="k") == one
+    assert await records(parent, "spawn_refused") == []
+
+
+async def test_a_refused_spawn_may_be_tried_again_under_its_key(sup: Supervisor) -> None:
+    parent = await sup.create("fake", limits=Limits(max_children=1))
+    first = await parent.spawn("kid", "first")
+    await refusal(parent.spawn("kid", "errand", idempotency_key="k"))
+    await first.stop()
+
+    assert await phase_of(await parent.spawn("kid", "errand", idempotency_key="k")) == "running"
+
+
+# Giving up ----------------------------------------------------------------------------------------
+
+
+async def test_giving_up_in_mid_spawn_leaves_a_whole_child(
+    sup: Supervisor, session: Session, slow: SlowStartAgent
+) -> None:
+    with trio.move_on_after(1.0) as patience:
+        await session.spawn("slow", "errand")
+    (child,) = (await session.info()).children
+    slow.report_start()
+    await settle()
+
+    assert patience.cancelled_caught
+    assert await phase_of(sup.session(child)) == "running"
+    await check_tree_counts(sup)
+
+
+async def test_a_cancelled_spawn_is_found_by_its_key(
+    session: Session, slow: SlowStartAgent
+) -> None:
+    with trio.move_on_after(1.0):
+        await session.spawn("slow", "errand", idempotency_key="k")
+    slow.report_start()
+
+    child = await session.spawn("slow", "errand", idempotency_key="k")
+
+    assert (await session.info()).children == (child.id,)
+
+
+async def test_an_interrupted_turn_that_was_spawning_leaves_a_whole_child(
+    sup: Supervisor, session: Session, run: AgentRun, slow: SlowStartAgent
+) -> None:
+    action = run.begin(run.turn.spawn("slow", "errand"))
+    await settle()
+    await session.interrupt("turn")
+    slow.report_start()
+    await settle()
+
+    with pytest.raises(Interrupted):
+        await action.wait()
+    (child,) = (await session.info()).children
+    assert await phase_of(sup.session(child)) == "running"
+    assert len(await records(session, "child_started")) == 1
+
+
+@pytest.mark.parametrize("pauses", range(12))
+async def test_giving_up_at_any_moment_leaves_a_child_or_none(
+    sup: Supervisor, session: Session, pauses: int
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.spawn, "kid", "errand")
+        for _ in range(pauses):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    await settle()
+
+    children = (await session.info()).children
+    assert len(children) == len(await records(session, "child_started")) <= 1
+    await check_tree_counts(sup)
+
+
+@pytest.mark.parametrize("pauses", range(16))
+async def test_a_parent_stopped_during_a_spawn_leaves_no_child(
+    sup: Supervisor, session: Session, pauses: int
+) -> None:
+    elder = await session.spawn("kid", "elder")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(all_at_once, partial(session.spawn, "kid", "errand"))
+        for _ in range(pauses):
+            await trio.lowlevel.checkpoint()
+        await session.stop()
+
+    assert await phase_of(elder) == "stopped"
+    assert {one.phase for one in await all_infos(sup)} == {Phase.STOPPED}
+    assert len(await ends(session)) == len(await records(session, "child_started"))
+    await check_tree_counts(sup)
+
+
+async def test_a_parent_stopped_while_a_child_starts_stops_the_child(
+    sup: Supervisor, session: Session, slow: SlowStartAgent, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(all_at_once, partial(session.spawn, "slow", "errand"))
+    await settle()
+    (child,) = (await session.info()).children
+    await session.stop()
+
+    assert (await sup.session(child).info()).stop_reason == "parent_stopped"
+    await check_tree_counts(sup)
+
+
+# Agents that do not start -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(slow: SlowStartAgent) -> SlowStartAgent:
+    slow.waits, slow.failure = False, Failure("startup", "no such program")
+    return slow
+
+
+async def test_a_child_whose_agent_fails_to_start_releases_its_slot(
+    sup: Supervisor, broken: SlowStartAgent
+) -> None:
+    parent = await sup.create("fake", limits=Limits(max_children=1))
+    with pytest.raises(AgentStartFailed):
+        await parent.spawn("slow", "errand")
+
+    assert await phase_of(await parent.spawn("kid", "errand")) == "running"
+    assert [one.body["reason"] for one in await ends(parent)] == ["start_failed"]
+    await check_tree_counts(sup)
+
+
+async def test_a_child_whose_agent_does_not_start_counts_as_a_spawn(
+    sup: Supervisor, broken: SlowStartAgent
+) -> None:
+    parent = await sup.create("fake", limits=Limits(max_spawns=1))
+    with pytest.raises(AgentStartFailed):
+        await parent.spawn("slow", "errand")
+
+    assert (await refusal(parent.spawn("kid", "errand"))).limit == "max_spawns"
+
+
+async def test_a_child_whose_agent_did_not_start_holds_its_errand_for_later(
+    sup: Supervisor, session: Session, broken: SlowStartAgent
+) -> None:
+    with pytest.raises(AgentStartFailed):
+        await session.spawn("slow", "errand")
+    (child,) = [one for one in await all_infos(sup) if one.parent]
+    broken.failure = None
+    await sup.session(child.id).resume()
+    await settle()
+
+    assert (child.stop_reason, child.queued) == ("start_failed", 1)
+    assert await phase_of(sup.session(child.id)) == "running"
+
+
+async def test_a_repeated_spawn_fails_as_the_first_did(
+    session: Session, broken: SlowStartAgent
+) -> None:
+    for _ in range(2):
+        with pytest.raises(AgentStartFailed):
+            await session.spawn("slow", "errand", idempotency_key="k")

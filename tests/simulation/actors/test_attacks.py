@@ -1,0 +1,29 @@
+"""The actor runtime keeps its guarantees under every schedule tried."""
+
+import pytest
+
+from actors.testing import explore
+
+from .attacks import ATTACKS, Attack
+
+CI_SCHEDULES = 1_200
+SOAK_SCHEDULES = 20_000
+# A soak of one attack is split, so that all cores are used.
+SOAK_PIECES = 4
+
+all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+
+
+@all_attacks
+def test_the_runtime_keeps_its_guarantees(attack: Attack) -> None:
+    assert explore(attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=20_000) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("piece", range(SOAK_PIECES))
+@all_attacks
+def test_the_runtime_keeps_its_guarantees_in_a_long_run(attack: Attack, piece: int) -> None:
+    size = SOAK_SCHEDULES // SOAK_PIECES
+    seeds = range(piece * size, (piece + 1) * size)
+
+    assert explore(attack, seeds=seeds, max_failures=3, max_steps=20_000) == []

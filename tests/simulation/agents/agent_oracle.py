@@ -1,0 +1,177 @@
+"""Oracle of sessions with agent processes: checks every line sent to them.
+
+Rule 1: only the wire is trusted. Each line sent is compared with the records at that time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+
+from supervisor import Record
+from tests.simulation.oracle import AcceptedInput, Body, Oracle, SessionHistory
+from tests.support.in_memory_processes import InMemoryProcess, Side
+
+
+@attrs.define(eq=False)
+class ProcessHistory(SessionHistory):
+    """One session whose agent is a process."""
+
+    restarts: list[float] = attrs.Factory(list)
+    # The turn for which each steering text was sent.
+    handed: dict[str, str | None] = attrs.Factory(dict)
+
+    def find(self, text: str) -> AcceptedInput | None:
+        """Return the input with that text, which is unique."""
+        return next((entry for entry in self.inputs.values() if entry.text == text), None)
+
+    def _input_settled(self, record: Record, body: Body) -> None:
+        entry = self.inputs.get(body["input_id"])
+        if entry is None or entry.status != "handed":
+            super()._input_settled(record, body)
+            return
+        self.check(entry.outcome is None, f"{body['input_id']} was settled twice")
+        if body["outcome"] in ("steered", "delivered"):
+            self.check(
+                entry.text in self.sent, f"{entry.text!r} was {body['outcome']} and never sent"
+            )
+        entry.outcome = body["outcome"]
+
+    def _input_changed(self, record: Record, body: Body) -> None:
+        for input_id, changes in body["inputs"].items():
+            entry = self.inputs[input_id]
+            if entry.status == "handed" and changes.get("status") == "queued":
+                self.sent.pop(entry.text, None)  # it was declined and may be sent again
+            elif changes.get("status") == "handed":
+                self.handed[entry.text] = record.turn_id
+        super()._input_changed(record, body)
+
+    def _session_resumed(self, record: Record, body: Body) -> None:
+        super()._session_resumed(record, body)
+        if not body["woken"]:
+            self.restarts.clear()  # a resume by a user resets the limit
+
+    def _agent_restarting(self, record: Record, _: Body) -> None:
+        assert self.row is not None
+        terms = self.row.terms.restart
+        self.restarts.append(record.at)
+        recent = [at for at in self.restarts if record.at - at <= terms.within_seconds]
+        self.check(len(recent) <= terms.max_restarts, f"{len(recent)} restarts within the window")
+
+    @property
+    def sent(self) -> dict[str, int]:
+        """Texts sent to agents, with the process of each."""
+        assert isinstance(self.oracle, ProcessOracle)
+        return self.oracle.sent
+
+    # The wire -------------------------------------------------------------------------------
+
+    def prompted(self, text: str) -> None:
+        entry = self.find(text)
+        began = None if self.turn is None else self.inputs[self.begun[self.turn]]
+        self.check(began is entry, f"{text!r} was prompted and is not the input of the turn")
+
+    def steered(self, text: str, prompt: str | None) -> None:
+        """Check that steering sent after a prompt is not for an earlier turn."""
+        turn = self.handed.get(text)
+        self.check(turn is not None, f"{text!r} was sent as steering without a record")
+        if turn is not None:
+            first = self.inputs[self.begun[turn]].text
+            self.check(first in self.sent, f"{text!r} was sent before {first!r}")
+        if prompt is not None:
+            self.check(turn in self._since(prompt), f"{text!r} was for {turn}, which has ended")
+
+    def cancelled(self, text: str) -> None:
+        """Check that a cancel has a request: for that turn, or for one that the agent began since.
+
+        The agent may also have begun a turn with steering whose answer came too late.
+        """
+        since = self._since(text)
+        asked = any(turn in self.interrupted for turn in since)
+        doubtful = any(turn in since for turn in self.handed.values())
+        self.check(asked or doubtful, f"{text!r} was cancelled without a request")
+
+    def _since(self, prompt: str) -> list[str]:
+        """Return the turn of a prompt and all later ones."""
+        inputs = [self.inputs[input_id].text for input_id in self.begun.values()]
+        return [*self.begun][inputs.index(prompt) :] if prompt in inputs else []
+
+    def close(self) -> None:
+        """Check that the outcome of each input matches what was sent."""
+        for turn, outcome in self.over.items():
+            entry = self.inputs[self.begun[turn]]
+            if outcome == "completed":
+                self.check(entry.text in self.sent, f"{entry.text!r} is completed and never sent")
+        for entry in self.inputs.values():
+            if entry.status != "handed" and entry.outcome in (None, "expired", "cancelled"):
+                self.check(
+                    entry.text not in self.sent, f"{entry.text!r} was sent and is {entry.outcome}"
+                )
+
+
+@attrs.define(eq=False)
+class ProcessOracle(Oracle):
+    """The histories of one run with agent processes."""
+
+    sent: dict[str, int] = attrs.Factory(dict)
+    # The last prompt of each process.
+    prompts: dict[int, str] = attrs.Factory(dict)
+    # The session of each process, known from its first prompt.
+    owners: dict[int, str] = attrs.Factory(dict)
+
+    def history(self, session_id: str) -> ProcessHistory:
+        if session_id not in self.histories:
+            self.histories[session_id] = ProcessHistory(self, session_id)
+        found = self.histories[session_id]
+        assert isinstance(found, ProcessHistory)
+        return found
+
+    def hear(self, process: InMemoryProcess, side: Side, line: bytes) -> None:
+        """Check a line on the wire."""
+        pid = process.identity.pid
+        if side == "agent":
+            if b"startedNewTurn" in line:
+                self.prompts.pop(pid, None)  # the agent's own turn may be cancelled later
+            return
+        message = json.loads(line)
+        match message.get("method"):
+            case "session/prompt":
+                text = message["params"]["prompt"][-1]["text"]
+                self._owner(pid, text)
+                self._send(pid, text)
+                self.prompts[pid] = text
+                self._book_of(pid, "prompted", text)
+            case "_session/steering":
+                for block in message["params"]["prompt"]:
+                    self._send(pid, block["text"])
+                    self._book_of(pid, "steered", block["text"], self.prompts.get(pid))
+            case "session/cancel" if pid in self.prompts:
+                self._book_of(pid, "cancelled", self.prompts[pid])
+
+    def _owner(self, pid: int, text: str) -> None:
+        for history in self.histories.values():
+            if any(entry.text == text for entry in history.inputs.values()):
+                other = self.owners.setdefault(pid, history.id)
+                self.check(
+                    other == history.id, f"process {pid} belongs to {other} and to {history.id}"
+                )
+                return
+        self.check(bool(self.deleted_ids), f"{text!r} was prompted and never accepted")
+
+    def _send(self, pid: int, text: str) -> None:
+        self.check(text not in self.sent, f"{text!r} was sent again")
+        self.sent[text] = pid
+
+    def _book_of(self, pid: int, told: str, *what: str | None) -> None:
+        owner = self.owners.get(pid)
+        if owner is not None and owner in self.histories:
+            check_news_read: Any = getattr(self.history(owner), told)
+            check_news_read(*what)
+
+    def close(self) -> None:
+        for history in self.histories.values():
+            if isinstance(history, ProcessHistory):
+                history.close()
+        super().close()

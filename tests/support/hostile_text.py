@@ -1,0 +1,27 @@
+"""Texts that try to be interpreted as markup, control sequences or code."""
+
+HOSTILE = {
+    "a script": "<script>alert(1)</script>",
+    "a picture": '"><img src=x onerror=alert(1)>',
+    "an end of everything": "</div></article></section></main></body></html><h1>mine</h1>",
+    "an end of an attribute": "' onclick='alert(1)",
+    "a style": "</style><style>*{display:none}",
+    "a comment": "<!-- <![CDATA[ ]]> -->",
+    "an entity": "&lt;b&gt; &#60;b&#62; &amp;",
+    "a fence": "```\n# mine\n```",
+    "longer fences": "````\n```````\n# mine\n~~~~~~~~~~~~\n",
+    "a fence at the end": "x```",
+    "an open fence": "```python\nfor x in y:",
+    "headings": "# mine\n## mine\n\nmine\n====\n",
+    "markdown": "**bold** [link](javascript:alert(1)) ![x](http://x/y) | a | b |",
+    "details": "</details>\n\n<details open>",
+    "ticks": "` `` ``` ` a `",
+    "colours": "\x1b[31mred\x1b[0m \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b]52;c;aGk=\x1b\\",
+    "old controls": "\x9b31mred \x9d0;title\x9c \x90q\x9c \x85 \x7f",
+    "controls": "a\x00b\x07c\x08d\x0be\x0cf\rg\r\nh",
+    "writing backwards": "\u202eevil\u202c \u2066x\u2069 \u200f \u061c",
+    "other ends of lines": "a\u2028# mine\u2029# mine",
+    "half a character": "a\ud800b",
+    "nothing": "",
+    "blanks": "   \n\t\n  ",
+}

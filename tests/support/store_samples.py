@@ -1,0 +1,131 @@
+"""Writes and views used by the store tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from supervisor.core import events as ev
+from supervisor.core.creation import SessionSpec, create
+from supervisor.core.ids import SessionId, SessionKey
+from supervisor.core.limits import Limits, Lineage
+from supervisor.core.records import Fact, Record, number_facts
+from supervisor.core.state import SessionState
+from supervisor.core.table import decide
+from supervisor.store.port import Store, Stored, StoredReply, Write
+
+from .event_histories import Chance
+
+ONE = SessionId("s_one")
+TWO = SessionId("s_two")
+THREE = SessionId("s_three")
+NOBODY = SessionId("s_nobody")
+
+
+async def claim(store: Store, session_id: SessionId) -> Stored | None:
+    """Claim one session."""
+    [stored] = await store.claim([session_id])
+    return stored
+
+
+def birth(session_id: SessionId = ONE, plan: SessionSpec | None = None) -> Write:
+    """Return the write that creates a session: one record and the row."""
+    session, facts = create(session_id, plan or SessionSpec(agent="echo"), at=1.0)
+    return Write(session_id, 0, number_facts(session_id, facts, after=0), session)
+
+
+def said(session_id: SessionId, seq: int, body: Mapping[str, Any] | None = None) -> Record:
+    """Return a record with a text."""
+    return Record(session_id, seq, 2.0, None, "plan", {"number": seq} if body is None else body)
+
+
+def spoken(seq: int, text: str, session_id: SessionId = ONE) -> Record:
+    return Record(session_id, seq, 2.0, None, "user_text", {"text": text, "part": None})
+
+
+def more(
+    session_id: SessionId,
+    *numbers: int,
+    epoch: int = 0,
+    row: SessionState | None = None,
+    kept: StoredReply | None = None,
+    also: Write | None = None,
+) -> Write:
+    """Return a write of records with these numbers."""
+    records = tuple(said(session_id, number) for number in numbers)
+    return Write(session_id, epoch, records, row, kept, also)
+
+
+def row(session_id: SessionId = ONE, **changes: Any) -> SessionState:  # noqa: ANN401 - fields of the state
+    return SessionState(id=session_id, agent_name="echo", **changes)
+
+
+def receipt(scope: str = ONE, key: str = "key", answer: object = "first") -> StoredReply:
+    return StoredReply(scope, key, "fingerprint", {"answer": answer})
+
+
+async def rows_of(store: Store, *, after: int = 0) -> list[Stored]:
+    return [stored async for stored in store.rows(after=after)]
+
+
+async def numbers_of(store: Store, session_id: SessionId = ONE) -> list[int]:
+    return [record.seq for record in await store.records(session_id)]
+
+
+async def everything(store: Store) -> tuple[list[Stored], list[tuple[int, Record]]]:
+    """Return everything that a reader can see without knowing an id."""
+    return await rows_of(store), await store.all_records()
+
+
+def differences(one: object, other: object, way: str = "") -> list[str]:
+    """Return where two values differ; 1, 1.0 and True are different."""
+    if type(one) is not type(other):
+        return [f"{way or 'all'}: {type(one).__name__}, {type(other).__name__}"]
+    mine, yours = _parts(one), _parts(other)
+    if mine is None or yours is None or mine.keys() != yours.keys():
+        return [] if one == other else [f"{way or 'all'}: {one!r:.50}, {other!r:.50}"]
+    return [
+        difference
+        for name in mine
+        for difference in differences(mine[name], yours[name], f"{way}.{name}")
+    ]
+
+
+def _parts(thing: object) -> dict[object, object] | None:
+    kind: Any = type(thing)
+    if attrs.has(kind):
+        return {field.name: getattr(thing, field.name) for field in attrs.fields(kind)}
+    if isinstance(thing, Mapping):
+        return dict(thing)
+    return dict(enumerate(thing)) if isinstance(thing, tuple | list) else None
+
+
+PLAN = SessionSpec(
+    agent="echo",
+    key=SessionKey("a:b", "c%d", "é", "\x00"),
+    kind="system",
+    name="a name",
+    tags=("x", "y"),
+    custom={"k": "v", "": "😀"},
+    workspace="/somewhere",
+    lineage=Lineage(role="worker", expires_at=5.5),
+    limits=Limits(turns=100, cost=2.5),
+)
+
+
+def life(
+    seed: int, length: int, session_id: SessionId = ONE
+) -> Iterator[tuple[SessionState, tuple[Fact, ...], ev.Event | None]]:
+    """Yield the states of a random session from its creation on, each with its facts and event."""
+    chance = Chance(seed)
+    like = chance.session()
+    plan = attrs.evolve(PLAN, terms=like.terms, permissions=like.permissions)
+    session, facts = create(session_id, plan, at=chance.now)
+    yield session, facts, None
+    for _ in range(length):
+        event = chance.event(session)
+        step = decide(session, event)
+        session = step.state
+        yield session, step.facts, event

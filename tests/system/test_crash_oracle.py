@@ -1,0 +1,62 @@
+"""The crash oracle detects the violations that it checks for."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.crash_child import CrashPlan
+from tests.support.crash_oracle import problems_after, problems_of, read_store
+from tests.support.crash_runner import open_crash_runner
+
+# Ways to damage a file, and part of the problem that is reported.
+TAMPERINGS = {
+    "DELETE FROM records WHERE seq = 2": "numbered",
+    "DELETE FROM sessions WHERE id = (SELECT min(id) FROM sessions)": "no row",
+    "UPDATE sessions SET row = json_set(row, '$.turns', 99)": "not what its records say",
+    """
+    INSERT INTO records (session_id, seq, at, turn_id, kind, body)
+    SELECT session_id, (SELECT max(seq) + 1 FROM records AS o WHERE o.session_id = r.session_id),
+           at, turn_id, kind, body
+    FROM records AS r WHERE kind = 'input_accepted' LIMIT 1
+    """: "accepted 2 times",
+}
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder left by a killed supervisor, with open turns."""
+    folder = tmp_path_factory.mktemp("left")
+    with open_crash_runner() as runner:
+        runner.run(CrashPlan(str(folder / "state.db"), seed=5), reports=60)
+    return folder
+
+
+@pytest.fixture
+def path(left: Path, tmp_path: Path) -> Path:
+    """Return a copy of that file, to be damaged."""
+    shutil.copytree(left, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "state.db"
+
+
+def test_nothing_is_wrong_with_what_a_kill_leaves(path: Path) -> None:
+    found = read_store(path)
+
+    assert problems_of(found) == []
+    assert found.open_turns
+
+
+@pytest.mark.parametrize("tampering", TAMPERINGS)
+def test_what_was_tampered_with_is_seen(path: Path, tampering: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(tampering)
+
+    assert TAMPERINGS[tampering] in " ".join(problems_of(read_store(path)))
+
+
+def test_a_turn_that_was_left_open_is_seen(path: Path) -> None:
+    found = read_store(path)
+
+    assert "its ends are []" in " ".join(problems_after(found, found))

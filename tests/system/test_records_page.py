@@ -1,0 +1,121 @@
+"""The records page lists exactly the written kinds, their fields and their changes."""
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import supervisor
+from actors.testing import VirtualClock
+from supervisor.core.fold import fold
+from supervisor.core.ids import SessionId
+from supervisor.core.records import KINDS, STREAMED, Fact, RecordKind
+from supervisor.core.state import SessionState
+from supervisor.core.table import decide
+from tests.support.event_histories import history
+
+PAGE = Path(__file__).parents[2] / "docs/reference/records.md"
+ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+FIELD = re.compile(r"`(\w+)`(\??)")
+HISTORIES = 300
+LENGTH = 100
+NOT_WRITTEN = {"warning"}
+
+
+@attrs.frozen
+class Entry:
+    kind: str
+    always: frozenset[str]
+    sometimes: frozenset[str]
+    changes: frozenset[str]
+
+
+@supervisor.agent("talker")
+async def talker(turn: supervisor.Turn) -> None:
+    await turn.plan(["talk"])
+    await turn.think("what to say?")
+    async with turn.tool("look") as call:
+        call.update("half")
+    await turn.say("hello")
+
+
+async def records_of_a_real_session() -> list[supervisor.Record]:
+    async with supervisor.open(agents=[talker]) as sup:
+        session = await sup.create("talker")
+        await session.prompt("talk")
+        await session.append("agent", "and more")
+        return [record for turn in await session.history() for record in turn.records]
+
+
+@functools.cache
+def facts_written() -> list[Fact]:
+    real = trio.run(records_of_a_real_session, clock=VirtualClock())
+    return [*(record.fact for record in real), *(fact for _, fact in folded())]
+
+
+def folded() -> Iterator[tuple[SessionState, Fact]]:
+    """Every fact of many random histories, with the session that it comes upon."""
+    for seed in range(HISTORIES):
+        for session, event in history(seed, LENGTH):
+            before = session
+            for fact in decide(session, event).facts:
+                yield before, fact
+                before = fold(before, fact)
+
+
+@functools.cache
+def changes_seen() -> dict[str, set[str]]:
+    names = [field.name for field in attrs.fields(SessionState) if field.name != "updated_at"]
+    seen: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    for before, fact in folded():
+        after = fold(before, fact)
+        seen[fact.kind] |= {n for n in names if getattr(before, n) != getattr(after, n)}
+    return seen
+
+
+def listed() -> dict[str, Entry]:
+    entries = {}
+    for kind, body, changes in ROW.findall(PAGE.read_text()):
+        fields = FIELD.findall(body)
+        entries[kind] = Entry(
+            kind,
+            always=frozenset(name for name, mark in fields if not mark),
+            sometimes=frozenset(name for name, mark in fields if mark),
+            changes=frozenset(name for name, _ in FIELD.findall(changes)),
+        )
+    return entries
+
+
+def test_the_page_lists_every_kind_once() -> None:
+    assert sorted(kind for kind, _, _ in ROW.findall(PAGE.read_text())) == sorted(KINDS)
+
+
+def test_every_record_kind_except_warning_is_written() -> None:
+    assert set(KINDS) - {fact.kind for fact in facts_written()} == NOT_WRITTEN
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - NOT_WRITTEN))
+def test_the_page_names_the_fields_of_every_body(kind: RecordKind) -> None:
+    bodies = [set(fact.body) for fact in facts_written() if fact.kind == kind]
+
+    always, ever = set.intersection(*bodies), set.union(*bodies)
+
+    assert listed()[kind].always == always
+    assert listed()[kind].sometimes == ever - always
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"session_created"}))
+def test_the_page_names_what_a_kind_changes_in_the_row(kind: RecordKind) -> None:
+    assert listed()[kind].changes == changes_seen()[kind]
+
+
+def test_streamed_text_changes_no_row() -> None:
+    session = SessionState(id=SessionId("s_1"), agent_name="talker")
+    part = {"text": "hello", "part": "p.1", "continues": False}
+
+    for kind in STREAMED:
+        assert fold(session, Fact(kind, 1.0, part)) is session
