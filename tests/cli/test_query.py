@@ -136,7 +136,9 @@ WORDS = st.sampled_from(
 
 
 @settings(
-    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(sql=st.one_of(st.lists(WORDS, max_size=12).map(" ".join), st.text(max_size=40)))
 def test_any_text_leaves_the_store_as_it_is(sql: str, store: Path) -> None:

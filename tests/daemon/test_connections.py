@@ -125,11 +125,10 @@ async def test_stalled_readers_do_not_delay_close(folder: Path) -> None:
             await raw(folder / "s", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(20)
         ]
         await wait_until(lambda: len(connections) == 20)
-        began = trio.current_time()
 
-        await connections.close(within_seconds=0.1)
-
-        assert trio.current_time() - began < 2
+        # Less than the time after which a reader that stalls is disconnected.
+        with trio.fail_after(one.WRITE_SECONDS / 2):
+            await connections.close(within_seconds=0.1)
     for stream in streams:
         await stream.aclose()
 
@@ -160,7 +159,7 @@ async def test_close_does_not_wait_for_idle_connections(folder: Path) -> None:
     async with served(hello, folder / "s") as (connections, client):
         await client.get("/")
 
-        with trio.fail_after(2):
+        with trio.fail_after(15):
             await connections.close(within_seconds=60)
 
 

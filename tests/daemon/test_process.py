@@ -25,7 +25,7 @@ from supervisor.daemon.watchdog import run_watchdog
 def systemd(folder: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listens:
         listens.bind(str(folder / "notify"))
-        listens.settimeout(5)
+        listens.settimeout(30)
         yield listens
 
 
@@ -48,7 +48,7 @@ def test_the_notifier_sends_each_state(systemd: socket.socket) -> None:
 def test_an_abstract_socket_name_is_supported() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listens:
         listens.bind(f"\0understudy-{os.getpid()}")
-        listens.settimeout(5)
+        listens.settimeout(30)
 
         Notifier({"NOTIFY_SOCKET": f"@understudy-{os.getpid()}"}).alive()
 
@@ -139,7 +139,7 @@ async def test_each_signal_raises_the_urgency() -> None:
         await orders.wait_to_leave_fast()
         hastes.append(orders.urgency)
         os.kill(os.getpid(), signal.SIGTERM)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             while not ended:  # noqa: ASYNC110 - a signal comes when it comes
                 await trio.sleep(0.001)
         nursery.cancel_scope.cancel()
@@ -153,7 +153,7 @@ async def test_sighup_requests_a_reload() -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(handle_signals, orders)
         os.kill(os.getpid(), signal.SIGHUP)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await orders.wait_to_reload()
         assert orders.urgency == "none"
         nursery.cancel_scope.cancel()

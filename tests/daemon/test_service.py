@@ -20,7 +20,8 @@ from supervisor.daemon import DaemonSignals, ExitCode, serve, service
 from supervisor.daemon.logging_ import SecretFilter, TextFormatter
 from tests.support import stubborn_agent
 from tests.support.daemon_in_process import Home, running
-from tests.support.daemon_process import wait_for
+from tests.support.daemon_process import free_port
+from tests.support.process_programs import wait_for
 
 
 async def wait_until_draining(sup: RemoteSupervisor) -> None:
@@ -234,7 +235,7 @@ def test_a_daemon_releases_everything_at_exit(home: Home) -> None:
     for _ in range(3):
         trio.run(a_life, home)
 
-    wait_for(lambda: is_not_more(held(), before), 10)  # a thread may still be about to end
+    wait_for(lambda: is_not_more(held(), before))  # a thread may still be about to end
 
 
 async def test_systemd_is_notified_of_ready_and_stopping(
@@ -242,7 +243,7 @@ async def test_systemd_is_notified_of_ready_and_stopping(
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(home.folder / "notify"))
-        systemd.settimeout(5)
+        systemd.settimeout(30)
         environ = {"NOTIFY_SOCKET": str(home.folder / "notify"), "WATCHDOG_USEC": "300000"}
         async with running(home, environ=environ) as daemon:
             said = [systemd.recv(999)]
@@ -257,9 +258,7 @@ async def test_systemd_is_notified_of_ready_and_stopping(
 
 
 async def test_requests_on_the_port_need_the_token(home: Home) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     home.write(f"[daemon]\ntcp_port = {port}")
     secret_filter = SecretFilter()
     async with running(home, secret_filter=secret_filter):

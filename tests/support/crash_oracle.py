@@ -42,10 +42,11 @@ class Found:
 
 
 def read_store(path: Path) -> Found:
-    """Return the contents of the file, read only."""
+    """Return the contents of the file at one instant, read only."""
     if not path.exists():
         return Found({}, {}, {}, "ok")
     with closing(open_reader(path)) as connection:
+        connection.execute("BEGIN")  # a supervisor may write meanwhile
         [[integrity]] = connection.execute("PRAGMA integrity_check").fetchall()
         has_tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if not has_tables:

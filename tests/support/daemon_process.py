@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
-
 from .daemon_in_process import Home
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE_SECONDS: Final = 60.0
-PROMISED_SECONDS: Final = 2.0
 
 # Agents that are processes: one that does as it is told, over ACP.
 AGENTS: Final = f"""
@@ -115,33 +113,14 @@ def starting(
                 process.wait()
 
 
-def below(pid: int) -> list[ProcessIdentity]:
-    """Return all descendants of a process."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    found = {pid}
-    while True:
-        more = {child for child, parent in parents.items() if parent in found} - found
-        if not more:
-            break
-        found |= more
-    identities = (identify(one) for one in found - {pid})
-    return [one for one in identities if one is not None]
+def free_port() -> int:
+    """Return a free TCP port below the range from which the kernel takes ports by itself.
 
-
-def wait_dead(processes: list[ProcessIdentity]) -> None:
-    """Wait until all are dead, within what is promised and the machine's own slowness."""
-    wait_for(lambda: not any(is_alive(one) for one in processes), 5 * PROMISED_SECONDS)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    A port of that range could be given to another process before the daemon listens on it.
+    """
+    for offset in range(1000):
+        port = 20_000 + (os.getpid() * 10 + offset) % 10_000
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,9 @@ from supervisor.drivers.process.processes import BeforeExec, Launch
 
 # Exceeded only by a program that hangs.
 PATIENCE_SECONDS: Final = 30.0
+# The time in which all processes of a killed supervisor are dead, and what a loaded machine adds.
+PROMISED_SECONDS: Final = 2.0
+DEAD_WITHIN_SECONDS: Final = 5 * PROMISED_SECONDS
 
 # Defined for every program below: `say` writes a line at once, `child` forks a process that
 # calls the function and then only sleeps.
@@ -149,8 +154,48 @@ def alive(identities: Iterable[ProcessIdentity]) -> list[int]:
 
 
 def guardian_of(identity: ProcessIdentity) -> int:
-    stat = Path(f"/proc/{identity.pid}/stat").read_bytes()
-    return int(stat.rpartition(b")")[2].split()[1])
+    return int(_stat_fields(identity.pid)[1])
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    """Poll a condition that has no event; fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not true in time"
+        time.sleep(0.002)
+
+
+def wait_dead(processes: Iterable[ProcessIdentity]) -> None:
+    """Wait until all processes are dead, within the promised time and the machine's slowness."""
+    processes = list(processes)
+    wait_for(lambda: not alive(processes), DEAD_WITHIN_SECONDS)
+
+
+def stop(process: ProcessIdentity) -> None:
+    """Send SIGSTOP and wait until the process is stopped; a busy machine delivers it late."""
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_for(lambda: _stat_fields(process.pid)[0] == "T")
+
+
+def descendants_of(pid: int) -> list[ProcessIdentity]:
+    """Return all live descendants of a process."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parents[int(entry.name)] = int(_stat_fields(int(entry.name))[1])
+            except OSError:
+                continue
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    identities = (identify(one) for one in found - {pid})
+    return [one for one in identities if one is not None]
+
+
+def _stat_fields(pid: int) -> list[str]:
+    # After the process name, which may contain anything.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def exists(pid: int) -> bool:
@@ -175,11 +220,11 @@ def _has(path: Path, word: str) -> bool:
 def children() -> list[int]:
     """Return the pids of our own children, zombies included."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            fields = path.read_bytes().rpartition(b")")[2].split()
+            parent = int(_stat_fields(int(path.name))[1])
         except OSError:
             continue
-        if int(fields[1]) == os.getpid():
-            found.append(int(path.parent.name))
+        if parent == os.getpid():
+            found.append(int(path.name))
     return found

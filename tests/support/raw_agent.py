@@ -119,12 +119,14 @@ def withdraws_its_question(prompt: int) -> None:
 
 def talks_on_when_cancelled(prompt: int) -> None:
     say("begun")
+    note("working")
     cancelled.wait()
     say(", late")
     end(prompt, "cancelled")
 
 
 def fails_when_cancelled(prompt: int) -> None:
+    note("working")
     cancelled.wait()
     fail(prompt, -32603, "AbortError")
 

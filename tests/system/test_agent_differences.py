@@ -184,7 +184,8 @@ async def test_an_interrupt_is_interrupted_for_any_answer_of_the_agent(
 ) -> None:
     async with harness(manner, tmp_path) as at:
         await at.session.send("go")
-        await trio.sleep(0.1)
+        while at.noted != ["working"]:  # noqa: ASYNC110 - a short poll
+            await trio.sleep(0.01)
         report = await at.session.interrupt("turn")
 
         assert (report.stopped, report.ladder_step) == (1, "ask")
@@ -204,10 +205,11 @@ async def test_a_withdrawn_permission_request_is_still_answered(tmp_path: Path) 
 
 
 async def test_an_agent_that_ignores_end_of_input_is_ended(tmp_path: Path) -> None:
-    ladder = Ladder(close_seconds=0.2)
+    # It is ended by SIGTERM: the last step would take longer than the test waits.
+    ladder = Ladder(close_seconds=0.2, terminate_seconds=PATIENCE_SECONDS)
     async with harness("stays", tmp_path, terms=Settings(ladder=ladder)) as at:
         await at.session.prompt("go")
-        with trio.fail_after(ladder.close_seconds + ladder.terminate_seconds):
+        with trio.fail_after(ladder.close_seconds + ladder.terminate_seconds / 2):
             await at.session.stop()
 
 

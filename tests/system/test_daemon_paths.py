@@ -13,7 +13,8 @@ import supervisor
 from supervisor.client import RemoteSession, connect
 from supervisor.drivers.identity import ProcessIdentity
 from tests.support.daemon_in_process import Home
-from tests.support.daemon_process import AGENTS, Daemon, below, daemon, wait_dead
+from tests.support.daemon_process import AGENTS, Daemon, daemon
+from tests.support.process_programs import descendants_of, wait_dead
 
 TEST_SECONDS = 60
 
@@ -122,7 +123,7 @@ def test_a_restart_after_a_kill(home: Home) -> None:
     """Nothing of the agents is left, and what was accepted runs when it is back."""
     with daemon(home) as first:
         session_id, queued = trio.run(begin_work, home)
-        agents: list[ProcessIdentity] = below(first.pid)
+        agents: list[ProcessIdentity] = descendants_of(first.pid)
         assert len(agents) >= 2  # a guardian, an agent, and what that has started
         first.kill()
         wait_dead(agents)

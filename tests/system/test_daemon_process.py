@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -23,12 +22,11 @@ from tests.support.daemon_in_process import Home
 from tests.support.daemon_process import (
     AGENTS,
     Daemon,
-    below,
     daemon,
+    free_port,
     starting,
-    wait_dead,
-    wait_for,
 )
+from tests.support.process_programs import descendants_of, wait_dead, wait_for
 
 TEST_SECONDS = 60
 QUICK = "[settings]\nexit_seconds = 0.2\n"
@@ -69,7 +67,7 @@ def refused(home: Home) -> tuple[int, str]:
 def test_a_daemon_refuses_a_second_one_and_leaves_nothing(home: Home) -> None:
     with daemon(home) as first:
         session_id = trio.run(begin, home, "robot", "fork\nsetsid\nsay away\nsleep 600")
-        processes = below(first.pid)
+        processes = descendants_of(first.pid)
 
         code, said = refused(home)
         assert code == ExitCode.FAILED
@@ -101,7 +99,7 @@ def test_a_second_signal_interrupts_turns(home: Home) -> None:
     home.write("[settings]\nexit_seconds = 600.0\n" + AGENTS)
     with daemon(home) as made:
         trio.run(begin, home, "robot", "say away\nsleep 600")
-        processes = below(made.pid)
+        processes = descendants_of(made.pid)
         made.signal(signal.SIGTERM)
         made.hear("STOPPING=1")
 
@@ -115,7 +113,7 @@ def test_a_third_signal_kills_the_daemon_and_its_agents(home: Home) -> None:
     home.write("[settings]\nexit_seconds = 600.0\n" + AGENTS)
     with daemon(home) as made:
         trio.run(begin, home, "robot", "ignore-term\nsay away\nhang")
-        processes = below(made.pid)
+        processes = descendants_of(made.pid)
         for _ in range(2):
             made.signal(signal.SIGTERM)
             wait_for(lambda: "SIGTERM: exiting" in made.log(), TEST_SECONDS)
@@ -240,6 +238,7 @@ def test_a_drain_lets_a_turn_end_and_refuses_new_work(
                 session = await sup.create("scripted")
                 # The permission keeps the turn until the daemon is at its leaving.
                 asked = await session.send("ask bash\nsay done")
+                nursery.start_soon(wait_for_its_end)
                 while not (requests := await sup.permissions()):
                     await trio.lowlevel.checkpoint()
                 made.signal(signal.SIGTERM)
@@ -247,7 +246,6 @@ def test_a_drain_lets_a_turn_end_and_refuses_new_work(
                 with pytest.raises(supervisor.SupervisorError) as refused:
                     await sup.create("echo")
                 assert refused.value.code in ("session_not_active", "draining")
-                nursery.start_soon(wait_for_its_end)
                 await sup.answer(requests[0].id, "allow_once")
 
     with daemon(home) as made:
@@ -256,13 +254,6 @@ def test_a_drain_lets_a_turn_end_and_refuses_new_work(
 
 
 # Secrets -------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def what_is_seen_of(pid: int) -> bytes:
@@ -286,7 +277,7 @@ def test_the_token_is_only_in_its_file(home: Home) -> None:
     with daemon(home, "--tcp", str(port)) as made:
         trio.run(ask_by_port, made, port)
         token = Path(home.load().daemon.token).read_text().strip().encode()
-        pids = [made.pid, *(one.pid for one in below(made.pid))]
+        pids = [made.pid, *(one.pid for one in descendants_of(made.pid))]
         seen = {pid: what_is_seen_of(pid) for pid in pids}
         assert all(b"python" in one for one in seen.values())
         assert [pid for pid, one in seen.items() if token in one] == []

@@ -91,7 +91,10 @@ async def test_lines_are_read_from_a_given_line(
     assert await read(files, workspace / "a", line=line, limit=limit) == found
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.text("ab\né", max_size=5), max_size=6), st.integers(1, 8), st.integers(0, 8))
 def test_returned_lines_match_the_file(
     files: FileAccess, workspace: Path, parts: list[str], line: int, limit: int

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from supervisor.drivers.process.contained import ContainedProcesses, SentSignal
+from tests.support.process_programs import PATIENCE_SECONDS
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]
@@ -20,4 +21,5 @@ def signals() -> list[SentSignal]:
 
 @pytest.fixture
 async def processes(signals: list[SentSignal]) -> ContainedProcesses:
-    return ContainedProcesses(on_signal=signals.append)
+    # A loaded machine may need longer than the default to kill 200 processes.
+    return ContainedProcesses(on_signal=signals.append, kill_seconds=PATIENCE_SECONDS)

@@ -132,8 +132,15 @@ async def test_an_interrupt_sends_sigint_and_keeps_the_output(
     assert (ended.outcome, ended.text) == ("interrupted", "working\nstopped\n")
 
 
-async def test_no_child_of_a_command_outlives_its_turn(runtime: DriverRuntime) -> None:
-    program = f"{PREAMBLE}\nsay(child(os.setsid)); sys.stdin.read()"
+async def test_no_child_of_a_command_outlives_its_turn(
+    runtime: DriverRuntime, tmp_path: Path
+) -> None:
+    # The command ends when the test has seen its child alive, and not before.
+    seen_alive = tmp_path / "seen alive"
+    program = (
+        f"{PREAMBLE}\nimport time\nsay(child(os.setsid))\n"
+        f"while not os.path.exists({str(seen_alive)!r}): time.sleep(0.001)"
+    )
     harness = DriverHarness(
         command("tool", [sys.executable, "-I", "-S", "-c", program, "{prompt}"]), runtime
     )
@@ -142,6 +149,7 @@ async def test_no_child_of_a_command_outlives_its_turn(runtime: DriverRuntime) -
 
     def look(turn: Any, kind: Any, text: str, **options: Any) -> None:  # noqa: ANN401 - as it comes
         seen.append(known(int(text)))
+        seen_alive.touch()
         written(turn, kind, text, **options)
 
     harness.context.write_text = look  # type: ignore[method-assign]  # to look while it lives

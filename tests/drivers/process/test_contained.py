@@ -20,6 +20,7 @@ from supervisor.drivers.process.processes import (
     ProcessExit,
 )
 from tests.support.process_programs import (
+    PATIENCE_SECONDS,
     accept_process,
     output_of,
     python,
@@ -235,7 +236,7 @@ async def test_the_exit_of_a_process_is_reported(
 ) -> None:
     async with running(processes, shell(script)) as lines:
         assert await lines.process.wait() == how
-        assert await lines.process.wait_gone(10.0) == ()
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
         assert how.is_clean == (how == ProcessExit(0))
 
 
@@ -373,8 +374,10 @@ async def test_a_send_cancelled_half_way_closes_the_input(
     processes: ContainedProcesses,
 ) -> None:
     async with running(processes, shell("exec sleep 1000")) as lines:
-        with trio.move_on_after(0.02):
-            await lines.process.send(b"x" * 1_000_000)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lines.process.send, b"x" * 1_000_000)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
 
         with pytest.raises(InputClosed):
             await lines.process.send(b"more")

@@ -16,6 +16,7 @@ from tests.support.process_programs import (
     ALL_KINDS,
     FORK_200,
     FORK_ALL_KINDS,
+    PATIENCE_SECONDS,
     RUN_AWAY,
     alive,
     bearing,
@@ -47,7 +48,7 @@ async def test_terminating_reaches_the_whole_group(processes: ContainedProcesses
         lines.process.terminate()
 
         assert await lines.process.wait() == ProcessExit(None, signal=signal.SIGTERM)
-        assert await lines.process.wait_gone(10.0) == ()
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
         assert alive(everyone) == []
 
 
@@ -109,19 +110,19 @@ async def test_no_process_is_left_of_an_agent_that(
         if how == "its end":
             os.kill(lines.process.identity.pid, signal.SIGKILL)
         if how != "leaving":
-            assert await lines.process.wait_gone(10.0) == ()
+            assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
             assert alive(everyone) == []
 
     assert alive(everyone) == []
 
 
 async def test_a_chain_of_forking_processes_is_killed() -> None:
-    processes, name = ContainedProcesses(kill_seconds=10.0), secrets.token_hex(8)
+    processes, name = ContainedProcesses(kill_seconds=PATIENCE_SECONDS), secrets.token_hex(8)
     async with running(processes, python(RUN_AWAY, {"NAME": name})) as lines:
         await lines.next()
         lines.process.kill()
 
-        assert await lines.process.wait_gone(20.0) == ()
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
 
     assert bearing(name) == []
 
@@ -133,7 +134,7 @@ async def test_children_of_an_agent_are_killed_when_it_exits(processes: Containe
         lines.process.close_input()
 
         assert await lines.process.wait() == ProcessExit(3)
-        assert await lines.process.wait_gone(10.0) == ()
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
         assert not is_alive(left)
         assert await lines.process.receive() == b""  # no process holds its output any more
 
@@ -155,7 +156,7 @@ async def test_kill_may_be_repeated(
     async with running(processes, shell("cat")) as lines:
         for _ in range(3):
             lines.process.kill()
-        assert await lines.process.wait_gone(10.0) == ()
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
         lines.process.kill()
         lines.process.terminate()
         lines.process.interrupt()
@@ -170,7 +171,7 @@ async def test_a_stopped_guardian_still_kills(
         os.kill(guardian_of(lines.process.identity), signal.SIGSTOP)
         lines.process.kill()
 
-        assert await lines.process.wait_gone(10.0) == ()
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == ()
 
 
 # No other process ------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ async def test_only_descendants_of_the_guardian_are_signalled(
         theirs, others = await first.pids(ALL_KINDS), await second.pids(ALL_KINDS)
         first.process.terminate()
         first.process.kill()
-        assert await first.process.wait_gone(10.0) == ()
+        assert await first.process.wait_gone(PATIENCE_SECONDS) == ()
 
         assert alive(others) == [one.pid for one in others]
         assert {abs(sent.pid) for sent in signals} <= {one.pid for one in theirs}
@@ -196,7 +197,7 @@ async def test_a_group_is_signalled_only_while_the_agent_is_not_reaped(
     processes: ContainedProcesses, signals: list[SentSignal]
 ) -> None:
     async with running(processes, shell("exit 0")) as lines:
-        await lines.process.wait_gone(10.0)
+        await lines.process.wait_gone(PATIENCE_SECONDS)
         before = len(signals)
         lines.process.terminate()
         lines.process.kill()
@@ -219,7 +220,7 @@ async def test_surviving_processes_are_logged(
     async with running(ContainedProcesses(), shell("read x")) as lines:
         os.kill(guardian_of(lines.process.identity), signal.SIGKILL)
 
-        assert await lines.process.wait_gone(10.0) == (os.getpid(),)
+        assert await lines.process.wait_gone(PATIENCE_SECONDS) == (os.getpid(),)
         lines.process.close_input()  # so it ends by itself
 
     assert f"process {os.getpid()} could not be killed" in caplog.text

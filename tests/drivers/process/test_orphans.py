@@ -127,24 +127,34 @@ def test_the_process_list_contains_our_own_process() -> None:
 
 @pytest.fixture
 def left_behind() -> Iterator[tuple[ProcessIdentity, list[ProcessIdentity]]]:
-    """Yield an agent without guardian and supervisor, and its children in other sessions."""
-    marker = new_marker(ProcessIdentity(4_000_001, 1, ""))
+    """Yield an agent without guardian and supervisor, and its children in other sessions.
+
+    The guardian lives until all have started: any supervisor of this machine, such as one of a test
+    that runs at the same time, kills an agent whose guardian is dead.
+    """
     program = (
         f"{PREAMBLE}\n"
         "say(child(os.setsid)); say(child(lambda: (escape(), say(os.getpid())))); sleep()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", program],
-        env={MARKER_VARIABLE: str(marker)},
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
+    with (
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE) as guardian,  # noqa: S607 - any program
+        subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", program],
+            env={MARKER_VARIABLE: str(new_marker(known(guardian.pid)))},
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         lines = [int(process.stdout.readline()) for _ in range(3)]
         try:
             agent = known(process.pid)
-            yield agent, [one for one in map(identify, lines) if one is not None]
+            others = [one for one in map(identify, lines) if one is not None]
+            guardian.kill()
+            guardian.wait()
+            yield agent, others
         finally:
+            guardian.kill()
             process.kill()
 
 
@@ -156,7 +166,7 @@ async def test_children_of_a_recorded_orphan_are_killed_with_it(
 ) -> None:
     agent, others = left_behind
     with trio.fail_after(PATIENCE_SECONDS):
-        fates = await kill_orphans([agent])
+        fates = await kill_orphans([agent], wait_seconds=PATIENCE_SECONDS)
 
     assert fates[0].identity == agent
     assert fates[0].outcome in ("killed", "gone")  # another test may have found it first
@@ -169,7 +179,7 @@ async def test_an_unrecorded_process_without_guardian_is_killed(
     agent, others = left_behind
     os.kill(agent.pid, signal.SIGKILL)
     with trio.fail_after(PATIENCE_SECONDS):
-        await kill_orphans([])
+        await kill_orphans([], wait_seconds=PATIENCE_SECONDS)
 
     assert alive(others) == []
 
