@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-import supervisor
 from supervisor import (
     Phase,
     Restart,
@@ -25,10 +23,8 @@ from supervisor import (
 from supervisor.core.records import Record
 from supervisor.sessions.registry import SessionRegistry
 from supervisor.sessions.slot import SessionSlot
-from supervisor.store.port import Stored
 from tests.support.fake_agents import AgentRun, FakeAgent
-
-EXIT_SECONDS = 10.0
+from tests.support.shutdown_harness import EXIT_SECONDS, Harness, begin
 
 
 @pytest.fixture
@@ -36,46 +32,12 @@ def settings() -> Settings:
     return Settings(exit_seconds=EXIT_SECONDS)
 
 
-class Boom(Exception):
-    """What a block raises."""
-
-
-class Harness:
-    """A supervisor that the test opens, leaves, and looks at afterwards."""
-
-    def __init__(self, *fake_agents: FakeAgent, **settings: Any) -> None:  # noqa: ANN401
-        self._fake_agents = fake_agents
-        self._settings = Settings(**{"exit_seconds": EXIT_SECONDS, **settings})
-        self.sup: Supervisor
-
-    def open(self) -> Any:  # noqa: ANN401 - a context manager
-        agents = [fake_agent.agent for fake_agent in self._fake_agents]
-        return supervisor.open(agents=agents, settings=self._settings)
-
-    async def row(self, sup: Supervisor, session: Session) -> Stored:
-        stored = await sup._services.store.read(session.id)
-        assert stored is not None
-        return stored
-
-    async def records(self, sup: Supervisor, session: Session, *kinds: str) -> list[Record]:
-        found = await sup._services.store.records(session.id)
-        return [record for record in found if not kinds or record.kind in kinds]
-
-
 @pytest.fixture
 def harness(fake_agent: FakeAgent, shielded_agent: FakeAgent) -> Harness:
     return Harness(fake_agent, shielded_agent)
 
 
-async def begin(
-    sup: Supervisor, fake_agent: FakeAgent, agent: str = "fake"
-) -> tuple[Session, AgentRun]:
-    session = await sup.create(agent)
-    await session.send("first")
-    return session, await fake_agent.next_run()
-
-
-# Turns ------------------------------------------------------------------------------------------
+# Turns ----------------------------------------------------------------------------------
 
 
 async def test_leaving_with_nothing_to_do_takes_no_time(harness: Harness) -> None:
@@ -230,224 +192,7 @@ async def test_watchers_see_the_end_and_are_done(harness: Harness) -> None:
     assert [kinds[-1] for kinds in seen.values()] == ["session_suspended"] * 2
 
 
-# New work while leaving ---------------------------------------------------------------------------
-
-
-NEW_WORK: dict[str, Callable[[Supervisor, Session], Awaitable[object]]] = {
-    "create": lambda sup, session: sup.create("echo"),
-    "get_or_create": lambda sup, session: sup.get_or_create("echo:irc:ann"),
-    "new": lambda sup, session: sup.new("echo:irc:ann"),
-    "send": lambda sup, session: session.send("hello"),
-    "prompt": lambda sup, session: session.prompt("hello"),
-    "steer": lambda sup, session: session.steer("hello"),
-    "resume": lambda sup, session: session.resume(),
-    "fork": lambda sup, session: session.fork(),
-    "clear": lambda sup, session: session.clear(),
-}
-
-
-@pytest.mark.parametrize("name", NEW_WORK)
-async def test_new_work_is_refused_while_draining(
-    harness: Harness, fake_agent: FakeAgent, name: str, nursery: trio.Nursery
-) -> None:
-    async with harness.open() as sup:
-        session, run = await begin(sup, fake_agent)
-        nursery.start_soon(sup.drain)
-        await trio.testing.wait_all_tasks_blocked()
-        before = [info.id for info in (await sup.list()).items]
-
-        with pytest.raises(SessionNotActive) as refused:
-            await NEW_WORK[name](sup, session)
-
-        assert refused.value.hint
-        assert [info.id for info in (await sup.list()).items] == before
-        run.finish()
-
-
-async def test_stops_and_interrupts_work_while_draining(
-    harness: Harness, fake_agent: FakeAgent, nursery: trio.Nursery
-) -> None:
-    async with harness.open() as sup:
-        session, run = await begin(sup, fake_agent)
-        nursery.start_soon(sup.drain)
-        await trio.testing.wait_all_tasks_blocked()
-
-        report = await session.interrupt()
-
-        assert report.stopped == 1
-        assert run.over.is_set()
-
-
-async def test_draining_has_all_sessions_rest_and_reading_goes_on(harness: Harness) -> None:
-    async with harness.open() as sup:
-        session = await sup.create("scripted")
-        await session.send("sleep 4\nsay done")
-        began = trio.current_time()
-
-        await sup.drain()
-
-        assert trio.current_time() == began + 4.0
-        assert (await session.info()).phase is Phase.SUSPENDED
-        assert [message.text for message in await session.transcript()][-1] == "done"
-
-
-async def test_draining_twice_and_leaving_then_takes_no_more_time(harness: Harness) -> None:
-    async with harness.open() as sup:
-        await (await sup.create("scripted")).send("sleep 1000")
-        began = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sup.drain)
-            nursery.start_soon(sup.drain)
-
-    assert trio.current_time() == began + EXIT_SECONDS
-
-
-# After leaving ------------------------------------------------------------------------------------
-
-
-SENT_LATE: dict[str, Callable[[Supervisor, Session], Awaitable[object]]] = {
-    **NEW_WORK,
-    "interrupt": lambda sup, session: session.interrupt(),
-    "stop": lambda sup, session: session.stop(),
-    "append": lambda sup, session: session.append("user", "a note"),
-    "set": lambda sup, session: session.set(title="New"),
-    "archive": lambda sup, session: session.archive(),
-    "unarchive": lambda sup, session: session.unarchive(),
-    "edit_input": lambda sup, session: session.edit_input("in_1", "x"),
-    "cancel_input": lambda sup, session: session.cancel_input("in_1"),
-    "move_input": lambda sup, session: session.move_input("in_1", 0),
-    "promote_input": lambda sup, session: session.promote_input("in_1"),
-    "remove_rule": lambda sup, session: session.remove_rule("req_1"),
-    "delete": lambda sup, session: sup.delete(session.id),
-    "reset": lambda sup, session: sup.reset("echo:irc:bob"),
-    "answer": lambda sup, session: sup.answer("req_1", "allow_once"),
-    "wait_stopped": lambda sup, session: session.wait_stopped(),
-}
-
-
-@pytest.mark.parametrize("name", SENT_LATE)
-async def test_send_after_leaving_raises_at_once(harness: Harness, name: str) -> None:
-    async with harness.open() as sup:
-        session = await sup.create("echo", key="echo:irc:bob")
-    before = await harness.row(sup, session)
-
-    with trio.fail_after(1.0), pytest.raises(SupervisorError) as late:
-        await SENT_LATE[name](sup, session)
-
-    assert late.value.hint
-    assert await harness.row(sup, session) == before
-
-
-async def test_watching_after_leaving_does_not_wait_for_ever(harness: Harness) -> None:
-    async with harness.open() as sup:
-        session = await sup.create("echo")
-    kinds: list[str] = []
-
-    with trio.move_on_after(1.0) as patience:
-        try:
-            async with session.watch() as feed:
-                kinds = [item.kind async for item in feed if isinstance(item, Record)]
-        except SupervisorError:
-            pass
-
-    assert not patience.cancelled_caught
-    assert kinds == [] or kinds[-1] == "session_suspended"
-
-
-async def test_watching_everything_after_leaving_does_not_wait_for_ever(harness: Harness) -> None:
-    async with harness.open() as sup:
-        await sup.create("echo")
-
-    with trio.move_on_after(1.0) as patience:
-        try:
-            async with sup.watch() as feed:
-                assert [record async for record in feed]
-        except SupervisorError:
-            pass
-
-    assert not patience.cancelled_caught
-
-
-# Leaving in a hurry -------------------------------------------------------------------------------
-
-
-async def test_an_exception_of_the_block_is_raised_bare_and_at_once(harness: Harness) -> None:
-    began = trio.current_time()
-
-    with pytest.raises(Boom):  # noqa: PT012 - the block is what is tested
-        async with harness.open() as sup:
-            session = await sup.create("scripted")
-            await session.send("sleep 1000")
-            await session.send("say second")
-            raise Boom
-
-    stored = await harness.row(sup, session)
-    assert trio.current_time() == began
-    assert (stored.row.phase, len(stored.row.inputs)) == (Phase.SUSPENDED, 1)
-
-
-async def test_a_refusal_inside_the_block_comes_out_bare(harness: Harness) -> None:
-    with pytest.raises(supervisor.AgentUnknown):
-        async with harness.open() as sup:
-            await sup.create("nobody")
-
-
-async def test_an_interrupt_of_the_program_comes_out_bare(harness: Harness) -> None:
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the block is what is tested
-        async with harness.open() as sup:
-            await sup.create("echo")
-            raise KeyboardInterrupt
-
-
-async def test_a_cancelled_block_is_left_at_once(harness: Harness) -> None:
-    began = trio.current_time()
-
-    with trio.move_on_after(3.0) as scope:
-        async with harness.open() as sup:
-            session = await sup.create("scripted")
-            await session.send("sleep 1000")
-            await trio.sleep_forever()
-
-    [interrupted] = await harness.records(sup, session, "interrupted")
-    assert scope.cancelled_caught
-    assert trio.current_time() == began + 3.0
-    assert interrupted.body["reason"] == "shutdown"
-    assert (await harness.row(sup, session)).row.phase is Phase.SUSPENDED
-
-
-async def test_being_cancelled_while_leaving_cuts_the_patience_short(harness: Harness) -> None:
-    with trio.move_on_after(3.0) as scope:
-        async with harness.open() as sup:
-            session = await sup.create("scripted")
-            await session.send("sleep 1000")
-            began = trio.current_time()
-
-    [ended] = await harness.records(sup, session, "turn_ended")
-    assert scope.cancelled_caught
-    assert trio.current_time() == began + 3.0
-    assert ended.body["outcome"] == "interrupted"
-
-
-async def test_leaving_in_the_middle_of_create_leaves_nothing_half_done(harness: Harness) -> None:
-    heard: list[object] = []
-
-    async def create(sup: Supervisor) -> None:
-        try:
-            heard.append(await sup.create("echo"))
-        except SupervisorError as error:
-            heard.append(error)
-
-    async with trio.open_nursery() as nursery, harness.open() as sup:
-        for _ in range(20):
-            nursery.start_soon(create, sup)
-        await trio.lowlevel.checkpoint()
-
-    phases = {stored.row.phase async for stored in sup._services.store.rows()}
-    assert len(heard) == 20
-    assert phases <= {Phase.SUSPENDED, Phase.STOPPED}
-
-
-# How much work that is ----------------------------------------------------------------------------
+# How much work that is ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -498,7 +243,7 @@ async def test_sessions_that_are_only_starting_are_looked_at_a_few_times_each(
     assert 50 <= sum(looks) <= 500
 
 
-# Zombies ------------------------------------------------------------------------------------------
+# Zombies --------------------------------------------------------------------------------
 
 
 async def test_an_agent_that_will_not_end_is_named_in_the_log_and_waited_for(
@@ -575,7 +320,7 @@ async def test_a_scripted_hang_does_not_hold_the_supervisor(harness: Harness) ->
     assert trio.current_time() <= began + 3 * EXIT_SECONDS
 
 
-# Nothing is left ----------------------------------------------------------------------------------
+# Nothing is left ------------------------------------------------------------------------
 
 
 def living_tasks() -> int:

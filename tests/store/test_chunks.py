@@ -2,74 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-import trio
 
-from actors import Ask, Group, Ref, open_actors
-from actors.testing import settle
-from supervisor.core.errors import NotStorable, StoreDegraded, SupervisorError
-from supervisor.core.ids import InputId, SessionId
+from actors import Group, Ref, open_actors
+from supervisor.core.errors import NotStorable
+from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.store import chunks
-from supervisor.store.memory import MemoryStore
-from supervisor.store.pending import PendingWrite, StoreHealth
-from supervisor.store.port import Store, Unfinished, Write
+from supervisor.store.pending import StoreHealth
+from supervisor.store.port import Store, Write
 from supervisor.store.sqlite import bulk as sql
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
 from supervisor.store.writer import (
     AwaitPurge,
-    Commit,
-    Delete,
-    InsertChunked,
-    OptimizeIndex,
-    Retry,
     Writer,
 )
+from tests.support.chunked_sessions import COUNT, LARGE, RecordingStore, large, text, visible_data
 from tests.support.store_samples import (
-    NOBODY,
     ONE,
     TWO,
     birth,
-    everything,
     more,
     numbers_of,
     receipt,
 )
-
-COUNT = 25
-INPUT = InputId("in_1")
-LARGE = 7  # records in a chunk
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((chunks, "CHUNK_RECORDS"), (sql, "_CHUNK_RECORDS")):
         monkeypatch.setattr(module, name, LARGE)
-
-
-def text(session_id: SessionId, seq: int) -> Record:
-    body = {"text": f"word{seq} common", "part": None}
-    return Record(session_id, seq, 2.0, None, "user_text", body)
-
-
-def large(session_id: SessionId = ONE, count: int = COUNT) -> Write:
-    """Return the first write of a session with `count` records."""
-    made = birth(session_id)
-    said = (text(session_id, seq) for seq in range(2, count))
-    body = {"input_id": INPUT, "text": "x", "when_busy": "queue"}
-    accepted = Record(session_id, count, 2.0, None, "input_accepted", body)
-    return attrs.evolve(
-        made, records=(*made.records, *said, accepted), stored_reply=receipt(session_id)
-    )
 
 
 async def insert_part(store: Store, write: Write, first: int = 0, last: int | None = None) -> None:
@@ -80,27 +50,6 @@ def rest_of(write: Write, first: int) -> Write:
     return attrs.evolve(write, records=write.records[first:])
 
 
-async def visible_data(store: Store, session_id: SessionId = ONE) -> list[object]:
-    """Return everything that a reader can see of the session."""
-    seen: list[object] = [
-        *[one for one in await store.startup_rows() if session_id in str(one)],
-        *[one async for one in store.rows() if one.row.id == session_id],
-        *await store.records(session_id),
-        *await store.raw_records(session_id),
-        *await store.records_of_input(session_id, INPUT),
-        *[one for _, one in await store.all_records() if one.session_id == session_id],
-        *[
-            one
-            for one in await store.records_of_kinds(["user_text"])
-            if one.session_id == session_id
-        ],
-        *[one for one in await store.search("common") if one.session_id == session_id],
-        *[name for name in await store.sizes() if name == session_id],
-    ]
-    found = (await store.read(session_id), await store.stored_reply(session_id, "key"))
-    return seen + [one for one in found if one is not None]
-
-
 def tables_with(path: Path, session_id: SessionId = ONE) -> list[str]:
     """Return the tables that contain the session."""
     with closing(sqlite3.connect(path)) as connection:
@@ -109,7 +58,7 @@ def tables_with(path: Path, session_id: SessionId = ONE) -> list[str]:
     return [name for name, found in rows.items() if session_id in repr(found)]
 
 
-# Inserting ----------------------------------------------------------------------------------
+# Inserting ------------------------------------------------------------------------------
 
 
 async def test_an_incomplete_session_is_invisible(store: Store) -> None:
@@ -200,7 +149,7 @@ async def test_replies_under_the_id_of_an_incomplete_session_are_removed(store: 
     assert await store.stored_reply(ONE, "key") is None
 
 
-# Deleting -----------------------------------------------------------------------------------
+# Deleting -------------------------------------------------------------------------------
 
 
 async def test_a_partly_purged_session_is_invisible(tmp_path: Path) -> None:
@@ -279,7 +228,7 @@ def index_of(path: Path) -> bytes:
         return b"".join(block for (block,) in connection.execute("SELECT block FROM words_data"))
 
 
-# Kills between chunks -----------------------------------------------------------------------
+# Kills between chunks -------------------------------------------------------------------
 
 
 def copy_after_kill(store: SqliteStore, folder: Path) -> Path:
@@ -325,58 +274,7 @@ async def test_a_crash_between_chunks_leaves_all_or_nothing(tmp_path: Path) -> N
     assert [left for seen, left in found if not seen] == [[]] * 7
 
 
-# The writer ---------------------------------------------------------------------------------
-
-
-class RecordingStore(MemoryStore):
-    """A store that records the calls of the writer and purges in three chunks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
-        self.is_ill = False
-        self.left = 0
-        # Called during a chunk.
-        self.meanwhile: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-
-    def _note(self, deed: str) -> None:
-        if self.is_ill:
-            raise StoreDegraded("the disk is full", hint="free some space")
-        self.calls.append(deed)
-
-    async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
-        self._note(f"commit {' '.join(write.session_id for write in writes)}")
-        return await super().commit(writes)
-
-    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
-        self._note(f"insert_part {len(records)}")
-        await self.meanwhile()
-        await super().insert_chunk(session_id, records)
-
-    async def delete(self, session_id: SessionId) -> None:
-        self._note(f"delete {session_id}")
-        self.left = 3
-        await super().delete(session_id)
-
-    async def purge_deleted(self) -> bool:
-        self._note("clear")
-        await self.meanwhile()
-        self.left = max(0, self.left - 1)
-        await super().purge_deleted()
-        return self.left > 0
-
-    async def probe(self) -> None:
-        self._note("probe")
-        await super().probe()
-
-    async def optimize_index(self) -> bool:
-        self._note("tidy")
-        await self.meanwhile()
-        return self.calls.count("tidy") % 3 != 0
-
-    async def find_unfinished(self) -> Unfinished:
-        await super().find_unfinished()
-        return Unfinished(needs_purge=self.left > 0, needs_optimize=False)
+# The writer -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -398,163 +296,3 @@ def health() -> StoreHealth:
 @pytest.fixture
 async def writer(system: Group, recording: RecordingStore, health: StoreHealth) -> Ref:
     return await system.start(lambda: Writer(recording, health), name="writer", restart="permanent")
-
-
-async def ask_all(writer: Ref, *questions: Ask[Any]) -> list[Any]:
-    """Send all requests at once and wait for all answers."""
-    answers: list[Any] = [None] * len(questions)
-
-    async def ask(number: int, question: Ask[Any]) -> None:
-        answers[number] = await writer.ask(question, timeout_seconds=math.inf)
-
-    async with trio.open_nursery() as nursery:
-        for number, question in enumerate(questions):
-            nursery.start_soon(ask, number, question)
-            await settle()
-    return answers
-
-
-async def ask_during_chunks(recording: RecordingStore, writer: Ref, question: Ask[Any]) -> Any:  # noqa: ANN401
-    """Return the answer to a request, with another write requested in the middle of each chunk."""
-    names = iter(SessionId(f"s_{number}") for number in range(100))
-
-    async def write() -> None:
-        await writer.ask(Commit(birth(next(names))), timeout_seconds=math.inf)
-
-    async with trio.open_nursery() as nursery:
-
-        async def request_write() -> None:
-            nursery.start_soon(write)
-            await settle()
-
-        recording.meanwhile = request_write
-        return await writer.ask(question, timeout_seconds=math.inf)
-
-
-async def test_other_writes_run_between_the_chunks_of_an_insert(
-    writer: Ref, recording: RecordingStore
-) -> None:
-    assert await ask_during_chunks(recording, writer, InsertChunked(large())) is None
-
-    assert recording.calls == [
-        *(
-            "insert_part 7",
-            "commit s_0",
-            "insert_part 7",
-            "commit s_1",
-            "insert_part 7",
-            "commit s_2",
-        ),
-        f"commit {ONE}",
-    ]
-    assert await numbers_of(recording) == list(range(1, COUNT + 1))
-
-
-async def test_other_writes_run_during_a_purge(writer: Ref, recording: RecordingStore) -> None:
-    await writer.ask(Commit(large()))
-    recording.calls.clear()
-
-    await ask_during_chunks(recording, writer, Delete(ONE))
-
-    assert recording.calls[:6] == [
-        *(f"delete {ONE}", "clear", "commit s_0", "clear", "commit s_1", "clear"),
-    ]
-
-
-async def test_a_deletion_by_another_write_is_purged_without_a_request(
-    writer: Ref, recording: RecordingStore
-) -> None:
-    await writer.ask(Commit(large()))
-    await writer.ask(Commit(attrs.evolve(birth(TWO), deletes=ONE)))
-    await settle()
-
-    assert "clear" in recording.calls
-
-
-async def test_the_writer_optimizes_the_index_in_chunks(
-    writer: Ref, recording: RecordingStore
-) -> None:
-    writer.tell(OptimizeIndex())
-    await settle()
-
-    assert recording.calls == ["tidy"] * 3
-
-
-async def test_an_unstorable_insert_is_refused_and_removed(
-    writer: Ref, recording: RecordingStore
-) -> None:
-    bad = Record(ONE, COUNT + 1, math.nan, None, "plan", {})
-    write = attrs.evolve(large(), records=(*large().records, bad))
-    refusal = await writer.ask(InsertChunked(write), timeout_seconds=math.inf)
-    assert isinstance(refusal, NotStorable)
-
-    others = (text(ONE, seq) for seq in range(11, 30))
-    early = attrs.evolve(write, records=(*write.records[:9], attrs.evolve(bad, seq=10), *others))
-    with pytest.raises(NotStorable):
-        await writer.ask(InsertChunked(early), timeout_seconds=math.inf)
-
-    await writer.ask(AwaitPurge())
-    assert await visible_data(recording) == []
-    assert await writer.ask(InsertChunked(large())) is None  # and it can be inserted again
-
-
-async def test_chunked_work_continues_after_the_store_recovers(
-    writer: Ref, recording: RecordingStore, health: StoreHealth
-) -> None:
-    async with trio.open_nursery() as nursery:
-        answers: list[Any] = []
-
-        async def ask() -> None:
-            answers.append(await writer.ask(InsertChunked(large()), timeout_seconds=math.inf))
-
-        nursery.start_soon(ask)
-        while "insert_part 7" not in recording.calls:
-            await trio.lowlevel.checkpoint()
-        recording.is_ill = True
-        await settle()
-        assert health.is_degraded
-        held = await writer.ask(Commit(birth(TWO)))
-        assert isinstance(held, PendingWrite)
-        recording.is_ill = False
-        await writer.ask(Retry(), timeout_seconds=math.inf)
-
-    assert answers == [None]
-    assert await numbers_of(recording) == list(range(1, COUNT + 1))
-    assert await numbers_of(recording, TWO) == [1]
-
-
-async def test_a_new_writer_continues_the_purge_of_the_last_one(
-    system: Group, recording: RecordingStore
-) -> None:
-    recording.left = 2
-
-    await system.start(lambda: Writer(recording), name="writer")
-    await settle()
-
-    assert recording.calls == ["clear"] * 2
-
-
-async def test_a_purge_of_nothing_is_answered_at_once(
-    writer: Ref, recording: RecordingStore
-) -> None:
-    await ask_all(writer, AwaitPurge(), Delete(NOBODY), AwaitPurge())
-
-    assert await everything(recording) == ([], [])
-
-
-@pytest.mark.parametrize("when", ["clear", "tidy"])
-async def test_a_writer_can_stop_between_two_chunks(
-    system: Group, recording: RecordingStore, caplog: pytest.LogCaptureFixture, when: str
-) -> None:
-    recording.left = 3
-    writer = await system.start(lambda: Writer(recording), name="writer")
-    writer.tell(OptimizeIndex())
-
-    async def stop() -> None:
-        if recording.calls[-1] == when:
-            writer.stop_nowait()
-
-    recording.meanwhile = stop
-    await writer.wait_stopped()
-
-    assert caplog.records == []

@@ -20,7 +20,7 @@ from supervisor.store.examine import Problem, examine
 from supervisor.store.port import RawRecord, RawRow, Write
 from supervisor.store.repair import rebuild_row, repair_row, row_damage
 from supervisor.store.sqlite.store import open_sqlite
-from tests.store.test_repair import as_raw, random_history
+from tests.support.raw_histories import as_raw, random_history
 from tests.support.store_samples import ONE, TWO, birth, row, rows_of
 
 NOW = 5000.0

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.creation import SessionSpec, create
 from supervisor.core.errors import RepairRefused
-from supervisor.core.fold import fold, replay
+from supervisor.core.fold import fold
 from supervisor.core.ids import TurnId
 from supervisor.core.limits import MAX_INT64
 from supervisor.core.records import (
-    ANYTHING,
-    BODY_FIELDS,
     KINDS,
     Body,
     Fact,
@@ -32,66 +28,25 @@ from supervisor.core.state import Phase, SessionState
 from supervisor.store.examine import Problem, examine, readable_records
 from supervisor.store.port import RawRecord
 from supervisor.store.repair import closing_facts, repair_records, repair_refusal
-from tests.support.store_samples import ONE, TWO, life
+from tests.support.raw_histories import (
+    LOST,
+    SEEDS,
+    Raw,
+    as_raw,
+    asked,
+    began,
+    called,
+    codes,
+    ended,
+    folded_row,
+    histories,
+    history_of,
+    in_file_order,
+    random_history,
+)
+from tests.support.store_samples import ONE
 
-SEEDS = 60
 NOW = 5000.0
-Raw: TypeAlias = list[RawRecord]
-LOST = TurnId("turn_lost")
-
-
-def as_raw(records: Iterable[Record]) -> Raw:
-    """Return the records undecoded, as they are in the file."""
-    return [
-        RawRecord(place, r.session_id, r.seq, r.at, r.turn_id, r.kind, json.dumps(r.body))
-        for place, r in enumerate(records, 100)
-    ]
-
-
-def in_file_order(raw: Iterable[RawRecord]) -> Raw:
-    return [attrs.evolve(one, position=place) for place, one in enumerate(raw)]
-
-
-@functools.cache
-def random_history(seed: int) -> tuple[tuple[Record, ...], SessionState]:
-    facts = [fact for _, facts, _ in life(seed, 40) for fact in facts]
-    records = number_facts(ONE, facts, after=0)
-    return records, folded_row(records)
-
-
-def folded_row(records: Iterable[Record]) -> SessionState:
-    session = replay(records)
-    assert session is not None
-    return session
-
-
-def history_of(
-    *facts: tuple[RecordKind, Body, TurnId | None],
-) -> tuple[tuple[Record, ...], SessionState]:
-    """Return the records of a session with these facts, one a second, and its row."""
-    _, born = create(ONE, SessionSpec(agent="echo"), at=1.0)
-    rest = (Fact(kind, at, body, turn) for at, (kind, body, turn) in enumerate(facts, 2))
-    records = number_facts(ONE, (*born, *rest), after=0)
-    return records, folded_row(records)
-
-
-def began(turn: TurnId = LOST) -> tuple[RecordKind, Body, TurnId]:
-    return "turn_started", {"turn_id": turn, "input_id": "in_1", "source": "user"}, turn
-
-
-def called(call: str = "c_1", turn: TurnId = LOST) -> tuple[RecordKind, Body, TurnId]:
-    return "tool_call", {"call_id": call, "name": "bash", "input": {}, "cancellable": True}, turn
-
-
-def asked(request: str = "r_1", turn: TurnId = LOST) -> tuple[RecordKind, Body, TurnId]:
-    body: Body = {"tool": "bash", "question": "?", "input": None, "options": [], "asks": "person"}
-    return "permission_asked", {"request_id": request, **body}, turn
-
-
-def ended(turn: TurnId) -> tuple[RecordKind, Body, TurnId]:
-    body = {"outcome": "completed", "stop_reason": None, "text": "", "error": None, "messages": 0}
-    more: Body = {"zombie": False, "ladder_step": None, "usage": {}, "seconds": 1.0}
-    return "turn_ended", {"turn_id": turn, **body, **more}, turn
 
 
 def used(tokens: int) -> tuple[RecordKind, Body, TurnId]:
@@ -109,296 +64,7 @@ STOPPED: tuple[RecordKind, Body, None] = (
 )
 
 
-def codes(problems: Iterable[Problem]) -> list[tuple[str, str, int | None]]:
-    return [(problem.code, problem.severity, problem.seq) for problem in problems]
-
-
-def defects_of(problems: Iterable[Problem]) -> list[Problem]:
-    return [problem for problem in problems if problem.severity != "note"]
-
-
-histories = st.integers(0, SEEDS).map(random_history)
-
-
-# Without problems ------------------------------------------------------------------------
-
-
-@given(histories, st.data())
-def test_a_good_history_has_no_problem_wherever_it_is_cut(
-    made: tuple[tuple[Record, ...], SessionState], data: st.DataObject
-) -> None:
-    cut = made[0][: data.draw(st.integers(1, len(made[0])))]
-    row = folded_row(cut)
-
-    problems = examine(as_raw(cut), row)
-
-    assert defects_of(problems) == []
-    assert bool(problems) == (row.turn is not None)
-
-
-def test_a_turn_that_is_open_in_the_row_is_only_a_note() -> None:
-    records, row = history_of(began(), called(), asked())
-
-    (problem,) = examine(as_raw(records), row)
-
-    assert codes([problem]) == [("missing_terminal", "note", 2)]
-    assert "still open" in problem.detail
-
-
-def test_an_empty_history_has_no_problem() -> None:
-    assert examine([], None) == []
-
-
-# Numbers ---------------------------------------------------------------------------------
-
-
-@given(histories, st.data())
-def test_a_missing_record_is_a_gap(
-    made: tuple[tuple[Record, ...], SessionState], data: st.DataObject
-) -> None:
-    records, row = made
-    gone = data.draw(st.integers(0, len(records) - 2))
-
-    problems = examine(as_raw(records[:gone] + records[gone + 1 :]), row)
-
-    assert ("gap", "error", gone + 1) in codes(problems)
-    assert {p.code for p in defects_of(problems)} <= {
-        "gap",
-        "missing_terminal",
-        "dangling_tool_call",
-    }
-
-
-def test_consecutive_missing_records_are_one_gap() -> None:
-    records, row = random_history(0)
-
-    (problem,) = defects_of(examine(as_raw(records[:2] + records[5:]), row))
-
-    assert codes([problem]) == [("gap", "error", 3)]
-    assert problem.detail == "records 3 to 5 are missing"
-
-
-@given(histories, st.data())
-def test_a_repeated_number_is_a_duplicate(
-    made: tuple[tuple[Record, ...], SessionState], data: st.DataObject
-) -> None:
-    raw = as_raw(made[0])
-    again = data.draw(st.sampled_from(raw))
-    place = data.draw(st.integers(0, len(raw)))
-
-    problems = examine(in_file_order([*raw[:place], again, *raw[place:]]), made[1])
-
-    assert ("duplicate", "error", again.seq) in codes(problems)
-    assert {p.code for p in defects_of(problems)} <= {"duplicate", "regression"}
-
-
-@given(histories, st.data())
-def test_a_number_after_a_larger_one_is_a_regression(
-    made: tuple[tuple[Record, ...], SessionState], data: st.DataObject
-) -> None:
-    raw = as_raw(made[0])
-    one = data.draw(st.integers(0, len(raw) - 2))
-    other = data.draw(st.integers(one + 1, len(raw) - 1))
-    raw[one], raw[other] = raw[other], raw[one]
-    raw = in_file_order(raw)
-
-    problems = defects_of(examine(raw, made[1]))
-
-    assert {p.code for p in problems} == {"regression"}
-    assert [p.seq for p in problems] == list(range(one + 1, other + 1))
-    assert [record.seq for record in readable_records(raw)] == list(range(1, len(raw) + 1))
-
-
-def test_an_earlier_time_is_not_a_regression() -> None:
-    records, _ = history_of(began(), ended(LOST))
-    late = (*records[:2], attrs.evolve(records[2], at=-1e9))
-
-    assert examine(as_raw(late), folded_row(late)) == []
-
-
-def test_a_gap_of_the_largest_size_is_one_problem() -> None:
-    records, row = history_of(began(), ended(LOST))
-    raw = as_raw(records)
-    raw[2] = attrs.evolve(raw[2], seq=MAX_INT64)
-
-    assert codes(defects_of(examine(raw, row))) == [("gap", "error", 3)]
-
-
-# Unreadable records ----------------------------------------------------------------------
-
-NOT_JSON = [
-    "",
-    "{",
-    '{"a": NaN}',
-    '{"a": 1e999}',
-    '{"a": "\\ud800"}',
-    "\ud800",
-    "[" * 100_000,
-    '{"a":' * 600 + "1" + "}" * 600,
-    b"\xff",
-    b"[" * 100_000,
-    None,
-    5,
-    5.5,
-    math.nan,
-]
-
-
-@pytest.mark.parametrize("body", NOT_JSON, ids=lambda body: repr(body)[:20])
-def test_a_body_that_is_not_json_is_bad_json(body: object) -> None:
-    records, row = history_of(began(), ended(LOST))
-    raw = as_raw(records)
-    raw[2] = attrs.evolve(raw[2], body=body)
-
-    assert ("bad_json", "error", 3) in codes(examine(raw, row))
-
-
-@pytest.mark.parametrize("body", ["[]", "null", '"text"', "5", b"[1]"])
-def test_a_body_that_is_not_an_object_is_a_mismatch(body: object) -> None:
-    records, row = history_of(began(), ended(LOST))
-    raw = as_raw(records)
-    raw[2] = attrs.evolve(raw[2], body=body)
-
-    assert ("type_mismatch", "error", 3) in codes(examine(raw, row))
-
-
-def test_a_body_stored_as_bytes_is_read_and_noted() -> None:
-    records, row = history_of(began(), ended(LOST))
-    raw = [attrs.evolve(one, body=one.body.encode()) for one in as_raw(records)]
-
-    assert codes(examine(raw, row)) == [("type_mismatch", "note", seq) for seq in (1, 2, 3)]
-    assert readable_records(raw) == records
-
-
-WRONG_COLUMNS: list[tuple[str, list[Any]]] = [
-    ("session_id", [None, 1, b"s_one", TWO, "\ud800"]),
-    ("seq", [None, "3", 3.0, b"3", 0, -1, MAX_INT64 + 1]),
-    ("at", [None, "1.0", b"", math.inf, math.nan, 10**400]),
-    ("turn_id", [1, 1.5, b"t", "\ud800"]),
-    ("kind", [None, 1, b"usage", "", "foreign", "\ud800"]),
-]
-
-
-@pytest.mark.parametrize(
-    ("column", "value"), [(column, value) for column, wrong in WRONG_COLUMNS for value in wrong]
-)
-def test_a_column_with_a_wrong_value_is_a_type_mismatch(column: str, value: object) -> None:
-    records, row = history_of(began(), ended(LOST))
-    raw = as_raw(records)
-    changes: dict[str, Any] = {column: value}
-    raw[2] = attrs.evolve(raw[2], **changes)
-
-    problems = examine(raw, row)
-
-    mismatch = next(p for p in problems if p.code == "type_mismatch")
-    assert mismatch.severity == "error"
-    assert mismatch.seq == (None if column == "seq" else 3)
-    assert f"for a{'n' if column == 'at' else ''} {column}" in mismatch.detail
-    assert mismatch.detail.isascii()
-
-
-def test_every_kind_has_a_shape() -> None:
-    assert set(BODY_FIELDS) == set(KINDS)
-
-
-NEEDED = [(kind, name) for kind in KINDS for name in BODY_FIELDS[kind].required]
-EXAMPLES: dict[type, Any] = {str: "t", int: 1, float: 1.5, bool: True, list: [], dict: {}}
-
-
-def example(kind: RecordKind) -> dict[str, Any]:
-    """Return a minimal body of that kind."""
-    return {
-        name: next(EXAMPLES.get(type_) for type_ in types)
-        for name, types in BODY_FIELDS[kind].required.items()
-    }
-
-
-def faults_of(kind: RecordKind, body: Body) -> list[str]:
-    records, row = history_of(began())
-    one = Record(ONE, 3, 9.0, LOST, kind, body)
-    found = examine([*as_raw(records), *in_file_order(as_raw([one]))], row)
-    return [problem.detail for problem in found if problem.code == "type_mismatch"]
-
-
-@pytest.mark.parametrize(("kind", "name"), NEEDED)
-def test_a_body_without_a_required_field_is_a_type_mismatch(kind: RecordKind, name: str) -> None:
-    body = example(kind)
-    del body[name]
-
-    assert any(f"a {kind} without {name}" in fault for fault in faults_of(kind, body))
-
-
-@pytest.mark.parametrize(("kind", "name"), NEEDED)
-def test_a_field_of_another_type_is_a_type_mismatch(kind: RecordKind, name: str) -> None:
-    types = BODY_FIELDS[kind].required[name]
-    wrong = [value for type_, value in EXAMPLES.items() if type_ not in types]
-
-    for value in wrong:
-        faults = faults_of(kind, {**example(kind), name: value})
-        assert any(f"a {kind} whose {name} is" in fault for fault in faults)
-    assert bool(wrong) == (types != ANYTHING)
-
-
-INSIDE: list[tuple[RecordKind, Body]] = [
-    ("session_changed", {"epoch": "2"}),
-    ("session_changed", {"limits": {"turns": "many"}}),
-    ("session_changed", {"tags": [1]}),
-    ("session_changed", {"stopping": {"cause": "user"}}),
-    ("session_changed", {"verdict": "guilty"}),
-    ("agent_restarting", {**example("agent_restarting"), "recent": ["now"]}),
-    ("input_accepted", {**example("input_accepted"), "when_busy": "never"}),
-    ("input_changed", {"inputs": {"in_1": 5}}),
-    ("usage", {**example("usage"), "more": 1}),
-    ("turn_started", {"turn_id": "t", "input_id": "i", "source": "nobody"}),
-    ("agent_attached", {"agent_session_id": None, "pid": 1, "capabilities": {"steering": 1}}),
-]
-
-
-@pytest.mark.parametrize(("kind", "body"), INSIDE)
-def test_a_record_that_cannot_be_folded_or_stored_is_a_type_mismatch(
-    kind: RecordKind, body: Body
-) -> None:
-    waiting: Body = {
-        **example("input_accepted"),
-        "input_id": "in_1",
-        "when_busy": "queue",
-        "source": "user",
-    }
-    records, row = history_of(("input_accepted", waiting, None), began())
-    one = Record(ONE, 4, 9.0, None, kind, body)
-
-    problems = defects_of(examine(as_raw([*records, one]), row))
-
-    assert codes(problems)[0] == ("type_mismatch", "error", 4)
-
-
-def test_a_history_without_its_first_record_is_a_type_mismatch() -> None:
-    records, row = history_of(began())
-    first = attrs.evolve(records[0], kind="session_started", body={})
-
-    assert codes(defects_of(examine(as_raw([first]), row))) == [("type_mismatch", "error", 1)]
-
-
-# The row ---------------------------------------------------------------------------------
-
-
-def test_a_row_that_differs_from_its_records_is_a_type_mismatch() -> None:
-    records, row = history_of(began(), ended(LOST))
-
-    (problem,) = examine(as_raw(records), row.changed(turns=7, title="other"))
-
-    assert codes([problem]) == [("type_mismatch", "error", None)]
-    assert problem.detail == "the row differs from its records in: title, turns"
-
-
-def test_records_without_a_row_and_a_row_without_records_are_errors() -> None:
-    records, row = history_of()
-
-    assert codes(examine(as_raw(records), None)) == [("type_mismatch", "error", None)]
-    assert codes(examine([], row)) == [("gap", "error", 1)]
-
-
-# Open items ------------------------------------------------------------------------------
+# Open items -----------------------------------------------------------------------------
 
 
 def test_a_turn_that_is_not_open_in_the_row_has_no_end() -> None:
@@ -510,7 +176,7 @@ def test_a_repair_starts_no_turn() -> None:
     assert (after.phase, after.turn, len(after.inputs)) == (Phase.SUSPENDED, None, 1)
 
 
-# Closing random histories ----------------------------------------------------------------
+# Closing random histories ---------------------------------------------------------------
 
 
 def folded(row: SessionState, facts: Iterable[Fact]) -> SessionState:
@@ -562,9 +228,12 @@ def test_the_histories_leave_every_kind_of_item_open() -> None:
     }
 
 
-# Refusals --------------------------------------------------------------------------------
+# Refusals -------------------------------------------------------------------------------
+
 
 ERROR = Problem("gap", "error", 3, "record 3 is missing")
+
+
 WARNING = Problem("missing_terminal", "warning", 2, "turn t has no end")
 
 
@@ -621,7 +290,8 @@ def test_a_session_without_a_row_gets_no_records() -> None:
     assert (mended.report.appended, mended.row) == ((), None)
 
 
-# Random damage ---------------------------------------------------------------------------
+# Random damage --------------------------------------------------------------------------
+
 
 sqlite_values = st.one_of(
     st.none(),
@@ -631,11 +301,15 @@ sqlite_values = st.one_of(
     st.binary(),
     st.sampled_from(["{}", "[" * 100_000, '{"turn_id": "t"}', *KINDS, ONE]),
 )
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
+
+
 columns = ["session_id", "seq", "at", "turn_id", "kind", "body"]
 
 
@@ -679,6 +353,8 @@ def change_the_body(raw: Raw, data: st.DataObject) -> None:
 
 
 Attack: TypeAlias = Callable[[Raw, st.DataObject], None]
+
+
 ATTACKS: list[Attack] = [drop, double, swap, overwrite, cut_the_body, change_the_body]
 
 

@@ -7,9 +7,6 @@ import json
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,6 @@ import supervisor
 from supervisor import (
     ConfigError,
     Fenced,
-    StoreDegraded,
-    StoreLocked,
     StoreTooNew,
     Supervisor,
     SupervisorError,
@@ -30,24 +25,14 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.store.port import Filter, Write
 from supervisor.store.sqlite import schema
-from supervisor.store.sqlite.lock import lock_path
 from supervisor.store.sqlite.store import open_sqlite
+from tests.support.database_files import use
 from tests.support.store_samples import ONE, TWO, birth, more, receipt, row
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
-
-
-async def use(path: str | os.PathLike[str]) -> str:
-    """Open a supervisor and write, read, list and search."""
-    async with supervisor.open(path) as sup:
-        session = await sup.create("echo")
-        await session.prompt("hello there")
-        assert len((await sup.search("hello", session=session.id)).items) == 2
-        assert session.id in {info.id for info in (await sup.list()).items}
-        return session.id
 
 
 def left_in(folder: Path) -> set[str]:
@@ -58,7 +43,8 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-# Names -----------------------------------------------------------------------------------
+# Names ----------------------------------------------------------------------------------
+
 
 NAMES = [
     "a b.db",
@@ -152,7 +138,7 @@ async def test_a_path_that_cannot_be_a_file_is_refused_without_traces(
     assert left_in(tmp_path) == {"folder", "pipe"}
 
 
-# Modes -----------------------------------------------------------------------------------
+# Modes ----------------------------------------------------------------------------------
 
 
 async def test_only_the_owner_can_read_the_files(path: Path, tmp_path: Path) -> None:
@@ -177,7 +163,7 @@ async def test_a_closed_store_leaves_one_file_and_its_lock(path: Path, tmp_path:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-# Existing files ---------------------------------------------------------------------------
+# Existing files -------------------------------------------------------------------------
 
 
 async def test_an_empty_file_is_a_new_store(path: Path) -> None:
@@ -261,149 +247,7 @@ async def test_garbage_in_the_lock_file_is_not_a_lock(path: Path) -> None:
     await use(path)
 
 
-# Locks ------------------------------------------------------------------------------------
-
-
-async def test_a_second_process_is_refused_with_the_owner_and_start_time(path: Path) -> None:
-    async with supervisor.open(path) as first:
-        with pytest.raises(StoreLocked, match=rf"process {os.getpid()}, since \d{{4}}-") as refused:
-            await use(path)
-
-        assert "stop it" in refused.value.hint
-        await first.create("echo")
-    await use(path)
-
-
-async def test_only_an_orderly_exit_clears_the_lock_file(path: Path) -> None:
-    await use(path)
-    assert lock_path(path).read_text() == ""
-
-    with pytest.raises(ZeroDivisionError):
-        async with open_sqlite(path):
-            raise ZeroDivisionError
-
-    assert json.loads(lock_path(path).read_text())["pid"] == os.getpid()
-
-
-async def test_a_deleted_lock_file_is_locked_again_by_its_owner(path: Path) -> None:
-    async with supervisor.open(path) as sup:
-        lock_path(path).unlink()
-        await sup.create("echo")
-
-        with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
-            async with supervisor.open(path):
-                pass
-
-
-async def test_only_the_second_owner_writes_after_the_lock_file_is_deleted(path: Path) -> None:
-    async with supervisor.open(path) as sup:
-        session = await sup.create("echo")
-        lock_path(path).unlink()
-        async with supervisor.open(path) as second:
-            with pytest.raises(StoreDegraded, match="its lock is gone") as refused:
-                await session.send("from the first")
-            assert "stop one of the two" in refused.value.hint
-            await second.session(session.id).prompt("from the second")
-            said = [message.text for message in await second.session(session.id).transcript()]
-
-    assert said == ["from the second", "from the second"]
-
-
-async def test_a_symbolic_name_leads_to_the_same_lock(path: Path, tmp_path: Path) -> None:
-    async with supervisor.open(path) as sup:
-        (tmp_path / "other.db").symlink_to(path)
-
-        with pytest.raises(StoreLocked):
-            await use(tmp_path / "other.db")
-
-        await (await sup.create("echo")).prompt("still here")
-
-
-async def test_a_hard_link_cannot_harm_the_first_owner(path: Path, tmp_path: Path) -> None:
-    async with supervisor.open(path) as sup:
-        os.link(path, tmp_path / "other.db")
-
-        with pytest.raises(SupervisorError):
-            await use(tmp_path / "other.db")
-
-        await (await sup.create("echo")).prompt("still here")
-        assert len((await sup.list()).items) == 1
-
-
-async def test_a_path_through_another_directory_leads_to_the_same_lock(
-    path: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "way").symlink_to(tmp_path)
-    async with supervisor.open(tmp_path / "way" / "state.db"):
-        with pytest.raises(StoreLocked):
-            await use(path)
-
-
-async def test_a_link_to_a_file_opens_that_file(path: Path, tmp_path: Path) -> None:
-    made = await use(path)
-    (tmp_path / "link.db").symlink_to(path)
-
-    async with supervisor.open(tmp_path / "link.db") as sup:
-        assert await sup.exists(made)
-        await sup.create("echo")
-
-    assert (tmp_path / "link.db").is_symlink()
-    async with supervisor.open(path) as sup:
-        assert len((await sup.list()).items) == 2
-
-
-HOLDER = """
-import sys, trio, supervisor
-
-async def main():
-    async with supervisor.open(sys.argv[1]):
-        print("open", flush=True)
-        await trio.to_thread.run_sync(sys.stdin.read)
-
-trio.run(main)
-"""
-
-
-@pytest.fixture
-async def holder(path: Path) -> AsyncIterator[subprocess.Popen[str]]:
-    """Start another process that has the file open until its input ends."""
-    command = [sys.executable, "-c", HOLDER, str(path)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: ASYNC220
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        yield process
-        process.kill()
-
-
-async def test_another_process_is_refused_with_the_pid_of_the_owner(
-    path: Path, holder: subprocess.Popen[str]
-) -> None:
-    with pytest.raises(StoreLocked, match=f"process {holder.pid}, since "):
-        await use(path)
-
-    holder.kill()
-    holder.wait()
-    await use(path)
-
-
-@pytest.mark.parametrize(
-    "signature", [b"", b"{", b"[]", b'{"pid": 1, "since": 1e30}', b'{"pid": {}}']
-)
-async def test_a_held_lock_with_garbage_is_still_a_lock(
-    path: Path, holder: subprocess.Popen[str], signature: bytes
-) -> None:
-    lock = path.with_name("state.db.lock")
-    lock.write_bytes(signature)
-
-    with pytest.raises(StoreLocked) as refused:
-        await use(path)
-
-    assert holder.poll() is None
-    assert refused.value.hint
-
-
-# Deleting ---------------------------------------------------------------------------------
+# Deleting -------------------------------------------------------------------------------
 
 
 def all_of(path: Path) -> dict[str, list[Any]]:
@@ -463,7 +307,7 @@ async def test_no_text_of_many_deleted_sessions_is_found(path: Path) -> None:
     }
 
 
-# Reading ----------------------------------------------------------------------------------
+# Reading --------------------------------------------------------------------------------
 
 
 async def test_another_program_can_read_during_writes(path: Path) -> None:

@@ -2,76 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
 
 from actors import (
-    ActorError,
     ActorStopped,
-    Ask,
-    AskTimeout,
     Group,
-    MailboxFull,
     Ref,
     open_actors,
 )
 from actors.testing import explore, settle
-from supervisor.core.errors import Fenced, NotStorable, SupervisorError
+from supervisor.core.errors import Fenced, NotStorable
 from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
-from supervisor.store.port import Stored, Write
+from supervisor.store.port import Stored
 from supervisor.store.writer import MAX_BATCH, Claim, Commit, Delete, Writer
 from tests.support.store_samples import NOBODY, ONE, TWO, birth, more, numbers_of
-
-BEFORE = SessionId("s_before")
-
-
-class RecordingStore(MemoryStore):
-    """A store that records the calls of the writer, and can be slow or failing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.batches: list[list[Write]] = []
-        self.deeds: list[str] = []
-        self.problems: list[Exception] = []
-        self.may_commit = trio.Event()
-        self.may_commit.set()
-
-    def hold(self) -> None:
-        self.may_commit = trio.Event()
-
-    def release(self) -> None:
-        self.may_commit.set()
-
-    async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
-        self.batches.append(list(writes))
-        await self.may_commit.wait()
-        self._raise_if_out_of_order()
-        self.deeds.append(f"commit {len(writes)}")
-        return await super().commit(writes)
-
-    async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
-        self._raise_if_out_of_order()
-        self.deeds.append(f"claim {' '.join(session_ids)}")
-        return await super().claim(session_ids)
-
-    async def delete(self, session_id: SessionId) -> None:
-        self.deeds.append(f"delete {session_id}")
-        await super().delete(session_id)
-
-    def _raise_if_out_of_order(self) -> None:
-        if self.problems:
-            raise self.problems.pop(0)
-
-    @property
-    def batch_sizes(self) -> list[int]:
-        return [len(batch) for batch in self.batches]
+from tests.support.writer_callers import BEFORE, Callers, RecordingStore, names, stored_names
 
 
 @pytest.fixture
@@ -91,66 +42,11 @@ async def writer(system: Group, recording: RecordingStore) -> Ref:
 
 
 @pytest.fixture
-def _quiet() -> Iterator[None]:
-    """Silence the log of intended crashes."""
-    logger = logging.getLogger("actors")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(level)
-
-
-class Callers:
-    """Callers of the writer, each in its own task, and the answers they got."""
-
-    def __init__(self, writer: Ref, nursery: trio.Nursery) -> None:
-        self.writer = writer
-        self.nursery = nursery
-        self.told: list[tuple[str, object]] = []
-
-    def ask(self, question: Ask[Any], name: str | None = None, *, urgent: bool = False) -> None:
-        self.nursery.start_soon(self._ask, question, name or str(len(self.told)), urgent)
-
-    async def in_turn(self, recording: RecordingStore, *questions: Ask[Any]) -> None:
-        """Put requests into the mailbox in order, while the writer waits for a commit."""
-        recording.hold()
-        self.ask(Commit(birth(BEFORE)), "before")
-        await settle()
-        for number, question in enumerate(questions):
-            self.ask(question, str(number))
-            await settle()
-
-    async def _ask(self, question: Ask[Any], name: str, urgent: bool) -> None:  # noqa: FBT001
-        try:
-            answer = await self.writer.ask(question, timeout_seconds=math.inf, urgent=urgent)
-        except Exception as error:  # noqa: BLE001 - any error is the answer
-            self.told.append((name, error))
-        else:
-            self.told.append((name, answer))
-
-    def answer(self, name: str) -> object:
-        (answer,) = [answer for asker, answer in self.told if asker == name]
-        return answer
-
-    @property
-    def answers(self) -> list[object]:
-        return [answer for _, answer in self.told]
-
-
-@pytest.fixture
 def callers(writer: Ref, nursery: trio.Nursery) -> Callers:
     return Callers(writer, nursery)
 
 
-def names(count: int) -> list[SessionId]:
-    return [SessionId(f"s_{number:05}") for number in range(count)]
-
-
-async def stored_names(store: MemoryStore) -> list[SessionId]:
-    return [stored.row.id async for stored in store.rows()]
-
-
-# Many writes, few commits ----------------------------------------------------------------
+# Many writes, few commits ---------------------------------------------------------------
 
 
 async def test_concurrent_requests_are_written_in_one_commit(
@@ -232,7 +128,7 @@ async def test_there_is_no_commit_without_a_request(writer: Ref, recording: Reco
     assert recording.batch_sizes == [1]
 
 
-# Answers ---------------------------------------------------------------------------------
+# Answers --------------------------------------------------------------------------------
 
 
 async def test_no_request_is_answered_before_the_commit(
@@ -272,7 +168,7 @@ async def test_every_caller_gets_its_own_answer(
     assert callers.answer("3") is None
 
 
-# Order -----------------------------------------------------------------------------------
+# Order ----------------------------------------------------------------------------------
 
 
 async def test_requests_are_written_in_order(recording: RecordingStore, callers: Callers) -> None:
@@ -340,7 +236,7 @@ async def test_a_deletion_has_its_place_among_the_writes(
     assert await stored_names(recording) == [BEFORE, TWO]
 
 
-# Stopping --------------------------------------------------------------------------------
+# Stopping -------------------------------------------------------------------------------
 
 
 class StoppingWriter(Writer):
@@ -409,239 +305,7 @@ async def test_requests_after_the_end_are_refused(writer: Ref) -> None:
         await writer.ask(Commit(birth()), timeout_seconds=math.inf)
 
 
-# A store that fails ----------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("_quiet")
-async def test_a_failed_commit_is_not_reported_as_written(
-    recording: RecordingStore, callers: Callers
-) -> None:
-    recording.problems.append(OSError("the disk is on fire"))
-
-    for name in names(3):
-        callers.ask(Commit(birth(name)))
-    await settle()
-
-    assert [type(answer) for answer in callers.answers] == [ActorStopped] * 3
-    assert all("unknown" in str(answer) for answer in callers.answers)
-    assert await stored_names(recording) == []
-
-
-@pytest.mark.usefixtures("_quiet")
-async def test_requests_after_a_failed_commit_are_written(
-    recording: RecordingStore, writer: Ref, callers: Callers
-) -> None:
-    recording.hold()
-    recording.problems.append(OSError("the disk is on fire"))
-    callers.ask(Commit(birth(ONE)))
-    await settle()
-    for name in names(3):
-        callers.ask(Commit(birth(name)), "waits")
-    await settle()
-
-    recording.release()
-    await settle()
-
-    assert isinstance(callers.answer("0"), ActorStopped)
-    assert [told for name, told in callers.told if name == "waits"] == [None] * 3
-    assert sorted(await stored_names(recording)) == names(3)
-
-
-@pytest.mark.usefixtures("_quiet")
-async def test_a_failed_commit_is_not_retried_silently(
-    recording: RecordingStore, writer: Ref, callers: Callers
-) -> None:
-    recording.problems.append(OSError("the disk is on fire"))
-    callers.ask(Commit(birth(ONE)))
-    await settle()
-
-    await writer.ask(Commit(birth(TWO)))
-
-    assert await stored_names(recording) == [TWO]
-
-
-@pytest.mark.usefixtures("_quiet")
-async def test_a_failed_commit_of_the_maximum_size_answers_every_caller(
-    system: Group, recording: RecordingStore, nursery: trio.Nursery
-) -> None:
-    writer = await system.start(
-        lambda: Writer(recording), name="large", restart="permanent", capacity=10_000
-    )
-    callers = Callers(writer, nursery)
-    recording.problems.append(OSError("the disk is on fire"))
-
-    for name in names(MAX_BATCH):
-        callers.ask(Commit(birth(name)))
-    await settle()
-
-    assert len(callers.answers) == MAX_BATCH
-    assert all(isinstance(answer, ActorError | OSError) for answer in callers.answers)
-
-
-@pytest.mark.usefixtures("_quiet")
-async def test_a_failed_claim_is_raised_in_the_caller(
-    recording: RecordingStore, writer: Ref
-) -> None:
-    recording.problems.append(ValueError("these bytes are no Session"))
-
-    with pytest.raises(ValueError, match="no Session"):
-        await writer.ask(Claim(ONE))
-
-    assert await writer.ask(Commit(birth(ONE))) is None
-
-
-@pytest.mark.usefixtures("_quiet")
-async def test_a_session_that_cannot_be_read_does_not_affect_others(
-    recording: RecordingStore, writer: Ref
-) -> None:
-    for _ in range(10):  # more often than a writer is restarted
-        recording.problems.append(ValueError("these bytes are no Session"))
-        with pytest.raises(ValueError, match="no Session"):
-            await writer.ask(Claim(ONE))
-
-    assert await writer.ask(Commit(birth(TWO))) is None
-
-
-# Cancelled callers -----------------------------------------------------------------------
-
-
-async def test_a_cancelled_caller_does_not_undo_its_write(
-    recording: RecordingStore, writer: Ref, nursery: trio.Nursery
-) -> None:
-    recording.hold()
-    with trio.CancelScope() as scope:
-        nursery.start_soon(_after_settling, scope.cancel)
-        await writer.ask(Commit(birth(ONE)))
-
-    recording.release()
-
-    assert scope.cancelled_caught
-    assert await writer.ask(Commit(more(ONE, 2))) is None
-    assert await numbers_of(recording) == [1, 2]
-
-
-async def _after_settling(do: Any) -> None:  # noqa: ANN401 - any callable
-    await settle()
-    do()
-
-
-async def test_a_caller_cancelled_in_the_mailbox_does_not_undo_its_write(
-    recording: RecordingStore, writer: Ref, callers: Callers
-) -> None:
-    recording.hold()
-    callers.ask(Commit(birth(ONE)))
-    await settle()
-
-    with trio.move_on_after(1.0):
-        await writer.ask(Commit(birth(TWO)))
-    recording.release()
-    await settle()
-
-    assert callers.answers == [None]
-    assert await stored_names(recording) == [ONE, TWO]
-
-
-async def test_a_caller_cancelled_before_asking_writes_nothing(
-    recording: RecordingStore, writer: Ref
-) -> None:
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await writer.ask(Commit(birth()))
-    await settle()
-
-    assert recording.batches == []
-
-
-async def test_a_timed_out_caller_does_not_affect_its_commit(
-    recording: RecordingStore, writer: Ref, callers: Callers
-) -> None:
-    recording.hold()
-    callers.ask(Commit(birth(ONE)))
-
-    with pytest.raises(AskTimeout):
-        await writer.ask(Commit(birth(TWO)), timeout_seconds=2.0)
-    recording.release()
-    await settle()
-
-    assert callers.answers == [None]
-    assert sorted(await stored_names(recording)) == [ONE, TWO]
-
-
-# A full mailbox --------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def small(system: Group, recording: RecordingStore, nursery: trio.Nursery) -> Callers:
-    """Return callers of a writer whose mailbox has space for two."""
-    return Callers(await system.start(lambda: Writer(recording), name="small", capacity=2), nursery)
-
-
-async def test_a_full_mailbox_refuses_and_accepted_requests_are_written(
-    recording: RecordingStore, small: Callers
-) -> None:
-    recording.hold()
-    for name in names(3):  # one being handled, two in the mailbox
-        small.ask(Commit(birth(name)))
-        await settle()
-
-    with pytest.raises(MailboxFull):
-        await small.writer.ask(Commit(birth(ONE)))
-    recording.release()
-    await settle()
-
-    assert small.answers == [None] * 3
-    assert await stored_names(recording) == names(3)
-
-
-async def test_a_refused_caller_gets_its_request_back(
-    recording: RecordingStore, small: Callers
-) -> None:
-    recording.hold()
-    for name in names(3):
-        small.ask(Commit(birth(name)))
-        await settle()
-
-    question = Commit(birth(ONE))
-    with pytest.raises(MailboxFull) as refusal:
-        await small.writer.ask(question)
-    recording.release()
-
-    assert refusal.value.message is question
-
-
-async def test_a_writer_with_a_full_mailbox_still_commits(
-    recording: RecordingStore, small: Callers
-) -> None:
-    recording.hold()
-    for name in names(3):
-        small.ask(Commit(birth(name)))
-        await settle()
-    small.ask(Commit(birth(ONE)), "urgent", urgent=True)
-    await settle()
-
-    recording.release()
-    await settle()
-
-    assert small.answers == [None] * 4
-    assert sorted(await stored_names(recording)) == sorted([*names(3), ONE])
-
-
-async def test_a_mailbox_that_was_full_accepts_requests_again(
-    recording: RecordingStore, small: Callers
-) -> None:
-    recording.hold()
-    for name in names(3):
-        small.ask(Commit(birth(name)))
-        await settle()
-    with pytest.raises(MailboxFull):
-        await small.writer.ask(Commit(birth(ONE)))
-    recording.release()
-    await settle()
-
-    assert await small.writer.ask(Commit(birth(ONE))) is None
-
-
-# Random schedules ------------------------------------------------------------------------
+# Random schedules -----------------------------------------------------------------------
 
 
 class Owner:

@@ -18,7 +18,15 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import trio
 
 from actors.testing import settle
-from supervisor import Call, Delta, Gap, PythonAgent, Record, Session, Turn
+from supervisor import (
+    Call,
+    Delta,
+    Gap,
+    PythonAgent,
+    Record,
+    Session,
+    Turn,
+)
 
 T = TypeVar("T")
 Item: TypeAlias = Record | Delta | Gap
@@ -217,3 +225,14 @@ def texts(found: list[Record]) -> list[str]:
 
 async def last_seq(session: Session) -> int:
     return (await session.info()).last_seq
+
+
+async def put_out(run: AgentRun, count: int) -> None:
+    """Make the agent produce this many records."""
+
+    async def plan() -> None:
+        for number in range(count):
+            await run.turn.plan([number])
+
+    await run.do(plan())
+    await trio.sleep(1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import pytest
 import trio
@@ -15,6 +15,7 @@ from supervisor import (
     Supervisor,
     SupervisorError,
 )
+from supervisor.sessions.hooks import ObservedPoint
 
 # Default deadline of a hook.
 DEADLINE: Final = 5.0
@@ -80,3 +81,24 @@ async def check_nothing_left(sup: Supervisor, session: Session) -> None:
     assert (info.turn_id, info.queued, info.phase) == (None, 0, Phase.IDLE)
     assert not sup._services.tasks.zombies
     assert not sup._services.detached_tasks.count
+
+
+REST_SECONDS = 60.0
+
+
+class Ear:
+    """Hears one point, of one session or of all."""
+
+    def __init__(self, sup: Supervisor, point: ObservedPoint) -> None:
+        self.events: list[HookEvent] = []
+        sup.hooks.add(point, self.events.append)
+
+    def data(self, session: Session | None = None) -> list[Mapping[str, Any]]:
+        return [
+            dict(event.data)
+            for event in self.events
+            if session is None or event.session_id == session.id
+        ]
+
+    def words(self, field: str, session: Session | None = None) -> list[Any]:
+        return [one[field] for one in self.data(session)]

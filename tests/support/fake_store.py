@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import trio
 
 from actors.testing import settle
-from supervisor import Session, StoreDegraded, Supervisor, SupervisorError
+from supervisor import (
+    Session,
+    StoreDegraded,
+    Supervisor,
+    SupervisorError,
+)
 from supervisor.core.fold import replay
 from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
@@ -117,3 +123,17 @@ async def check_stored(store: FailingStore, *sessions: Session) -> None:
         mine = [seq for owner, seq in store.written if owner == session.id]
         assert mine == [record.seq for record in records]
         assert differences(replay(records), stored.row) == []
+
+
+async def known(store: FailingStore, session: Session) -> None:
+    await degrade(store, Supervisor(session._parts))
+
+
+async def not_known_yet(store: FailingStore, session: Session) -> None:
+    store.start_failing()
+
+
+Illness: TypeAlias = Callable[[FailingStore, Session], Awaitable[None]]
+
+
+ILLNESSES: tuple[Illness, ...] = (known, not_known_yet)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import trio
+import trio.testing
 
-from supervisor import Phase, Restart, Session, Supervisor
+from supervisor import (
+    Phase,
+    Restart,
+    Session,
+    Supervisor,
+)
 from supervisor.core import agent_events
 from supervisor.core.state import Agent, Capabilities, Failure
 from supervisor.drivers.port import DriverContext, DriverRuntime
@@ -89,3 +95,11 @@ class SlowStartAgent:
     def answer(self, request: object, decision: object) -> None: ...
     def blocked_on(self) -> None: ...
     def discard(self) -> None: ...
+
+
+KEY = "echo:irc:ann"
+
+
+async def bearers(sup: Supervisor, key: str = KEY) -> list[str]:
+    """The unarchived sessions that bear the key."""
+    return [i.id for i in (await sup.list()).items if i.key == key and not i.archived]

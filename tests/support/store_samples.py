@@ -9,10 +9,24 @@ import attrs
 
 from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, create
-from supervisor.core.ids import SessionId, SessionKey
+from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Limits, Lineage
+from supervisor.core.permissions import Permissions
 from supervisor.core.records import Fact, Record, number_facts
-from supervisor.core.state import SessionState
+from supervisor.core.state import (
+    Agent,
+    Capabilities,
+    Failure,
+    OpenCall,
+    OpenRequest,
+    OpenTurn,
+    PendingInput,
+    PermissionRule,
+    Phase,
+    SessionState,
+    Stopping,
+    Usage,
+)
 from supervisor.core.table import decide
 from supervisor.store.port import Store, Stored, StoredReply, Write
 
@@ -129,3 +143,42 @@ def life(
         step = decide(session, event)
         session = step.state
         yield session, step.facts, event
+
+
+FULL = SessionState(
+    id=ONE,
+    agent_name="echo",
+    key=PLAN.key,
+    name="name",
+    title="title",
+    tags=("a", "b"),
+    custom={"k": "v"},
+    workspace="/somewhere",
+    lineage=Lineage(parent=SessionId("s_up"), root=SessionId("s_up"), depth=1, role="worker"),
+    limits=Limits(turns=1, cost=1.5),
+    permissions=Permissions(tools=["bash", "edit"], mode="approve_all"),
+    rules=(PermissionRule(RequestId("req"), "bash", "allow_always"),),
+    phase=Phase.RUNNING,
+    stopping=Stopping("user", "why", after_turn=True),
+    stop_reason="error",
+    stop_detail="detail",
+    last_failure=Failure("timeout", "detail"),
+    agent=Agent(Capabilities(ladder=("ask", "kill")), "theirs", 7),
+    turn=OpenTurn(
+        TurnId("turn"),
+        InputId("in"),
+        "user",
+        1.0,
+        calls=(OpenCall(CallId("call"), "bash"),),
+        requests=(OpenRequest(RequestId("r"), "bash", "?", ("allow_once",), 1.0, {"cmd": ["ls"]}),),
+        step="ask",
+        usage=Usage(1, 2, 0.5),
+    ),
+    zombie=TurnId("turn_0"),
+    inputs=(
+        PendingInput(
+            InputId("i"), 1, "text", "queue", "user", 1.0, 0, 2.0, attachments=({"x": 1},)
+        ),
+    ),
+    recent_restarts=(1.0, 2.5),
+)

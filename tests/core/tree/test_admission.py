@@ -1,5 +1,4 @@
 """Admission of spawns and resumes: every limit, at exactly its number, with its hint."""
-# ruff: noqa: ANN401 - the words of a wish are passed on as they are
 
 from contextlib import suppress
 from typing import Any
@@ -9,98 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import SpawnRefused
-from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.limits import Limits, Lineage
+from supervisor.core.ids import InputId, TurnId
+from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
-from supervisor.core.state import OpenTurn, Phase, SessionState, Usage
+from supervisor.core.state import OpenTurn, Phase, Usage
 from supervisor.core.tree.admission import (
-    AdmissionRequest,
     Caps,
-    admit,
-    lacks_child_slot,
     refuse_above_caps,
-    resume_refusal,
 )
-from supervisor.core.tree.node import TreeNode
-from supervisor.core.tree.tree import SessionTree
-
-AT = 1000.0
-
-
-class Fixture:
-    """A tree, a root with limits, and requests of its children."""
-
-    def __init__(self, **root: Any) -> None:
-        self.tree = SessionTree()
-        self.caps = Caps()
-        self.count = 0
-        self.now = 0.0
-        row = SessionState(id=SessionId("s_root"), agent_name="agent", phase=Phase.IDLE)
-        self.rows = {row.id: row}
-        root.setdefault("limits", Limits())
-        self.root = self.tree.add(row.changed(**root))
-        self.write(self.root, **root)
-
-    def write(self, member: TreeNode, phase: Phase = Phase.IDLE, **changes: Any) -> None:
-        row = self.rows[member.id].changed(phase=phase, **changes)
-        self.rows[member.id] = row
-        self.tree.apply(row, self.now)
-
-    def spawn(self, parent: TreeNode | None = None, **wish: Any) -> TreeNode:
-        self.count += 1
-        parent = parent or self.root
-        child_id = SessionId(f"s_{self.count}")
-        asked = AdmissionRequest(agent="agent", **wish)
-        child = admit(self.tree, self.caps, parent, child_id, asked, at=AT, now=self.now)
-        lineage = Lineage(
-            parent=parent.id,
-            depth=child.depth,
-            lifetime=child.lifetime,
-            expires_at=wish.get("expires_at"),
-        )
-        self.rows[child_id] = SessionState(
-            id=child_id, agent_name="agent", lineage=lineage, limits=child.limits
-        )
-        return child
-
-    def chain(self, length: int, **wish: Any) -> list[TreeNode]:
-        members = [self.root]
-        for _ in range(length):
-            members.append(self.spawn(members[-1], **wish))
-        return members
-
-    def refusal(self, parent: TreeNode | None = None, **wish: Any) -> SpawnRefused:
-        before = self.picture()
-        with pytest.raises(SpawnRefused) as refusal:
-            self.spawn(parent, **wish)
-        assert self.picture() == before, "a refused request takes no slot"
-        return refusal.value
-
-    def picture(self) -> Any:
-        members = [self.tree.find(one) for one in self.rows]
-        counts = [
-            (one.active_children, one.descendant_count, one.spawns)
-            for one in members
-            if one is not None
-        ]
-        return counts, set(self.tree.live), set(self.tree.turn_slots)
-
-    def problem(self, member: TreeNode, at: float = AT) -> SpawnRefused | None:
-        row = self.rows[member.id]
-        return resume_refusal(self.tree, self.caps, row, at=at, now=self.now)
-
-
-def numbers(refusal: SpawnRefused | None) -> tuple[str, float | None, float | None]:
-    assert refusal is not None
-    assert refusal.hint
-    return refusal.limit, refusal.used, refusal.allowed
+from tests.support.admission_tree import AT, Fixture, numbers
 
 
 def running(turn: str = "turn_1") -> dict[str, Any]:
     return {"phase": Phase.RUNNING, "turn": OpenTurn(TurnId(turn), InputId("in_1"), "user", 0.0)}
 
 
-# Counts ----------------------------------------------------------------------------------
+# Counts ---------------------------------------------------------------------------------
 
 
 def test_a_tree_is_as_deep_as_its_limit_and_no_deeper() -> None:
@@ -215,7 +138,7 @@ def test_no_sequence_of_spawns_and_ends_gets_past_any_limit(
     assert context.root.spawns <= spawns
 
 
-# Inherited limits ------------------------------------------------------------------------
+# Inherited limits -----------------------------------------------------------------------
 
 
 def test_a_child_without_limits_has_those_of_its_ancestor() -> None:
@@ -273,7 +196,7 @@ def test_the_limits_of_all_ancestors_apply() -> None:
     assert "s_root" in str(context.refusal(child))
 
 
-# Budgets ----------------------------------------------------------------------------------
+# Budgets --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -323,7 +246,7 @@ def test_a_spent_budget_in_the_middle_leaves_its_siblings_alone() -> None:
     context.spawn(rich)
 
 
-# Rights, workspaces, expiry --------------------------------------------------------------
+# Rights, workspaces, expiry -------------------------------------------------------------
 
 
 def test_rights_are_narrowed_and_never_widened() -> None:
@@ -413,89 +336,3 @@ def test_refusals_have_a_fixed_order() -> None:
     said.append(context.refusal(workspace="/srv").limit)
 
     assert said == ["max_depth", "max_children", "max_spawns", "turns", "max_sessions"]
-
-
-# Resume ----------------------------------------------------------------------------------
-
-
-def test_a_resume_does_not_need_a_spawn() -> None:
-    context = Fixture(limits=Limits(max_spawns=1))
-    child = context.spawn()
-    context.write(child, Phase.STOPPED)
-
-    assert context.problem(child) is None
-
-
-@pytest.mark.parametrize("limit", ["max_children", "max_descendants"])
-def test_a_resume_needs_a_child_slot(limit: str) -> None:
-    context = Fixture(limits=Limits(**{limit: 1}))
-    child = context.spawn()
-    context.write(child, Phase.STOPPED)
-    other = context.spawn()
-    assert numbers(context.problem(child)) == (limit, 1, 1)
-
-    context.write(other, Phase.STOPPED)
-    assert context.problem(child) is None
-
-
-def test_a_dependent_resumes_only_while_its_parent_is_live() -> None:
-    context = Fixture()
-    bound, free = context.spawn(), context.spawn(lifetime="detached")
-    for member in (bound, free, context.root):
-        context.write(member, Phase.STOPPED)
-
-    assert numbers(context.problem(bound)) == ("parent", None, None)
-    assert context.problem(free) is None
-    assert context.problem(context.root) is None
-
-
-def test_a_dependent_of_a_deleted_parent_does_not_resume() -> None:
-    context = Fixture()
-    child = context.spawn()
-    context.write(child, Phase.STOPPED)
-    context.write(context.root, Phase.STOPPED)
-    context.tree.delete(context.root.id)
-
-    assert numbers(context.problem(child)) == ("parent", None, None)
-
-
-def test_a_session_past_expiry_or_budget_does_not_resume() -> None:
-    context = Fixture()
-    child = context.spawn(expires_at=AT + 5.0, limits=Limits(turns=2))
-    context.write(child, Phase.STOPPED, turns=2)
-    assert numbers(context.problem(child, at=AT)) == ("turns", 2, 2)
-    assert numbers(context.problem(child, at=AT + 5.0)) == ("expiry", None, None)
-
-    context.write(child, Phase.STOPPED, limits=Limits(turns=3))
-    assert context.problem(child, at=AT) is None
-
-
-def test_a_root_needs_room_in_the_process_to_resume() -> None:
-    context = Fixture()
-    context.write(context.root, Phase.STOPPED)
-    context.caps = Caps(max_sessions=0)
-
-    assert numbers(context.problem(context.root)) == ("max_sessions", 0, 0)
-
-
-def test_no_session_resumes_in_an_interrupted_tree() -> None:
-    context = Fixture()
-    child = context.spawn()
-    context.write(child, Phase.STOPPED)
-    context.root.tree_interrupts += 1
-
-    assert numbers(context.problem(child)) == ("parent", None, None)
-
-
-def test_a_suspended_child_waits_while_child_slots_are_full() -> None:
-    context = Fixture(limits=Limits(max_children=1))
-    sleeper = context.spawn()
-    context.write(sleeper, Phase.SUSPENDED)
-    assert not lacks_child_slot(sleeper)
-
-    other = context.spawn()
-    assert lacks_child_slot(sleeper)
-    assert not lacks_child_slot(other), "an active child has its slot"
-
-    context.write(other, Phase.STOPPED)
-    assert not lacks_child_slot(sleeper)

@@ -1,8 +1,8 @@
 """The driver contract with agents that are real processes, in real time.
 
 One speaks our own scripted language, the other was written with the protocol's official SDK. The
-tests are those of tests/drivers/test_contract.py; here `settle` is a short sleep, because a process
-does not show when it is idle.
+tests are those of tests/drivers/test_contract.py and test_contract_calls.py; here `settle` takes a
+short time, because a process does not show when it is idle.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import trio
 import supervisor
 from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.contained import ContainedProcesses
-from tests.drivers import test_contract
+from tests.drivers import test_contract, test_contract_calls
 from tests.support.agent_actions import AgentAction
 from tests.support.agent_kinds import PROCESS_SCRIPTS, Kind, for_able_kinds
+from tests.support.driver_contract import Contract, agent_at_work
 
 WHILE_SECONDS: Final = 0.1
 
@@ -55,13 +56,15 @@ async def runtime(nursery: trio.Nursery) -> AsyncIterator[DriverRuntime]:
 
 
 @pytest.fixture
-async def harness(kind: Kind, runtime: DriverRuntime) -> test_contract.Contract:
+async def harness(kind: Kind, runtime: DriverRuntime) -> Contract:
     """Return a harness whose agent is attached."""
-    return await test_contract.agent_at_work(kind, runtime)
+    return await agent_at_work(kind, runtime)
 
 
 async def settle() -> None:
+    """Wait a while, and as long as a process takes to start and end: more on a loaded machine."""
     await trio.sleep(WHILE_SECONDS)
+    await trio.run_process([sys.executable, "-I", "-S", "-c", ""])
 
 
 def with_real_settle(function: FunctionType) -> Callable[..., Any]:
@@ -75,7 +78,7 @@ def with_real_settle(function: FunctionType) -> Callable[..., Any]:
 
 
 def _repeat_contract() -> None:
-    for name, function in vars(test_contract).items():
+    for name, function in (vars(test_contract) | vars(test_contract_calls)).items():
         if not name.startswith("test_"):
             continue
         test: Any = with_real_settle(function)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -13,27 +11,19 @@ import supervisor
 from actors.testing import settle
 from supervisor import (
     Ladder,
-    Limits,
     Session,
     Settings,
-    StoreDegraded,
     Supervisor,
-    SupervisorError,
     ToolCall,
     TurnScope,
 )
-from supervisor.core.ids import SessionId
-from supervisor.store.port import Stored
-from supervisor.store.writer import Retry
 from tests.support.fake_agents import (
-    AgentAction,
     AgentRun,
     FakeAgent,
-    Interrupted,
     outcomes,
     records,
 )
-from tests.support.fake_store import FailingStore, check_stored, degrade
+from tests.support.fake_store import ILLNESSES, FailingStore, Illness, check_stored, degrade
 
 
 @pytest.fixture
@@ -54,23 +44,11 @@ async def sup(
                 one.finish_open_runs()
 
 
-async def known(store: FailingStore, session: Session) -> None:
-    await degrade(store, Supervisor(session._parts))
-
-
-async def not_known_yet(store: FailingStore, session: Session) -> None:
-    store.start_failing()
-
-
-Illness: TypeAlias = Callable[[FailingStore, Session], Awaitable[None]]
-ILLNESSES: tuple[Illness, ...] = (known, not_known_yet)
-
-
 async def kinds_after(session: Session, seq: int) -> list[str]:
     return [record.kind for record in await records(session) if record.seq > seq]
 
 
-# Interrupts -----------------------------------------------------------------------------------
+# Interrupts -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
@@ -177,7 +155,7 @@ async def test_a_session_whose_next_turn_waits_for_the_store_answers_an_interrup
     await check_stored(store, session)
 
 
-# Stops ----------------------------------------------------------------------------------------
+# Stops ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
@@ -287,279 +265,3 @@ async def test_a_stopped_session_is_brought_back_when_the_store_is(
 
     assert (await fake_agent.next_run()).turn.text in ("again", "first")
     await check_stored(store, session)
-
-
-# Families -------------------------------------------------------------------------------------
-
-
-async def test_children_stop_before_their_parents(
-    store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent
-) -> None:
-    child = await session.spawn("kid", "errand")
-    grandchild = await child.spawn("kid", "errand")
-    runs = [await kid.next_run(), await kid.next_run()]
-    await degrade(store, sup)
-    began = trio.current_time()
-
-    with trio.fail_after(10):
-        await session.stop()
-
-    assert trio.current_time() == began
-    assert all(run.over.is_set() for run in runs)
-    assert [(await one.info()).phase for one in (child, grandchild)] == ["stopped", "stopped"]
-    await store.recover()
-    stops = [
-        record.session_id
-        for _, record in await store.all_records()
-        if record.kind == "session_stopped"
-    ]
-    assert stops == [grandchild.id, child.id, session.id]
-    await check_stored(store, session, child, grandchild)
-
-
-async def test_a_tree_is_interrupted_from_the_bottom_up(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
-) -> None:
-    child = await session.spawn("kid", "errand")
-    errand = await kid.next_run()
-    await degrade(store, sup)
-
-    report = await session.interrupt("tree")
-
-    assert (report.matched, report.stopped) == (2, 2)
-    assert errand.over.is_set()
-    assert run.over.is_set()
-    await store.recover()
-    await check_stored(store, session, child)
-
-
-async def test_a_tree_is_interrupted_although_one_member_waits_for_the_store(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
-) -> None:
-    child = await session.spawn("kid", "errand")
-    errand = await kid.next_run()
-    await child.send("second")
-    store.start_failing()
-    errand.finish()
-    await settle()
-
-    with trio.fail_after(10):
-        report = await session.interrupt("tree")
-
-    assert run.over.is_set()
-    assert report.stopped >= 1
-
-
-async def test_a_child_whose_spawn_was_in_flight_never_works_for_a_parent_that_was_stopped(
-    store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent, nursery: trio.Nursery
-) -> None:
-    store.start_failing()
-    nursery.start_soon(_spawn, session)
-    await settle()
-
-    with trio.fail_after(10):
-        await session.stop()
-
-    await store.recover()
-    await trio.sleep(10)
-    assert kid.runs == []
-    assert [info.phase for info in (await sup.list()).items] in (["stopped"], ["stopped"] * 2)
-    assert (await session.info()).phase == "stopped"
-
-
-async def test_a_parent_stops_though_its_child_is_at_rest(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
-) -> None:
-    child = await session.spawn("kid", "errand", suspend_after_seconds=1.0)
-    (await kid.next_run()).finish()
-    await trio.sleep(5)
-    assert (await child.info()).phase == "suspended"
-    await degrade(store, sup)
-
-    with trio.move_on_after(10):
-        await session.stop()
-
-    assert run.over.is_set()
-    await store.recover()
-    await trio.sleep(5)
-    assert [(await one.info()).phase for one in (child, session)] == ["stopped", "stopped"]
-    await check_stored(store, session, child)
-
-
-@pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
-async def test_a_session_at_rest_is_stopped_when_the_store_is_back(
-    store: FailingStore, session: Session, how: Illness
-) -> None:
-    await go_to_rest(session)
-    await how(store, session)
-
-    with trio.fail_after(0.5):
-        await session.stop()
-        await session.stop()
-    assert (await session.interrupt()).matched == 0
-    assert (await session.info()).phase == "suspended"
-
-    await store.recover()
-    with trio.fail_after(1):
-        assert (await session.wait_stopped()).stop_reason == "user_cancelled"
-    assert len(await records(session, "session_stopped")) == 1
-    await check_stored(store, session)
-
-
-async def test_a_session_at_rest_is_stopped_though_the_store_gets_well_while_that_is_decided(
-    store: FailingStore, sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await go_to_rest(session)
-    await degrade(store, sup)
-    lines = sup._parts.router
-    stop, read = lines.stop, store.read
-    refusals: list[StoreDegraded] = []
-
-    async def stop_once(*args: Any, **more: Any) -> None:  # noqa: ANN401 - as it is called
-        try:
-            await stop(*args, **more)
-        except StoreDegraded as refusal:
-            refusals.append(refusal)
-            raise
-
-    async def read_slowly(session_id: SessionId) -> Stored | None:
-        stored = await read(session_id)
-        if refusals and store.is_failing:
-            await store.recover()
-        return stored
-
-    monkeypatch.setattr(lines, "stop", stop_once)
-    monkeypatch.setattr(store, "read", read_slowly)
-    await session.stop()
-
-    await trio.sleep(10)
-    assert len(refusals) == 1
-    assert (await session.info()).phase == "stopped"
-
-
-async def test_such_a_stop_is_ordered_again_if_a_refusal_of_before_comes_late(
-    store: FailingStore, sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await go_to_rest(session)
-    await degrade(store, sup)
-    await session.stop()
-    lines = sup._parts.router
-    ask, late = lines.ask, [StoreDegraded("the disk was full", hint="it is not any more")]
-
-    async def ask_late(*args: Any, **more: Any) -> object:  # noqa: ANN401 - as it is called
-        if late and not sup._services.health.is_degraded:
-            raise late.pop()
-        return await ask(*args, **more)
-
-    monkeypatch.setattr(lines, "ask", ask_late)
-    await store.recover()
-    await trio.sleep(5)
-
-    assert not late
-    assert (await session.info()).phase == "stopped"
-
-
-async def test_an_input_sent_after_a_degraded_stop_is_ordered_after_it(
-    store: FailingStore, sup: Supervisor, session: Session, fake_agent: FakeAgent
-) -> None:
-    await go_to_rest(session)
-    await degrade(store, sup)
-    await session.stop()
-    with pytest.raises(StoreDegraded):
-        await session.send("too early")
-
-    store.is_failing = False
-    await sup._services.writer.ask(Retry(), timeout_seconds=1.0)
-    await session.send("again")
-
-    run = await fake_agent.next_run()
-    assert run.turn.text == "again"
-    kinds = [one.kind for one in await records(session)]
-    assert kinds.index("session_stopped") < kinds.index("session_resumed")
-    run.finish()
-    await settle()
-    assert (await session.info()).phase == "idle"
-
-
-async def test_a_session_that_is_gone_meanwhile_needs_no_stop(
-    store: FailingStore, sup: Supervisor, session: Session
-) -> None:
-    await go_to_rest(session)
-    await degrade(store, sup)
-    await session.stop()
-
-    await store.recover()
-    await sup.delete(session.id)
-
-    assert not await sup.exists(session.id)
-
-
-async def go_to_rest(session: Session) -> None:
-    await session.set(title="at rest")
-    await trio.sleep(2_000)
-    assert (await session.info()).phase == "suspended"
-
-
-async def test_a_budget_that_is_spent_stops_the_turn_at_once(
-    store: FailingStore, sup: Supervisor, fake_agent: FakeAgent
-) -> None:
-    session = await sup.create("fake", limits=Limits(tokens=10))
-    await session.send("first")
-    run = await fake_agent.next_run()
-    await degrade(store, sup)
-
-    run.turn.usage(output_tokens=20)
-    with trio.fail_after(5):
-        await session.wait_stopped()
-
-    assert run.over.is_set()
-    await store.recover()
-    assert (await records(session, "session_stopped"))[-1].body["reason"] == "budget_exceeded"
-    await check_stored(store, session)
-
-
-# Rejections -----------------------------------------------------------------------------------
-
-
-async def ask(run: AgentRun) -> AgentAction[bool]:
-    action = run.begin(run.turn.ask("may I?", tool="bash"))
-    await settle()
-    return action
-
-
-@pytest.mark.parametrize("decision", ["reject_once", "reject_always"])
-async def test_a_rejection_reaches_the_agent_at_once(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, decision: str
-) -> None:
-    action = await ask(run)
-    (request,) = await sup.permissions()
-    await degrade(store, sup)
-
-    with trio.fail_after(1):
-        await sup.answer(request.id, decision)  # type: ignore[arg-type] # one of its words
-        assert not await action.wait()
-
-    await store.recover()
-    assert len(await records(session, "permission_answered")) == 1
-    assert await sup.permissions() == ()
-    await check_stored(store, session)
-
-
-async def test_an_interrupt_cancels_permission_requests(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
-) -> None:
-    action = await ask(run)
-    await degrade(store, sup)
-
-    await session.interrupt()
-
-    with pytest.raises(Interrupted):
-        await action.wait()
-    await store.recover()
-    assert await sup.permissions() == ()
-    await check_stored(store, session)
-
-
-async def _spawn(parent: Session) -> None:
-    with suppress(SupervisorError):
-        await parent.spawn("kid", "errand")

@@ -1,0 +1,207 @@
+"""Requests whose commit fails take effect once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import pytest
+import trio
+import trio.testing
+
+from supervisor import (
+    Phase,
+    Session,
+    Supervisor,
+    SupervisorError,
+)
+from tests.support.commit_faults import (
+    TROUBLES,
+    Saboteur,
+    Trouble,
+    numbers_are_whole,
+    wait_for_the_end,
+)
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
+
+
+@pytest.fixture
+def saboteur(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Saboteur:
+    return Saboteur(sup, monkeypatch)
+
+
+async def kinds_of(session: Session) -> list[str]:
+    return [record.kind for record in await records(session)]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_an_input_whose_commit_fails_is_accepted_once_and_runs_once(
+    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    session = await sup.create("echo")
+    before = await session.info()
+    saboteur.spoil("input_accepted", trouble)
+
+    receipt = await session.send("hello")
+    await wait_for_the_end(session)
+
+    assert saboteur.done == 1
+    assert await outcomes(session) == {receipt.input_id: ["delivered"]}
+    assert (await session.info()).epoch > before.epoch
+    assert await numbers_are_whole(session)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_an_input_whose_commit_fails_has_one_receipt_for_its_key(
+    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    session = await sup.create("echo")
+    saboteur.spoil("input_accepted", trouble)
+
+    receipt = await session.send("hello", idempotency_key="k")
+    again = await session.send("hello", idempotency_key="k")
+
+    assert again.input_id == receipt.input_id
+    assert len(await records(session, "input_accepted")) == 1
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_an_answer_to_a_failed_commit_does_not_wait_for_the_session_to_rest(
+    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    session = await sup.create("echo")
+    saboteur.spoil("input_accepted", trouble)
+    began = trio.current_time()
+
+    await session.send("hello")
+
+    assert trio.current_time() - began < 5.0
+
+
+AgentAction: TypeAlias = Callable[[Session], Awaitable[object]]
+
+
+ACTIONS: dict[str, tuple[str, AgentAction]] = {
+    "append": ("user_text", lambda session: session.append("user", "a note")),
+    "clear": ("session_cleared", lambda session: session.clear()),
+    "set": ("session_changed", lambda session: session.set(title="New")),
+    "stop": ("session_changed", lambda session: session.stop()),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("name", ACTIONS)
+async def test_a_request_to_an_idle_session_takes_effect_once(
+    session: Session, saboteur: Saboteur, name: str, trouble: Trouble
+) -> None:
+    kind, action = ACTIONS[name]
+    saboteur.spoil(kind, trouble)
+
+    await action(session)
+    await wait_for_the_end(session)
+
+    info = await session.info()
+    cleared, notes = await kinds_of(session), await session.transcript()
+    assert saboteur.done == 1
+    assert cleared.count("session_cleared") == (name == "clear")
+    assert len(notes) == (name == "append")
+    assert (info.title == "New") == (name == "set")
+    assert cleared.count("session_stopped") == (info.phase is Phase.STOPPED) == (name == "stop")
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_a_stopped_session_is_archived_and_resumed_once(
+    session: Session, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    await session.stop()
+    for kind, action in (
+        ("session_archived", session.archive),
+        ("session_archived", session.unarchive),
+        ("session_resumed", session.resume),
+    ):
+        saboteur.spoil(kind, trouble)
+        await action()
+
+    kinds = await kinds_of(session)
+    assert saboteur.done == 3
+    assert (kinds.count("session_archived"), kinds.count("session_resumed")) == (2, 1)
+    assert (await session.info()).phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_new_creates_one_session_when_its_commit_fails(
+    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    old = await sup.create("echo", key="echo:irc:ann")
+    saboteur.spoil("session_archived", trouble)
+
+    fresh = await sup.new("echo:irc:ann")
+
+    assert [info.id for info in (await sup.list()).items] == [old.id, fresh.id]
+    assert await sup.get_or_create("echo:irc:ann") == fresh
+    assert (await fresh.prompt("hello")).text == "hello"
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_an_input_that_waits_is_cancelled_once_though_the_commit_fails(
+    sup: Supervisor, saboteur: Saboteur, shielded_agent: FakeAgent, trouble: Trouble
+) -> None:
+    session = await sup.create("shielded")
+    await session.send("first")
+    await shielded_agent.next_run()
+    waiting = await session.send("second")
+    saboteur.spoil("input_settled", trouble)
+
+    await session.cancel_input(waiting.input_id)
+
+    assert (await outcomes(session))[waiting.input_id] == ["cancelled"]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_an_interrupt_with_a_replacement_runs_that_once(
+    session: Session, run: AgentRun, saboteur: Saboteur, fake_agent: FakeAgent, trouble: Trouble
+) -> None:
+    saboteur.spoil("input_accepted", trouble)
+
+    report = await session.interrupt(replace_with="instead")
+    await wait_for_the_end(session)
+    played = await fake_agent.finish_all()
+
+    # If the turn was lost before it could be interrupted, there was nothing to replace.
+    assert saboteur.done == 1
+    assert played == ["instead"] * report.matched
+    assert run.over.is_set()
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_a_repeated_answer_after_a_crash_is_not_a_permission_conflict(
+    sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    run.begin(run.turn.ask("may I?", tool="bash"))
+    await trio.testing.wait_all_tasks_blocked()
+    [request] = await sup.permissions()
+    saboteur.spoil("permission_answered", trouble)
+
+    try:
+        await sup.answer(request.id, "allow_once")
+        heard = "allow_once"
+    except SupervisorError:
+        heard = "cancelled"  # the turn that asked is lost, so the answer may come too late for it
+
+    [answered] = await records(session, "permission_answered")
+    assert answered.body["decision"] == heard
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_a_failed_create_leaves_the_key_free_or_the_session_complete(
+    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+) -> None:
+    saboteur.spoil("session_created", trouble)
+
+    try:
+        session = await sup.create("echo", key="echo:irc:ann")
+    except SupervisorError:
+        session = await sup.get_or_create("echo:irc:ann")
+
+    assert (await session.prompt("hello")).text == "hello"
+    assert [i.id for i in (await sup.list()).items if i.key] == [session.id]

@@ -1,0 +1,73 @@
+"""Values that every argument must refuse, and a supervisor to try them on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from supervisor import (
+    Session,
+    Supervisor,
+)
+from tests.support.fake_agents import records
+
+HALF = "\ud800"  # half of a character
+
+
+NO_IDS: list[Any] = [
+    5,
+    1.5,
+    True,
+    None,
+    b"s_1",
+    [],
+    {},
+    "",
+    "s",
+    "S_1",
+    "../etc",
+    "s_1/..",
+    "a" * 65,
+    HALF,
+]
+
+
+NO_NAMES: list[Any] = [5, 1.5, True, b"x", ["a"], {"a": "b"}, "", " ", HALF, "x" * 2000]
+
+
+@attrs.define
+class Ground:
+    """A supervisor in full swing: one session is busy, asks and has a queue, the other is idle.
+
+    Besides there is one that is over, and a file that could be imported.
+    """
+
+    sup: Supervisor
+    busy: Session
+    idle: Session
+    stopped: Session
+    queued: str
+    request: str
+    file: Path
+
+    async def picture(self) -> list[object]:
+        """All that could have changed."""
+        infos = (await self.sup.list()).items
+        found: list[object] = [infos, await self.sup.permissions()]
+        for info in infos:
+            found.append(await records(self.sup.session(info.id)))
+            found.append(await self.sup.session(info.id).inputs())
+        return found
+
+
+async def watch(session: Session, after: Any) -> None:  # noqa: ANN401
+    async with session.watch(after=after):
+        pass
+
+
+def shown(bad: object) -> str:
+    # Without addresses: every worker must give a test the same name.
+    return re.sub(" at 0x[0-9a-f]+", "", ascii(bad))[:40]
