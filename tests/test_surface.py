@@ -22,7 +22,7 @@ def for_type_checkers() -> set[tuple[str, str]]:
     }
 
 
-def test_type_checkers_are_told_what_is_so() -> None:
+def test_the_names_for_type_checkers_match_the_lazy_imports() -> None:
     told = {(home, name) for home, names in supervisor._MODULES.items() for name in names}
 
     assert told == for_type_checkers()
@@ -35,7 +35,7 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(supervisor)
 
 
-def test_what_is_not_there_is_an_attribute_error() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         supervisor.nonsense  # noqa: B018 - asked for, to see what happens
 

@@ -39,7 +39,7 @@ async def ref(system: Group, diary: Diary) -> Ref:
 # Answers ---------------------------------------------------------------------------------
 
 
-async def test_an_ask_is_answered_with_what_receive_returns(ref: Ref) -> None:
+async def test_an_ask_is_answered_with_the_return_value_of_receive(ref: Ref) -> None:
     assert await ref.ask(Say("hello")) == "hello"
 
 
@@ -102,7 +102,7 @@ async def test_an_ask_times_out_after_exactly_its_time(ref: Ref) -> None:
     assert isinstance(late.value, TimeoutError)
 
 
-async def test_the_time_out_is_five_seconds_unless_told_otherwise(ref: Ref) -> None:
+async def test_the_default_timeout_of_an_ask_is_five_seconds(ref: Ref) -> None:
     with pytest.raises(AskTimeout):
         await ref.ask(Do(hang))
 
@@ -193,17 +193,17 @@ async def test_only_an_ask_can_be_asked(ref: Ref) -> None:
 # Failures --------------------------------------------------------------------------------
 
 
-async def test_an_asker_gets_what_receive_raised(ref: Ref) -> None:
+async def test_an_exception_of_receive_is_raised_in_the_asker(ref: Ref) -> None:
     with pytest.raises(Boom):
         await ref.ask(Do(crash))
 
 
-async def test_an_ask_in_hand_of_an_actor_that_finishes_fails_with_actor_stopped(ref: Ref) -> None:
+async def test_a_handled_ask_fails_with_actor_stopped_when_its_actor_finishes(ref: Ref) -> None:
     with pytest.raises(ActorStopped, match="effects are unknown"):
         await ref.ask(Do(finish))
 
 
-async def test_an_ask_in_hand_of_an_actor_that_is_cancelled_fails_with_actor_stopped(
+async def test_a_handled_ask_fails_with_actor_stopped_when_its_actor_is_cancelled(
     ref: Ref,
 ) -> None:
     async def stop_it_soon() -> None:
@@ -225,7 +225,7 @@ async def test_asks_behind_a_crash_are_answered_by_the_next_incarnation(ref: Ref
     assert ref.statistics().restarts == 1
 
 
-async def test_asks_waiting_in_a_mailbox_fail_at_once_when_it_stops(ref: Ref) -> None:
+async def test_asks_waiting_in_a_mailbox_fail_when_the_actor_stops(ref: Ref) -> None:
     ref.tell(work(1))
     async with trio.open_nursery() as nursery:
 
@@ -300,7 +300,7 @@ async def test_an_actor_cannot_ask_itself_in_any_method(system: Group) -> None:
     assert refused == [0, 0]
 
 
-async def test_an_actor_may_ask_another_one(ref: Ref, system: Group) -> None:
+async def test_an_actor_may_ask_another_actor(ref: Ref, system: Group) -> None:
     other = await system.start(player())
 
     assert await ref.ask(Do(lambda: other.ask(Say("passed on")))) == "passed on"
@@ -335,7 +335,7 @@ class Number(Ask[int]):
     pass
 
 
-async def test_a_time_out_beyond_all_clocks_is_refused_before_anything_is_sent(
+async def test_a_timeout_out_of_range_is_refused_before_the_message_is_sent(
     system: Group,
 ) -> None:
     ref = await system.start(player())

@@ -30,7 +30,7 @@ ONE_OF_EACH: list[ActorError] = [
 
 
 @pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
-def test_every_error_says_what_happened_and_what_to_do(error: ActorError) -> None:
+def test_every_error_has_a_message_and_a_hint(error: ActorError) -> None:
     assert error.hint
     assert str(error) == f"{error.args[0]} (hint: {error.hint})"
 

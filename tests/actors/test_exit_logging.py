@@ -63,7 +63,7 @@ async def test_a_crash_during_a_stop_is_logged(
     ("deed", "exit_"), [(crash, Crashed), (finish, Finished), (hang, Killed), (work(1), Stopped)]
 )
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
-async def test_an_end_during_a_stop_is_final_for_every_reason_and_restart_kind(
+async def test_no_actor_that_ends_during_a_stop_is_restarted(
     system: Group, diary: Diary, deed: Deed, exit_: type[Exit], restart: str
 ) -> None:
     async def do_it_later() -> None:

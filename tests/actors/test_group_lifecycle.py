@@ -122,7 +122,7 @@ async def test_stopping_a_member_before_its_start_leaves_it_out(
     assert system.group("g").statistics().running == 2
 
 
-async def test_stopping_a_group_that_is_starting_stops_what_is_up_and_starts_no_more(
+async def test_stopping_a_starting_group_stops_started_members_and_starts_no_more(
     system: Group, diary: Diary
 ) -> None:
     slow = ChildSpec("b", player(diary, on_start=work(1)))
@@ -154,7 +154,7 @@ async def test_a_member_that_ends_in_receive_disturbs_no_sibling(
     assert not [line for line in diary if line.startswith(("a stops", "c stops"))]
 
 
-async def test_a_member_that_crashes_in_on_stop_does_not_hinder_the_others(
+async def test_a_member_crashing_in_on_stop_does_not_hinder_other_members(
     system: Group, diary: Diary
 ) -> None:
     middle = ChildSpec("b", player(diary, on_stop=crash))
@@ -166,9 +166,7 @@ async def test_a_member_that_crashes_in_on_stop_does_not_hinder_the_others(
     assert await group.wait_stopped() == Stopped()
 
 
-async def test_a_member_that_hangs_in_on_stop_is_cancelled_and_the_others_follow(
-    system: Group, diary: Diary
-) -> None:
+async def test_a_member_hanging_in_on_stop_is_cancelled(system: Group, diary: Diary) -> None:
     middle = ChildSpec("b", player(diary, on_stop=hang), shutdown_seconds=2.0)
     group = await system.start_group(trio_of(diary, middle))
 

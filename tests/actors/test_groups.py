@@ -38,7 +38,7 @@ async def test_members_are_found_by_name(system: Group, diary: Diary) -> None:
     assert "b" not in group
 
 
-async def test_an_unknown_name_is_an_error_that_says_where_it_looked(
+async def test_the_error_for_an_unknown_name_lists_the_known_names(
     system: Group, diary: Diary
 ) -> None:
     group = await system.start_group(troupe(diary, "a"), name="g")
@@ -65,7 +65,7 @@ async def test_a_handle_is_the_same_every_time(system: Group, diary: Diary) -> N
     assert group.group("inner") is group.group("inner")
 
 
-async def test_declared_children_stay_listed_and_later_ones_are_forgotten(
+async def test_declared_children_stay_listed_and_children_added_later_do_not(
     system: Group, diary: Diary
 ) -> None:
     group = await system.start_group(troupe(diary, "a"))

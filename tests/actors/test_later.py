@@ -67,7 +67,7 @@ async def test_an_answer_may_come_after_other_messages_were_handled(
     assert sorted(answers) == ["order 0", "order 1"]
 
 
-async def test_an_answer_may_be_there_before_receive_returns_it(system: Group) -> None:
+async def test_a_deferred_answer_may_be_set_before_receive_returns(system: Group) -> None:
     ref = await system.start(AtOnce)
 
     assert await ref.ask(Order()) == "before it was returned"
@@ -98,7 +98,7 @@ async def test_an_owed_answer_is_an_error_when_the_actor_ends(
         await clerk.ask(Order())
 
 
-async def test_an_owed_answer_times_out_and_is_dropped_when_it_comes(clerk: Ref) -> None:
+async def test_a_deferred_answer_that_comes_after_the_timeout_is_dropped(clerk: Ref) -> None:
     with pytest.raises(AskTimeout):
         await clerk.ask(Order(), timeout_seconds=1.0)
 

@@ -74,7 +74,7 @@ async def test_a_cancelled_start_cancels_on_start_and_leaves_nothing(
     assert diary == ["a starts"]
 
 
-async def test_a_cancelled_start_waits_for_an_on_start_that_is_slow_to_leave(
+async def test_a_cancelled_start_waits_for_the_end_of_a_slow_on_start(
     system: Group, diary: Diary
 ) -> None:
     with trio.move_on_after(1):
@@ -300,7 +300,7 @@ async def test_a_kill_that_meets_a_nursery_inside_receive_is_still_a_kill(system
 # Stop ------------------------------------------------------------------------------------
 
 
-async def test_a_crash_in_on_stop_is_how_a_stopped_actor_ended_and_is_logged(
+async def test_a_crash_in_on_stop_is_the_logged_exit_reason(
     system: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     ref = await system.start(player(on_stop=crash), name="a", restart="permanent")
@@ -312,7 +312,7 @@ async def test_a_crash_in_on_stop_is_how_a_stopped_actor_ended_and_is_logged(
     assert_nothing_is_left(system)
 
 
-async def test_a_crash_in_on_stop_after_a_crash_does_not_hide_the_first(system: Group) -> None:
+async def test_a_crash_in_on_stop_does_not_hide_an_earlier_crash(system: Group) -> None:
     async def crash_too() -> None:
         raise ZeroDivisionError
 
@@ -383,7 +383,7 @@ async def test_an_on_stop_after_a_crash_has_a_limit_too(system: Group) -> None:
     assert trio.current_time() == 2.0
 
 
-async def test_an_actor_that_is_stopped_at_once_still_has_time_after_its_own_end(
+async def test_on_stop_has_its_time_when_the_actor_is_stopped_at_once(
     system: Group, diary: Diary
 ) -> None:
     make = player(diary, on_stop=work(1))

@@ -19,7 +19,7 @@ def everything_in(mailbox: Mailbox) -> list[object]:
     return list(iter(mailbox.take, EMPTY))
 
 
-def test_messages_come_out_in_the_order_they_went_in() -> None:
+def test_messages_are_received_in_the_order_of_sending() -> None:
     mailbox = box()
 
     for message in "abc":
@@ -60,7 +60,7 @@ def test_a_full_mailbox_refuses_and_returns_the_message(*, urgent: bool) -> None
     assert everything_in(mailbox) == ["first"]
 
 
-def test_ordinary_messages_never_block_an_urgent_one() -> None:
+def test_ordinary_messages_never_block_an_urgent_message() -> None:
     mailbox = box(capacity=1)
     mailbox.put("ordinary")
 

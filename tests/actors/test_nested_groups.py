@@ -198,7 +198,7 @@ async def test_a_nested_group_restarts_though_the_crashed_child_is_stopped(
     assert inner.statistics().running == 2
 
 
-async def test_a_restart_from_above_that_fails_half_way_stops_what_it_restarted(
+async def test_a_failed_restart_of_a_nested_group_stops_its_restarted_members(
     system: Group, diary: Diary
 ) -> None:
     moody = in_turn(player(diary), player(diary, on_start=crash), player(diary))
@@ -283,9 +283,7 @@ async def test_a_child_that_finished_stays_finished_after_a_restart_from_above(
     assert only(diary, "starts") == ["b starts", "c starts", "b starts"]
 
 
-async def test_a_user_stop_of_a_group_in_back_off_is_not_a_failure(
-    system: Group, diary: Diary
-) -> None:
+async def test_stopping_a_group_in_back_off_is_not_a_failure(system: Group, diary: Diary) -> None:
     group = await system.start_group([nested(diary, "b")], backoff_seconds=10.0)
     inner = group.group("inner")
     b = inner["b"]
@@ -346,7 +344,7 @@ async def stop_a_permanent_group_that_is_being_restarted(system: Group) -> None:
     assert outer.statistics().state == "running"
 
 
-def test_a_stop_of_a_permanent_group_that_is_being_restarted_is_not_a_crash() -> None:
+def test_stopping_a_permanent_group_during_its_restart_is_not_a_crash() -> None:
     play = stop_a_permanent_group_that_is_being_restarted
 
     assert explore(perform, play, seeds=range(100)) == []

@@ -51,7 +51,7 @@ async def test_told_messages_arrive_in_order(ref: Ref, diary: Diary) -> None:
     assert diary == ["a starts", "a is up", "a one", "a two", "a three"]
 
 
-async def test_an_urgent_message_overtakes_ordinary_ones(ref: Ref, diary: Diary) -> None:
+async def test_an_urgent_message_overtakes_ordinary_messages(ref: Ref, diary: Diary) -> None:
     ref.tell("ordinary")
     ref.tell("urgent", urgent=True)
     await settle()
@@ -138,7 +138,7 @@ async def test_stop_returns_when_the_actor_has_ended(ref: Ref, diary: Diary) -> 
     assert await ref.wait_stopped() == Stopped()
 
 
-async def test_stop_lets_the_message_in_hand_finish_and_drops_the_rest(
+async def test_stop_finishes_the_current_message_and_drops_waiting_messages(
     ref: Ref, diary: Diary
 ) -> None:
     async def finish_the_line() -> None:
@@ -187,7 +187,7 @@ async def test_many_tasks_may_stop_an_actor_at_once(ref: Ref, diary: Diary) -> N
     assert only(diary, "stops, Stopped") == ["a stops, Stopped"]
 
 
-async def test_an_actor_cannot_stop_itself_and_wait_for_it(ref: Ref) -> None:
+async def test_an_actor_cannot_wait_for_its_own_stop(ref: Ref) -> None:
     async def stop_myself() -> None:
         with pytest.raises(AskSelf, match="StopActor"):
             await ref.stop()
@@ -207,7 +207,7 @@ async def test_an_actor_may_begin_to_stop_itself(ref: Ref, diary: Diary) -> None
     assert await ref.wait_stopped() == Stopped()
 
 
-async def test_a_caller_whose_wait_on_stop_times_out_does_not_abort_the_stop(ref: Ref) -> None:
+async def test_a_stop_continues_when_its_caller_times_out(ref: Ref) -> None:
     ref.tell(work(0.5))
     await settle()
 

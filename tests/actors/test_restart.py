@@ -66,7 +66,7 @@ def test_a_transient_child_that_ended_well_stays_away(exit_: Exit) -> None:
 # Intensity -------------------------------------------------------------------------------
 
 
-def test_as_many_restarts_as_allowed_are_granted_and_no_more() -> None:
+def test_restarts_are_granted_up_to_the_allowed_number() -> None:
     policy = RestartPolicy(max_restarts=2, within_seconds=10.0)
 
     assert verdict(policy=policy, recent=(99.0,)) == Restart(0.0, (99.0, 100.0))
@@ -172,7 +172,7 @@ ROSTER: list[tuple[str, RestartKind]] = [
 ]
 
 
-def test_one_for_one_reaches_only_the_broken_one() -> None:
+def test_one_for_one_reaches_only_the_broken_child() -> None:
     found = restart_scope("one_for_one", ROSTER, ["b"])
 
     assert (found.halt, found.start) == (("b",), ("b",))
@@ -185,7 +185,7 @@ def test_one_for_all_halts_in_reverse_and_starts_in_order() -> None:
     assert found.start == ("a", "b", "c")
 
 
-def test_rest_for_one_reaches_the_broken_one_and_those_after_it() -> None:
+def test_rest_for_one_reaches_the_broken_child_and_later_children() -> None:
     found = restart_scope("rest_for_one", ROSTER, ["b"])
 
     assert found.halt == ("c", "t", "b")
@@ -209,7 +209,7 @@ def test_a_temporary_child_is_never_started_again(
     assert list(found.start) == sorted(found.start)
 
 
-def test_nobody_broken_or_only_strangers_reach_nobody() -> None:
+def test_no_child_is_in_the_restart_scope_without_a_broken_member() -> None:
     assert restart_scope("one_for_all", ROSTER, []).halt == ()
     assert restart_scope("rest_for_one", ROSTER, ["stranger"]).start == ()
 
@@ -247,5 +247,5 @@ def test_a_bad_policy_is_refused_naming_the_field(field: str, value: object) -> 
     ("exit_", "words"),
     [(CRASHED, "crashed with Boom"), (GAVE_UP, "gave up"), (Finished(), "finished")],
 )
-def test_an_end_is_told_in_a_few_words(exit_: Exit, words: str) -> None:
+def test_an_exit_has_a_short_description(exit_: Exit, words: str) -> None:
     assert describe(exit_) == words

@@ -113,7 +113,7 @@ async def test_open_actors_refuses_an_unknown_stop_order_bare() -> None:
             pytest.fail("it opened")
 
 
-async def test_what_start_makes_must_be_an_actor(system: Group) -> None:
+async def test_start_refuses_a_factory_that_does_not_make_an_actor(system: Group) -> None:
     with pytest.raises(BadSpec) as refusal:
         await system.start(lambda: "nobody")  # type: ignore[arg-type, return-value]
 
@@ -130,9 +130,7 @@ async def test_a_group_spec_is_not_taken_for_an_actor(system: Group) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("capacity", 7), ("shutdown_seconds", 7.0)])
-def test_a_group_within_a_group_has_neither_mailbox_nor_time_of_its_own(
-    field: str, value: float
-) -> None:
+def test_a_nested_group_refuses_mailbox_and_shutdown_options(field: str, value: float) -> None:
     numbers: dict[str, Any] = {field: value}
 
     with pytest.raises(BadSpec) as refusal:
@@ -162,7 +160,7 @@ def test_duplicate_names_in_one_group_are_refused(diary: Diary) -> None:
         GroupSpec(troupe(diary, "a", "b", "a"))
 
 
-def test_a_kind_or_a_policy_that_leaves_the_numbers_alone_mean_the_same() -> None:
+def test_a_restart_kind_equals_a_policy_with_default_numbers() -> None:
     by_kind = ChildSpec("a", Player, restart="permanent")
     by_policy = ChildSpec("a", Player, restart=RestartPolicy("permanent"))
 
@@ -170,7 +168,7 @@ def test_a_kind_or_a_policy_that_leaves_the_numbers_alone_mean_the_same() -> Non
     GroupSpec([by_policy])
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
+def test_the_defaults_of_a_spec_match_the_design() -> None:
     spec = ChildSpec("a", Player)
 
     assert (spec.restart, spec.capacity, spec.shutdown_seconds) == ("transient", 1024, 5.0)

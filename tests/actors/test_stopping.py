@@ -57,7 +57,7 @@ async def test_a_child_that_ignores_its_stop_is_cancelled_after_its_time(system:
     assert await ref.wait_stopped() == Killed()
 
 
-async def test_no_time_to_stop_means_at_once(system: Group, diary: Diary) -> None:
+async def test_a_shutdown_time_of_zero_cancels_at_once(system: Group, diary: Diary) -> None:
     ref = await system.start(player(diary), name="a", shutdown_seconds=0)
     ref.tell(hang)
     await settle()
@@ -68,7 +68,7 @@ async def test_no_time_to_stop_means_at_once(system: Group, diary: Diary) -> Non
     assert diary[-1] == "a stops, Killed"
 
 
-async def test_endless_time_to_stop_means_to_wait(system: Group) -> None:
+async def test_an_infinite_shutdown_time_waits_for_the_actor(system: Group) -> None:
     ref = await system.start(player(on_stop=work(1e6)), shutdown_seconds=math.inf)
 
     await ref.stop()
@@ -77,7 +77,7 @@ async def test_endless_time_to_stop_means_to_wait(system: Group) -> None:
     assert await ref.wait_stopped() == Stopped()
 
 
-async def test_a_stop_waits_for_one_that_ignores_even_its_cancelling(system: Group) -> None:
+async def test_a_stop_waits_for_an_actor_that_ignores_cancellation(system: Group) -> None:
     ref = await system.start(Player, shutdown_seconds=2.0)
     ref.tell(ignore_cancelling)
     await settle()
@@ -99,7 +99,7 @@ async def test_stopping_again_does_not_prolong_the_time(system: Group) -> None:
     assert trio.current_time() == 5.0
 
 
-async def test_the_mailbox_closes_at_once_though_the_message_in_hand_goes_on(
+async def test_the_mailbox_closes_at_once_while_the_current_message_continues(
     system: Group,
 ) -> None:
     ref = await system.start(Player)
@@ -150,7 +150,7 @@ async def test_each_child_is_over_before_the_next_one_is_asked(system: Group, di
     assert diary == ["b stops, Stopped", "b is gone", "a stops, Stopped", "a is gone"]
 
 
-async def test_a_child_whose_turn_has_not_come_still_works(system: Group, diary: Diary) -> None:
+async def test_a_child_later_in_the_stop_order_still_answers(system: Group, diary: Diary) -> None:
     last = ChildSpec("b", player(diary, on_stop=work(1)))
     group = await system.start_group([*troupe(diary, "a"), last])
 
@@ -218,7 +218,7 @@ async def test_an_empty_group_stops_too(system: Group) -> None:
     assert group.statistics().state == "stopped"
 
 
-async def test_a_stopping_group_starts_nobody(system: Group, diary: Diary) -> None:
+async def test_a_stopping_group_starts_no_child(system: Group, diary: Diary) -> None:
     group = await system.start_group([ChildSpec("a", player(diary, on_stop=work(1)))])
     group.stop_nowait()
 
@@ -228,7 +228,7 @@ async def test_a_stopping_group_starts_nobody(system: Group, diary: Diary) -> No
         await group.start_group([])
 
 
-async def test_a_caller_whose_wait_on_a_group_stop_times_out_does_not_abort_it(
+async def test_a_group_stop_continues_when_its_caller_times_out(
     system: Group, diary: Diary
 ) -> None:
     slow = [ChildSpec(name, player(diary, on_stop=work(2))) for name in "ab"]
@@ -241,7 +241,7 @@ async def test_a_caller_whose_wait_on_a_group_stop_times_out_does_not_abort_it(
     assert trio.current_time() == 4.0
 
 
-async def test_a_member_cannot_stop_its_group_and_wait_for_it(system: Group, diary: Diary) -> None:
+async def test_a_member_cannot_wait_for_the_stop_of_its_group(system: Group, diary: Diary) -> None:
     group = await system.start_group(troupe(diary, "a"))
 
     async def stop_us_all() -> None:
@@ -282,7 +282,7 @@ async def test_an_exit_during_shutdown_is_never_followed_by_a_restart(
     assert only(diary, "starts") == ["a starts", "b starts"]
 
 
-async def test_a_stop_during_a_group_restart_stops_everyone_once(
+async def test_a_stop_during_a_group_restart_stops_every_member_once(
     system: Group, diary: Diary
 ) -> None:
     slow = ChildSpec("b", in_turn(player(diary), player(diary, on_start=work(1))))

@@ -50,7 +50,7 @@ async def test_one_for_all_stops_in_reverse_and_starts_in_order(
     ]
 
 
-async def test_rest_for_one_restarts_the_crashed_child_and_later_ones(
+async def test_rest_for_one_restarts_the_crashed_child_and_later_children(
     system: Group, diary: Diary
 ) -> None:
     group = await system.start_group(troupe(diary, "a", "b", "c"), strategy="rest_for_one")
@@ -171,7 +171,7 @@ async def test_children_that_join_later_take_part_in_a_group_restart(
     assert only(diary, "starts") == ["a starts", "late starts", "a starts", "late starts"]
 
 
-async def test_a_child_whose_first_start_is_under_way_is_spared_by_a_group_restart(
+async def test_a_group_restart_spares_a_child_in_its_first_start(
     system: Group, diary: Diary
 ) -> None:
     group = await system.start_group(troupe(diary, "a"), strategy="one_for_all")

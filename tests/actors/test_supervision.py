@@ -29,7 +29,7 @@ from tests.support.fake_actors import (
 # Restart kinds ---------------------------------------------------------------------------
 
 
-async def test_a_permanent_actor_comes_back_also_when_it_finished(
+async def test_a_permanent_actor_is_restarted_after_it_finished(
     system: Group, diary: Diary
 ) -> None:
     ref = await system.start(player(diary), name="a", restart="permanent")
@@ -40,7 +40,9 @@ async def test_a_permanent_actor_comes_back_also_when_it_finished(
     assert only(diary, "starts") == ["a starts"] * 2
 
 
-async def test_a_transient_actor_stays_away_when_it_finished(system: Group, diary: Diary) -> None:
+async def test_a_transient_actor_is_not_restarted_after_it_finished(
+    system: Group, diary: Diary
+) -> None:
     ref = await system.start(player(diary), name="a", restart="transient")
 
     ref.tell(finish)
@@ -49,7 +51,7 @@ async def test_a_transient_actor_stays_away_when_it_finished(system: Group, diar
     assert list(system) == []
 
 
-async def test_an_actor_is_transient_unless_told_otherwise(system: Group, diary: Diary) -> None:
+async def test_an_actor_is_transient_by_default(system: Group, diary: Diary) -> None:
     ref = await system.start(player(diary), name="a")
 
     await crash_and_settle(ref)
@@ -72,7 +74,7 @@ async def test_a_user_stop_is_not_a_crash(system: Group, diary: Diary, restart: 
 
 
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
-async def test_a_user_stop_of_a_member_drags_nobody_along(
+async def test_stopping_a_member_stops_no_other_member(
     system: Group, diary: Diary, strategy: str
 ) -> None:
     children = [ChildSpec(name, player(diary), restart="permanent") for name in "abc"]
@@ -124,7 +126,7 @@ async def test_a_late_end_of_a_namesake_does_not_touch_the_newcomer(system: Grou
     assert list(system) == ["a"]
 
 
-async def test_who_gets_no_name_is_given_one_that_is_free(system: Group) -> None:
+async def test_an_actor_without_a_name_gets_a_free_name(system: Group) -> None:
     await system.start(Player, name="player-2")
 
     names = [(await system.start(Player)).name for _ in range(3)]
@@ -135,7 +137,7 @@ async def test_who_gets_no_name_is_given_one_that_is_free(system: Group) -> None
 # Intensity -------------------------------------------------------------------------------
 
 
-async def test_one_restart_too_many_gives_up(system: Group, diary: Diary) -> None:
+async def test_an_actor_is_given_up_above_the_restart_limit(system: Group, diary: Diary) -> None:
     policy = RestartPolicy(max_restarts=2, within_seconds=5.0)
     ref = await system.start(player(diary), name="a", restart=policy)
     for _ in range(3):
@@ -228,7 +230,7 @@ async def test_a_permanent_actor_that_keeps_finishing_is_given_up_without_a_caus
     assert failure.value.__cause__ is None
 
 
-async def test_an_actor_that_is_given_up_fails_what_waits_in_its_mailbox(system: Group) -> None:
+async def test_giving_up_an_actor_fails_the_asks_in_its_mailbox(system: Group) -> None:
     ref = await system.start(Player, restart=RestartPolicy(max_restarts=0))
     ref.tell(crash)
 
@@ -303,7 +305,7 @@ async def test_a_restart_loop_answers_queries_and_stops_at_once(
     assert trio.current_time() == now
 
 
-async def test_a_restart_loop_without_back_off_lets_others_run(system: Group) -> None:
+async def test_a_restart_loop_without_back_off_lets_other_tasks_run(system: Group) -> None:
     makers = (player(), player(on_start=crash))
     policy = RestartPolicy(max_restarts=1_000_000)
     loop = await system.start(in_turn(*makers), restart=policy)

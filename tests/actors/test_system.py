@@ -41,7 +41,7 @@ async def fragile(system: Group, name: str = "a") -> Ref:
 # Leaving in order ------------------------------------------------------------------------
 
 
-async def test_leaving_the_block_stops_everything_last_started_first(diary: Diary) -> None:
+async def test_leaving_the_block_stops_actors_in_reverse_order_of_their_start(diary: Diary) -> None:
     async with open_actors() as system:
         for name in "abc":
             await system.start(player(diary), name=name)
@@ -223,7 +223,7 @@ async def test_an_unhandled_failure_cancels_the_block_and_is_raised_bare() -> No
     assert trio.current_time() == 0
 
 
-async def test_an_unhandled_failure_stops_the_others_in_order(diary: Diary) -> None:
+async def test_an_unhandled_failure_stops_all_actors_in_order(diary: Diary) -> None:
     async def play(system: Group) -> None:
         for name in "ab":
             await system.start(player(diary, on_stop=work(1)), name=name)

@@ -189,7 +189,9 @@ async def test_a_stopped_actor_cannot_watch(watcher: Ref, star: Ref) -> None:
         watcher.watch(star)
 
 
-async def test_the_end_of_a_watcher_has_no_effect_on_others(watcher: Ref, star: Ref) -> None:
+async def test_the_end_of_a_watcher_has_no_effect_on_other_watchers(
+    watcher: Ref, star: Ref
+) -> None:
     watcher.watch(star)
     await watcher.stop()
 

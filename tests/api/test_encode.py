@@ -109,7 +109,7 @@ def test_the_classes_of_the_surface_can_be_decoded() -> None:
         make_converter(detailed=True).get_structure_hook(kind)
 
 
-def test_a_cached_value_is_encoded_like_an_uncached_one() -> None:
+def test_a_cached_value_is_encoded_like_an_uncached_value() -> None:
     kinds = [Limits(), Limits(cost=1.5), Permissions(tools=["b", "a"]), Usage(1, 2, 0.5)]
 
     for thing in [*kinds, *kinds]:

@@ -112,7 +112,7 @@ async def test_an_unlisted_origin_is_refused_even_with_the_token(origin: bytes) 
     assert await refusal(TCP, HOST, BEARER, (b"origin", origin)) == (403, "forbidden_origin")
 
 
-async def test_one_good_origin_does_not_hide_a_bad_one() -> None:
+async def test_a_valid_origin_does_not_hide_an_invalid_origin() -> None:
     good, bad = (b"origin", b"http://127.0.0.1:8700"), (b"origin", b"http://evil.example")
 
     assert (await knock(TCP, HOST, BEARER, good)).body == b"in"
@@ -174,7 +174,7 @@ async def test_the_unix_gate_refuses_an_unknown_peer(state: dict[str, Any]) -> N
 # Everything else -------------------------------------------------------------------------------
 
 
-async def test_too_many_headers_are_refused_before_anything_is_read_from_them() -> None:
+async def test_too_many_headers_are_refused_before_parsing() -> None:
     large = (b"x", b"y" * MAX_HEADER_BYTES)
 
     assert await refusal(UNIX, LOCALHOST, large) == (431, "headers_too_large")

@@ -103,7 +103,7 @@ def test_a_line_number_appears_once() -> None:
     assert (again.line, again.args[0]) == (3, "line 3: no JSON")
 
 
-def test_faults_have_the_code_of_what_the_embedding_api_would_raise() -> None:
+def test_http_faults_have_the_codes_of_the_embedding_api() -> None:
     one = InvalidField("$.text", "is blank", "send some text", InputRefused.code)
     other = InvalidField("$.agent", "is missing", "give it", ConfigError.code)
 

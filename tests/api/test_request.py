@@ -67,7 +67,7 @@ def test_json_deeper_than_the_maximum_is_refused() -> None:
         lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
     )
 )
-def test_good_json_is_read_as_python_reads_it(value: object) -> None:
+def test_valid_json_is_parsed_as_by_the_standard_library(value: object) -> None:
     body = json.dumps(value)
     try:
         body.encode()

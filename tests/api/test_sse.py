@@ -239,7 +239,7 @@ async def test_a_stream_of_an_unknown_session_is_404(app: ASGIApp) -> None:
     assert (answer.status, answer.json["code"]) == (404, "session_not_found")
 
 
-async def test_closing_ends_streams_and_refuses_new_ones(
+async def test_closing_ends_streams_and_refuses_new_streams(
     watch: Watch, target: str, drain_state: DrainState, app: ASGIApp
 ) -> None:
     one, other = await watch(target), await watch("/v1/stream")
@@ -338,7 +338,7 @@ async def test_a_slow_reader_gets_a_gap_and_delays_no_session(
     assert sorted([*slow.ids, *missed]) == quick.ids
 
 
-async def test_a_hundred_stalled_readers_do_not_delay_a_healthy_one(
+async def test_a_hundred_stalled_readers_do_not_delay_a_healthy_reader(
     session: Session, fake_agent: FakeAgent, watch: Watch, target: str
 ) -> None:
     for _ in range(100):

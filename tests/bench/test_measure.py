@@ -70,13 +70,13 @@ def test_the_order_within_pairs_is_swapped_every_time_after_a_warm_up() -> None:
     assert calls == ["ours", "peer", "ours", "peer", "peer", "ours"]
 
 
-def test_the_collector_is_off_during_a_sample_and_on_again_after_it() -> None:
+def test_the_garbage_collector_is_off_during_a_sample() -> None:
     assert take_sample(lambda: float(gc.isenabled()), collector="paused") == 0.0
     assert take_sample(lambda: float(gc.isenabled()), collector="running") == 1.0
     assert gc.isenabled()
 
 
-def test_the_collector_comes_back_when_a_sample_fails() -> None:
+def test_the_garbage_collector_is_enabled_after_a_failed_sample() -> None:
     with pytest.raises(ZeroDivisionError), paused_collector():
         _ = 1 / 0
 
@@ -97,12 +97,12 @@ def test_a_reach_is_judged_from_its_own_side(reach: object, ratio: float, reache
     assert Result(a_row(reach=reach), a_figure(ratio)).reached is reached
 
 
-def test_a_figure_is_close_when_its_quartiles_lie_on_both_sides_of_the_reach() -> None:
+def test_a_figure_is_close_when_its_quartiles_enclose_the_bound() -> None:
     assert a_figure(2.1, low=1.9, high=2.3).is_close_to(at_least(2))
     assert not a_figure(2.2, low=2.1, high=2.3).is_close_to(at_least(2))
 
 
-def test_a_peer_that_is_missing_is_named_in_the_table_and_in_the_line() -> None:
+def test_a_missing_peer_is_named_in_the_table_and_the_line() -> None:
     row = a_row(obstacle=unless_installed("no_such_peer"))
     result = Result(row, None, row.obstacle())
 

@@ -133,7 +133,7 @@ def test_config_check_reads_the_named_file(call: Caller, home: Path) -> None:
     assert call("config", "check", home / "missing.toml").code == 1
 
 
-def test_config_token_fails_before_a_daemon_has_created_it(call: Caller) -> None:
+def test_config_token_fails_without_a_token_file(call: Caller) -> None:
     done = call("config", "token")
 
     assert done.code == 1

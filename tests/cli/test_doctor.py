@@ -82,7 +82,7 @@ def test_a_missing_package_is_an_error() -> None:
     assert levels(found) == ["error", "ok"]
 
 
-def test_a_file_readable_by_others_is_an_error(tmp_path: Path) -> None:
+def test_a_file_readable_by_other_users_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("x")
     file.chmod(0o644)
@@ -95,7 +95,7 @@ def test_a_file_readable_by_others_is_an_error(tmp_path: Path) -> None:
     assert list(storage.check_file(file)) == []
 
 
-def test_a_folder_open_to_others_is_a_warning(tmp_path: Path) -> None:
+def test_a_folder_open_to_other_users_is_a_warning(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(0o755)
@@ -118,7 +118,7 @@ def test_a_clock_before_the_installation_is_a_warning() -> None:
     assert levels(software.check_clock(2e9, built_at=1e9)) == ["ok"]
 
 
-def test_an_agent_whose_program_or_variable_is_missing_is_a_warning() -> None:
+def test_an_agent_with_a_missing_program_or_variable_is_a_warning() -> None:
     agent = AgentTable(name="mine", driver="acp", command=("no-such-program",))
 
     assert levels(agents_check.check_agents((agent,), {"PATH": "/nowhere"})) == ["warning"]
@@ -213,7 +213,7 @@ def test_an_unresponsive_daemon_is_an_error(home: Path) -> None:
         assert codes(daemon_check.check_daemon(path, seconds=0.05)) == ["daemon-silent"]
 
 
-def test_a_socket_whose_path_is_too_long_is_an_error(tmp_path: Path) -> None:
+def test_a_socket_path_above_the_kernel_limit_is_an_error(tmp_path: Path) -> None:
     assert codes(daemon_check.check_daemon(str(tmp_path / ("x" * 108)))) == ["socket-path"]
 
 

@@ -86,7 +86,7 @@ def test_messages_are_found_by_full_text_search(call: Caller, kept: Kept, target
         assert {row["session_id"] for row in found} == {kept.over}
 
 
-def test_an_existing_file_is_replaced_by_a_complete_one(
+def test_an_existing_file_is_replaced_only_by_a_complete_export(
     call: Caller, kept: Kept, target: Path
 ) -> None:
     target.write_text("something else")

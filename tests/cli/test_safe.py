@@ -43,7 +43,7 @@ def test_ordinary_text_is_unchanged(text: str) -> None:
 
 
 @given(st.lists(HOSTILE, max_size=6))
-def test_a_stream_shows_what_the_whole_text_would_show(pieces: list[str]) -> None:
+def test_text_in_chunks_is_shown_like_the_whole_text(pieces: list[str]) -> None:
     stream = SafeStream()
 
     shown = "".join(map(stream.feed, pieces)) + stream.finish()

@@ -98,7 +98,7 @@ def test_an_input_is_sent_and_its_result_awaited(call: Caller, daemon: Daemon) -
     assert call("send", "bob", "--wait", stdin="from a pipe\n").out == "from a pipe\n"
 
 
-def test_send_wait_reports_why_there_is_no_result(call: Caller, daemon: Daemon) -> None:
+def test_send_wait_reports_the_reason_for_a_missing_result(call: Caller, daemon: Daemon) -> None:
     daemon(scripted)
 
     failed = call("send", "bob", "say half\nfail no paper", "--wait")
@@ -226,7 +226,7 @@ def test_rm_refuses_names_and_parts_of_ids(call: Caller, daemon: Daemon) -> None
     assert ids
 
 
-def test_why_explains_what_a_session_waits_for(call: Caller, daemon: Daemon) -> None:
+def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> None:
     daemon(busy)
 
     assert "waits for tool" in call("why", "bob").out

@@ -244,7 +244,7 @@ async def test_whole_limits_replace_all(sup: Sup) -> None:
     assert (limits.tokens, limits.max_depth) == (None, 1)
 
 
-async def test_why_explains_what_a_session_waits_for(sup: Sup) -> None:
+async def test_why_explains_the_wait_of_a_session(sup: Sup) -> None:
     session = await busy(sup, "ask bash")
     await seen(session, "permission_asked")
 

@@ -66,7 +66,7 @@ def test_an_agent_table_sets_defaults_of_its_sessions(home: Home) -> None:
     }
 
 
-def test_an_agent_that_says_nothing_of_its_sessions_leaves_them_to_the_settings(
+def test_an_agent_with_empty_tables_has_no_session_defaults(
     home: Home,
 ) -> None:
     home.write("project", 'agents.coder = { command = "coder", permissions = {}, limits = {} }')
@@ -95,7 +95,7 @@ def test_a_value_of_the_environment_is_looked_up_later(home: Home) -> None:
     assert agent.missing_variables({"REAL_KEY": "s3cret"}) == ("OTHER",)
 
 
-def test_a_value_given_to_an_agent_is_in_no_message_and_in_no_repr(home: Home) -> None:
+def test_secret_values_of_an_agent_appear_in_no_message_or_repr(home: Home) -> None:
     home.write("project", 'agents.a = { command = "a", env = { KEY = "hush", B = "$" } }')
     with pytest.raises(ConfigError) as refusal:
         home.load()
@@ -236,7 +236,7 @@ def test_some_names_no_agent_can_have(home: Home, name: str) -> None:
     assert home.problem(f'agents.{name}.command = "x"').path.startswith("agents.")
 
 
-def test_the_reserved_names_are_those_of_the_built_in_agents() -> None:
+def test_the_names_of_built_in_agents_are_reserved() -> None:
     assert set(BUILT_IN) == {agent.name for agent in builtin.BUILT_IN}
 
 

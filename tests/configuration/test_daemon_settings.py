@@ -35,7 +35,7 @@ def test_a_relative_path_starts_at_its_source(home: Home) -> None:
     assert flag.state_folder == str(home.project / "here")
 
 
-def test_a_socket_whose_path_is_too_long_for_the_kernel_is_refused(home: Home) -> None:
+def test_a_socket_path_above_the_kernel_limit_is_refused(home: Home) -> None:
     fits = "/" + "s" * (MAX_SOCKET_PATH_BYTES - 1)
     home.write("project", f'daemon.socket = "{fits}"')
     assert home.load().daemon.socket == fits

@@ -78,7 +78,7 @@ def test_without_cwd_there_is_no_project_file(home: Home, monkeypatch: pytest.Mo
     assert load(cwd=None, environ=home.environ).settings.queue_cap == 10
 
 
-def test_a_file_that_is_both_the_projects_and_the_users_is_read_once(home: Home) -> None:
+def test_a_file_of_both_project_and_user_is_read_once(home: Home) -> None:
     file = home.write("user", "settings.queue_cap = 9")
 
     configuration = load(cwd=file.parent, environ=home.environ)
@@ -86,7 +86,7 @@ def test_a_file_that_is_both_the_projects_and_the_users_is_read_once(home: Home)
     assert configuration.files == (str(file),)
 
 
-def test_a_named_file_replaces_all_others(home: Home) -> None:
+def test_a_named_file_replaces_all_other_files(home: Home) -> None:
     home.write("project", "settings.queue_cap = 9\nsettings.max_sessions = 8")
     home.write("project/other.toml", "settings.queue_cap = 7")
 

@@ -42,7 +42,7 @@ def make(home: Home, text: str, **environ: str) -> list[Any]:
     return list(make_agents(home.load(), environ=environ))
 
 
-def test_an_agent_of_acp_is_as_the_constructor_makes_it(home: Home) -> None:
+def test_a_configured_acp_agent_equals_a_constructed_agent(home: Home) -> None:
     (made,) = make(
         home,
         """
@@ -80,7 +80,7 @@ def test_an_agent_of_acp_is_as_the_constructor_makes_it(home: Home) -> None:
     ] == servers
 
 
-def test_an_agent_that_is_a_command_is_as_the_constructor_makes_it(home: Home) -> None:
+def test_a_configured_command_agent_equals_a_constructed_agent(home: Home) -> None:
     (made,) = make(
         home,
         """
@@ -106,7 +106,7 @@ def test_an_agent_that_is_a_command_is_as_the_constructor_makes_it(home: Home) -
     assert dict(made.env) == {"A": "2"}
 
 
-def test_the_forms_of_output_are_those_of_the_driver() -> None:
+def test_the_output_formats_match_the_driver() -> None:
     assert get_args(agent_table.OutputForm) == get_args(OutputForm)
 
 
@@ -134,7 +134,7 @@ def test_variables_are_looked_up_at_each_start(home: Home) -> None:
     assert "s3cret" not in repr(made)
 
 
-def test_an_agent_without_what_its_servers_need_does_not_start(home: Home) -> None:
+def test_an_agent_with_a_missing_server_variable_does_not_start(home: Home) -> None:
     text = 'agents.a = { command = "a", mcp_servers.far = { url = "u", headers.X = "$GONE" } }'
 
     (made,) = make(home, text)
@@ -165,7 +165,7 @@ COMMAND_PRESETS = {
 
 
 @pytest.mark.parametrize("name", COMMAND_PRESETS)
-def test_a_preset_that_is_a_command_understands_its_output_and_goes_on_where_it_was(
+def test_a_command_preset_parses_output_and_continues_its_conversation(
     home: Home, name: str
 ) -> None:
     (made,) = make(home, f'agents.a.preset = "{name}"')

@@ -79,7 +79,7 @@ def keys_of(node: Node, at: str = "") -> set[str]:
     }
 
 
-def test_the_page_lists_every_key_of_an_agent_with_the_drivers_that_take_it() -> None:
+def test_the_page_lists_every_agent_key_with_its_drivers() -> None:
     keys = {key for key in keys_of(AGENT) if not key.startswith("limits.")} | {"limits.LIMIT"}
     drivers = {
         key: ", ".join(

@@ -45,7 +45,7 @@ def test_all_problems_are_reported_at_once(home: Home) -> None:
     assert "config check" in refusal.value.hint
 
 
-def test_a_wrong_value_is_wrong_even_where_a_later_layer_hides_it(home: Home) -> None:
+def test_an_invalid_value_is_reported_even_when_a_later_layer_overrides_it(home: Home) -> None:
     home.write("user", "settings.queue_cap = 0")
     home.write("project", "settings.queue_cap = 5")
 
@@ -141,7 +141,7 @@ def test_a_value_in_a_message_is_short(home: Home) -> None:
         ("settings.limits.wall_seconds = 1.5", 1.5),
     ],
 )
-def test_none_is_a_word_and_whole_numbers_are_numbers(home: Home, text: str, value: object) -> None:
+def test_the_word_none_and_whole_numbers_are_accepted(home: Home, text: str, value: object) -> None:
     home.write("project", text)
 
     limits: Any = home.load().settings.limits

@@ -31,7 +31,7 @@ def test_a_file_of_ours_or_of_the_system_is_trusted(owner: int, group: int, mode
         (0, 50, 0o664, "chmod g-w"),
     ],
 )
-def test_a_file_that_others_could_have_written_is_not_trusted(
+def test_a_file_writable_by_other_users_is_refused(
     owner: int, group: int, mode: int, hint: str
 ) -> None:
     complaint = distrust_reason(owner, group, mode, **OURS)

@@ -69,7 +69,7 @@ def test_a_stopping_session_adopts_no_turn() -> None:
     assert (play.settled["a"], play.running) == ("steered", "first")
 
 
-def test_steering_for_a_starting_agent_is_handed_over_when_it_is_up() -> None:
+def test_steering_for_a_starting_agent_is_delivered_after_attachment() -> None:
     play = idle(steering="native")
     play.tell(agent_events.IdleElapsed)
     play.send("first")
@@ -148,7 +148,7 @@ def test_a_new_chapter_has_no_agent_session_id() -> None:
 # Authentication --------------------------------------------------------------------------
 
 
-def test_an_agent_that_waits_for_authentication_shows_it() -> None:
+def test_an_agent_waiting_for_authentication_sets_the_badge() -> None:
     play = Play()
     play.tell(agent_events.AuthenticationRequested, method="login")
     assert (badge_of(play.session), waiting_for(play.session)) == ("waiting-for-auth", "auth")
@@ -206,7 +206,7 @@ def test_an_interrupt_of_a_turn_leaves_background_work() -> None:
 # Exits -----------------------------------------------------------------------------------
 
 
-def test_a_turn_whose_agent_dies_is_lost() -> None:
+def test_a_turn_is_lost_when_its_agent_dies() -> None:
     play = busy()
 
     play.tell(

@@ -179,7 +179,7 @@ def test_an_undone_effect_has_the_same_target(back: type[do.Effect], what: type[
     assert effect_target(one(back)) == effect_target(one(what)) != ""
 
 
-def test_an_effect_for_one_turn_or_input_leaves_the_others() -> None:
+def test_an_effect_for_one_turn_or_input_keeps_other_effects() -> None:
     names = [
         effect_target(one(do.StartTurn)),
         effect_target(one(do.StartTurn, turn=OTHER_TURN)),

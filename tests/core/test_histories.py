@@ -166,7 +166,7 @@ def test_counters_never_decrease(seed: int) -> None:
 
 
 @everywhere
-def test_counts_equal_what_the_records_say(seed: int) -> None:
+def test_counts_equal_the_counts_of_records(seed: int) -> None:
     last: SessionState | None = None
     seen: Counter[str] = Counter()
     for _, _, step in steps(seed):
@@ -198,7 +198,7 @@ def test_an_event_of_another_turn_changes_nothing(seed: int) -> None:
 
 
 @everywhere
-def test_an_interrupt_without_target_changes_nothing_and_reports_it(seed: int) -> None:
+def test_an_interrupt_without_target_reports_no_match_and_changes_nothing(seed: int) -> None:
     for session, event, step in steps(seed):
         if isinstance(event, ev.InterruptRequested) and session.turn is None:
             assert step.state == session

@@ -69,7 +69,7 @@ def test_an_invalid_id_is_not_found(text: str) -> None:
         parse_session_id(text)
 
 
-def test_a_key_equals_its_text_form_and_finds_it() -> None:
+def test_a_key_equals_and_hashes_like_its_text() -> None:
     key = SessionKey("a:1", "b", "c", "d")
 
     assert key == "a%3A1:b:c:d"

@@ -54,7 +54,7 @@ def test_inputs_queue_while_a_turn_runs_and_run_in_order() -> None:
     assert play.running == "b"
 
 
-def test_a_fresh_input_never_overtakes_the_queue_at_the_end_of_a_turn() -> None:
+def test_a_new_input_never_overtakes_the_queue_at_a_turn_end() -> None:
     play = busy()
     play.send("a")
     play.end_turn()
@@ -77,7 +77,7 @@ def test_reject_is_refused_while_busy() -> None:
     assert isinstance(play.refusal(), InputRefused)
 
 
-def test_a_full_queue_refuses_and_says_what_to_do() -> None:
+def test_a_full_queue_refuses_with_a_hint() -> None:
     play = with_terms(busy(), queue_cap=1)
     play.send("a")
 

@@ -82,7 +82,7 @@ def test_cancelling_the_queue_raises_the_generation_in_the_same_step() -> None:
     assert [(w.id, w.generation) for w in play.session.inputs] == [("r", 1)]
 
 
-def test_the_ladder_goes_step_by_step_to_its_end() -> None:
+def test_the_ladder_takes_every_step_in_order() -> None:
     play = busy(ladder=("ask", "close", "terminate", "kill"))
     play.tell(ev.InterruptRequested)
     taken = []

@@ -251,7 +251,7 @@ def test_progress_resets_the_timer() -> None:
     assert [level for level, _ in watch.said] == ["quiet", "stalled", "quiet", "stalled"]
 
 
-def test_a_tool_limit_below_the_others_applies_too() -> None:
+def test_a_tool_limit_below_the_other_limits_applies() -> None:
     watch = Watch(Terms(tool_stalled_after_seconds=60.0))
     watch.wait(1.0)
     watch.start_call()

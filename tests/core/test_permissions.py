@@ -59,13 +59,13 @@ def test_empty_permissions_are_the_parents(parent: Permissions) -> None:
 
 
 @pytest.mark.parametrize("right", RIGHTS)
-def test_at_a_root_none_is_everything_and_an_empty_list_nothing(right: Right) -> None:
+def test_at_a_root_no_list_allows_all_and_an_empty_list_none(right: Right) -> None:
     assert Permissions().allows(right, "anything")
     assert not only(right, []).allows(right, "anything")
 
 
 @pytest.mark.parametrize("right", RIGHTS)
-def test_more_than_the_parent_has_is_refused_naming_it(right: Right) -> None:
+def test_rights_beyond_the_parents_are_refused_by_name(right: Right) -> None:
     parent = only(right, ["a"])
 
     with pytest.raises(SpawnRefused, match=f"{right}: b") as refusal:

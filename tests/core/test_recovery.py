@@ -144,7 +144,7 @@ def test_every_stored_session_has_one_outcome(chance: random.Random) -> None:
 
 
 @everywhere
-def test_a_recovery_that_is_killed_half_way_and_run_again_ends_the_same(
+def test_a_killed_and_repeated_recovery_has_the_same_outcome(
     chance: random.Random,
 ) -> None:
     rows = forest(chance)

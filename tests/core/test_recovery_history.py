@@ -35,7 +35,7 @@ def lived(seed: int) -> tuple[list[Record], SessionState | None]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_state_before_a_resume_is_the_stopped_one(seed: int) -> None:
+def test_the_state_before_a_resume_is_the_stopped_state(seed: int) -> None:
     records, end = lived(seed)
 
     assert state_before_last_resume(records) == end

@@ -11,7 +11,7 @@ from supervisor.core.state import Phase
 from tests.support.core_session import TURN, busy
 
 
-def test_a_new_session_is_what_its_first_record_says() -> None:
+def test_a_new_session_equals_the_fold_of_its_first_record() -> None:
     plan = SessionSpec(
         agent="coder", key=SessionKey("coder", "chat", "ann"), tags=("a",), workspace="/work"
     )

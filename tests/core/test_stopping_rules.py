@@ -35,7 +35,7 @@ from tests.support.core_session import (
 )
 
 
-def test_a_stopping_session_stops_its_children_and_waits_for_them() -> None:
+def test_a_stopping_session_waits_for_the_stop_of_its_children() -> None:
     play = idle()
     play.tell(ev.StopRequested, tree_view=TWO_CHILDREN)
     assert StopDependents() in play.last.effects
@@ -237,7 +237,7 @@ def test_stopping_a_stopped_session_is_accepted() -> None:
     assert play.tell(ev.StopRequested).reply == Accepted()
 
 
-def test_a_clean_exit_in_a_turn_is_a_crash_and_when_idle_a_completion() -> None:
+def test_a_clean_exit_is_a_crash_only_during_a_turn() -> None:
     play = busy()
     play.tell(agent_events.AgentExited)
     assert play.session.phase is Phase.RESTARTING
@@ -369,7 +369,7 @@ def test_clearing_a_stopped_session_cancels_held_inputs() -> None:
     assert (play.settled["a"], play.queue) == ("cancelled", [])
 
 
-def test_moving_an_input_to_where_it_is_writes_nothing() -> None:
+def test_moving_an_input_to_its_own_position_writes_no_record() -> None:
     play = busy()
     play.send("a")
 

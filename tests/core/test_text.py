@@ -77,7 +77,7 @@ def test_a_private_key_is_redacted_whole() -> None:
     assert left == f"a\n{BEGIN}{REDACTED}{END}\nb"
 
 
-def test_a_private_key_without_end_is_redacted_as_far_as_it_goes() -> None:
+def test_a_private_key_without_end_is_redacted_to_the_end() -> None:
     left = redact(f"{BEGIN}\n{LETTERS}\n{LETTERS}\nand then some prose")
 
     assert left == f"{BEGIN}{REDACTED}\nand then some prose"

@@ -38,7 +38,7 @@ def test_a_quiet_turn_is_only_recorded() -> None:
     assert (play.session.phase, play.last.effects) == (Phase.RUNNING, ())
 
 
-def test_a_stall_record_says_what_the_turn_waits_for() -> None:
+def test_a_stall_record_names_the_wait_of_the_turn() -> None:
     play = stalled("notify")
 
     said = bodies(play, "stalled")[0]
@@ -194,7 +194,7 @@ def test_a_lost_turn_stays_lost_after_its_deadline() -> None:
     assert bodies(play, "turn_ended")[0]["outcome"] == "lost"
 
 
-def test_the_pause_before_a_restart_doubles_and_jitter_only_shortens_it() -> None:
+def test_restart_pauses_double_and_jitter_only_shortens_a_pause() -> None:
     pauses = []
     play = with_terms(busy(), restart=Restart(max_restarts=9, backoff_seconds=1.0))
     for jitter in (0.0, 0.0, 1.0):

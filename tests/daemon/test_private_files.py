@@ -27,7 +27,7 @@ def test_a_created_folder_is_private(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "bits"), [("nothing", 0o755), ("nothing", 0o710), ("look", 0o770)]
 )
-def test_a_folder_open_to_others_is_refused(folder: Path, others: str, bits: int) -> None:
+def test_a_folder_open_to_other_users_is_refused(folder: Path, others: str, bits: int) -> None:
     (folder / "open").mkdir()
     (folder / "open").chmod(bits)
 
@@ -37,7 +37,7 @@ def test_a_folder_open_to_others_is_refused(folder: Path, others: str, bits: int
     assert refusal.value.hint == f"chmod 700 {folder}/open"
 
 
-def test_a_state_folder_may_be_readable_by_others(folder: Path) -> None:
+def test_a_state_folder_may_be_readable_by_other_users(folder: Path) -> None:
     (folder / "state").mkdir()
     (folder / "state").chmod(0o755)
 
@@ -60,7 +60,7 @@ def test_a_token_is_created_once(folder: Path) -> None:
     assert os.listdir(folder) == ["token"]  # noqa: PTH208 - names
 
 
-def test_a_token_readable_by_others_is_refused(folder: Path) -> None:
+def test_a_token_readable_by_other_users_is_refused(folder: Path) -> None:
     ensure_token(folder / "token")
     (folder / "token").chmod(0o644)
 
@@ -86,7 +86,7 @@ def test_an_invalid_token_is_refused(folder: Path, content: bytes) -> None:
         read_token(path)
 
 
-def test_a_missing_token_error_says_how_to_create_it(folder: Path) -> None:
+def test_the_error_for_a_missing_token_has_a_hint(folder: Path) -> None:
     with pytest.raises(ConfigError) as refusal:
         read_token(folder / "token")
 

@@ -287,7 +287,7 @@ async def test_a_port_in_use_raises_bare_and_leaves_nothing(home: Home) -> None:
     assert not home.has_socket
 
 
-async def test_a_folder_open_to_others_is_refused_before_any_change(
+async def test_a_folder_open_to_other_users_is_refused_before_any_change(
     home: Home,
 ) -> None:
     folder = trio.Path(home.socket).parent

@@ -173,7 +173,7 @@ async def test_fail_fails_the_turn_with_its_text_and_the_session_goes_on(session
     assert (await session.prompt("say next")).text == "next"
 
 
-async def test_crash_ends_the_agent_which_is_restarted(session: Session) -> None:
+async def test_the_agent_is_restarted_after_crash(session: Session) -> None:
     result = await session.prompt("say last words\ncrash\nsay never")
     after = await session.prompt("say reborn")
     info = await session.info()

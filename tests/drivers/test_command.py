@@ -81,7 +81,7 @@ async def test_a_command_is_attached_as_soon_as_it_is_started(runtime: DriverRun
 # What is run ---------------------------------------------------------------------------------
 
 
-async def test_a_prompt_is_sent_to_standard_input_which_is_then_closed(
+async def test_standard_input_is_closed_after_the_prompt(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(Play(answers=lambda data: data.decode().upper().encode()))

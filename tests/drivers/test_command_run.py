@@ -121,7 +121,7 @@ async def test_each_ladder_step_is_taken_and_the_turn_ends_interrupted(
     assert (ended.outcome, ended.stop_reason, ended.text) == ("interrupted", "cancelled", "part")
 
 
-async def test_an_interrupted_command_ends_interrupted_whatever_its_exit_code(
+async def test_an_interrupted_command_ends_interrupted_for_every_exit_code(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     harness = command_harness(runtime)
@@ -147,7 +147,7 @@ async def test_a_turn_can_be_interrupted_before_its_process_starts(
     assert (processes.all, trio.current_time()) == ([], 0.0)
 
 
-async def test_a_turn_without_a_process_slot_reports_what_it_waits_for(
+async def test_a_turn_without_a_process_slot_reports_its_wait(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     asked: list[str] = []

@@ -73,7 +73,7 @@ async def test_a_tool_call_can_be_cancelled_as_soon_as_it_is_reported(
 
 
 @kinds_that("stay in two tools")
-async def test_the_other_calls_of_a_turn_go_on_when_one_is_cancelled(harness: Contract) -> None:
+async def test_cancelling_a_call_keeps_the_other_calls_of_the_turn(harness: Contract) -> None:
     turn = harness.order_to("stay in two tools")
     await harness.context.heard(agent_events.CallStarted, times=2)
     calls = {began.name: began.call for began in harness.context.all(agent_events.CallStarted)}

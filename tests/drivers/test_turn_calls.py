@@ -44,7 +44,7 @@ async def test_an_interrupted_call_is_marked_and_the_turn_goes_on(
     assert (await harness.context.heard(agent_events.TurnEnded)).text == "interrupted: True"
 
 
-async def test_a_call_whose_block_raises_has_failed(run: Run) -> None:
+async def test_a_call_fails_when_its_block_raises(run: Run) -> None:
     async def agent(turn: Turn) -> str:
         with suppress(ZeroDivisionError):
             async with turn.tool("bash"):

@@ -45,7 +45,7 @@ async def test_an_interrupted_turn_ends_politely_and_the_conversation_continues(
         assert len(processes.all) == (1 if step == "ask" else 2)
 
 
-async def test_an_agent_whose_input_was_closed_is_replaced() -> None:
+async def test_an_agent_with_a_closed_input_is_replaced() -> None:
     async with open_session("--load") as (session, processes):
         await session.send("ignore-eof\nlinger 6")  # asked for 5 s, then its input is closed
         await settle()

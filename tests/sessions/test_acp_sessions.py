@@ -45,7 +45,7 @@ async def test_a_failed_agent_start_is_reported_to_the_caller(
         assert info.last_failure.kind == kind
 
 
-async def test_a_session_that_waits_for_authentication_shows_it() -> None:
+async def test_a_session_waiting_for_authentication_shows_the_badge() -> None:
     flags = ("--auth", "key", "--hang-at", "authenticate")
     agent = acp("agent", scripted_process(flags=flags).command, auth="key")
     async with open_house(agent) as (sup, _), trio.open_nursery() as nursery:
@@ -235,7 +235,7 @@ async def test_an_agent_gets_appended_messages_once() -> None:
 
 
 @ways
-async def test_an_agent_started_later_gets_appended_messages_too(way: str | None) -> None:
+async def test_an_agent_started_later_gets_appended_messages(way: str | None) -> None:
     async with open_session(*flags_of(way)) as (session, processes):
         await session.prompt("say one")
         await session.stop()

@@ -106,7 +106,7 @@ async def test_steering_for_a_starting_agent_is_sent_after_its_start() -> None:
 
 
 @pytest.mark.parametrize(("fallback", "texts"), [("queue", ["one", "two"]), ("interrupt", ["two"])])
-async def test_steering_for_an_agent_without_it_follows_the_fallback(
+async def test_steering_of_an_agent_without_support_follows_the_fallback(
     fallback: Literal["queue", "interrupt"], texts: list[str]
 ) -> None:
     settings = Settings(steer_fallback=fallback)

@@ -18,7 +18,7 @@ def pulse() -> ActiveClock:
     return pulse
 
 
-def test_before_the_first_beat_there_is_no_gap() -> None:
+def test_there_is_no_gap_before_the_first_tick() -> None:
     pulse = ActiveClock()
     pulse.tick(1_000_000.0)
 
@@ -33,7 +33,7 @@ def test_a_steady_pulse_counts_all_time(pulse: ActiveClock) -> None:
 
 
 @pytest.mark.parametrize("late", [0.0, TICK_SECONDS, GAP_SECONDS])
-def test_a_beat_that_is_a_little_late_is_no_gap(pulse: ActiveClock, late: float) -> None:
+def test_a_slightly_late_tick_is_not_a_gap(pulse: ActiveClock, late: float) -> None:
     pulse.tick(100.0 + late)
 
     assert pulse.suspended_seconds == 0.0
@@ -74,7 +74,7 @@ def test_time_running_backwards_is_not_a_gap(pulse: ActiveClock) -> None:
     assert pulse.suspended_seconds == 100.0
 
 
-async def test_where_time_is_virtual_nothing_stands_still() -> None:
+async def test_the_active_clock_excludes_no_virtual_time() -> None:
     pulse = ActiveClock()
     await pulse.run()
     before = pulse.now()
@@ -114,9 +114,7 @@ async def test_a_gap_after_a_stall_does_not_undo_it(session: Session, run: Agent
     assert (await session.info()).badge == "hung"
 
 
-async def test_a_wait_is_not_longer_than_the_time_in_which_anything_ran(
-    session: Session, run: AgentRun
-) -> None:
+async def test_a_wait_excludes_suspended_time(session: Session, run: AgentRun) -> None:
     await trio.sleep(100.0)
     session._parts.services.active_clock.suspended_seconds = 100.0
     await trio.sleep(7.0)

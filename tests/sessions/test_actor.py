@@ -87,7 +87,7 @@ async def test_a_request_that_crashes_every_actor_is_refused_in_the_end(
     assert await outcomes(session) == {}
 
 
-async def test_a_session_whose_actor_was_given_up_can_be_used_again(
+async def test_a_session_is_usable_after_its_actor_was_given_up(
     sup: Supervisor, session: Session, fake_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as defect:
@@ -157,7 +157,7 @@ async def test_a_crashed_actor_of_a_stopped_session_leaves_memory(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_a_session_that_cannot_be_claimed_at_first_is_woken_all_the_same(
+async def test_a_failed_claim_of_a_suspended_session_is_retried(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     session = await sup.create("echo")

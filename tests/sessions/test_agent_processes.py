@@ -52,7 +52,9 @@ async def sup(kind: Processes) -> AsyncIterator[Supervisor]:
         yield opened
 
 
-async def test_the_longest_idle_agent_process_is_suspended_for_a_new_one(sup: Supervisor) -> None:
+async def test_the_longest_idle_agent_process_is_suspended_for_a_new_process(
+    sup: Supervisor,
+) -> None:
     oldest = await sup.create("process")
     await sup.create("process")
 
@@ -61,7 +63,7 @@ async def test_the_longest_idle_agent_process_is_suspended_for_a_new_one(sup: Su
     assert await phase_of(oldest) is Phase.SUSPENDED
 
 
-async def test_agents_that_are_none_are_not_counted(sup: Supervisor) -> None:
+async def test_agents_without_processes_take_no_process_slot(sup: Supervisor) -> None:
     for _ in range(4):
         await sup.create("echo")
     await sup.create("process")
@@ -125,7 +127,7 @@ async def test_a_process_that_is_stopped_is_seen_at_once(
     assert "process 7 was stopped by a signal" in str(why)
 
 
-async def test_that_an_agent_is_starting_is_no_trouble_with_its_process(
+async def test_a_starting_agent_is_not_reported_as_a_blocked_process(
     sup: Supervisor, kind: Processes
 ) -> None:
     session = await sup.create("process")

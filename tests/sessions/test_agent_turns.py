@@ -70,7 +70,7 @@ async def prompt_both(way: str) -> tuple[TurnResult, TurnResult, TurnResult]:
 
 
 @pytest.mark.parametrize("way", ["generator", "by hand"])
-def test_an_agent_that_leaves_a_nursery_open_fails_its_turn_and_nothing_else(way: str) -> None:
+def test_an_agent_with_an_open_nursery_fails_only_its_turn(way: str) -> None:
     first, other, again = trio.run(prompt_both, way, clock=VirtualClock())
 
     assert (first.outcome, again.outcome) == ("failed", "failed")
@@ -103,9 +103,7 @@ async def test_agent_text_of_a_str_subclass_becomes_plain_text(
     assert (delta.text, type(delta.text)) == ("hello", str)
 
 
-async def test_a_tool_named_by_a_text_of_another_class_is_called_so(
-    session: Session, run: AgentRun
-) -> None:
+async def test_a_tool_name_of_a_str_subclass_is_accepted(session: Session, run: AgentRun) -> None:
     call = await run.open_call(Word.HELLO, {"word": Word.HELLO})
     await call.close()
 

@@ -35,7 +35,7 @@ def settings() -> Settings:
     return Settings(suspend_after_seconds=REST_SECONDS)
 
 
-async def test_set_changes_what_is_given_and_leaves_the_rest(sup: Supervisor) -> None:
+async def test_set_changes_only_the_given_fields(sup: Supervisor) -> None:
     session = await sup.create("echo", title="Old", tags=["a"], custom={"x": "1"})
 
     await session.set(title="New", limits=Limits(turns=3))
@@ -48,7 +48,7 @@ async def test_set_changes_what_is_given_and_leaves_the_rest(sup: Supervisor) ->
     assert (second.title, second.tags, second.custom) == ("New", (), {})
 
 
-async def test_two_who_change_different_limits_at_once_both_get_theirs(
+async def test_concurrent_changes_of_different_limits_all_apply(
     session: Session,
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -105,7 +105,7 @@ async def test_an_archived_session_is_read_only_until_it_is_unarchived(sup: Supe
     assert (await session.prompt("again")).text == "again"
 
 
-async def test_who_is_at_work_is_not_archived_and_need_not_be_stopped_for_it(
+async def test_unarchiving_a_running_session_is_refused(
     session: Session,
 ) -> None:
     with pytest.raises(SessionNotActive, match="not archived") as refused:
@@ -114,7 +114,7 @@ async def test_who_is_at_work_is_not_archived_and_need_not_be_stopped_for_it(
     assert refused.value.hint == "use it as it is"
 
 
-async def test_archiving_and_unarchiving_twice_is_fine(session: Session) -> None:
+async def test_archiving_and_unarchiving_are_idempotent(session: Session) -> None:
     await session.stop()
 
     for change in (session.archive, session.archive, session.unarchive, session.unarchive):
@@ -147,7 +147,7 @@ async def test_deleting_stops_first(session: Session, run: AgentRun, sup: Superv
         await session.info()
 
 
-async def test_deleting_ends_watchers_and_tells_who_waits(
+async def test_deleting_ends_watchers_and_raises_in_waiters(
     session: Session, run: AgentRun, sup: Supervisor
 ) -> None:
     told: list[str] = []
@@ -185,16 +185,14 @@ async def test_deleting_a_sleeping_a_stopped_and_an_archived_session_works(sup: 
     assert (await sup.list()).items == ()
 
 
-async def test_deleting_twice_says_that_there_is_no_such_session(
-    sup: Supervisor, session: Session
-) -> None:
+async def test_deleting_twice_raises_session_not_found(sup: Supervisor, session: Session) -> None:
     await sup.delete(session.id)
 
     with pytest.raises(SessionNotFound):
         await sup.delete(session.id)
 
 
-async def test_deleting_at_once_from_many_sides_ends_well(
+async def test_concurrent_deletes_of_a_session_all_return(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     heard: list[str] = []
@@ -223,7 +221,7 @@ async def test_an_idempotency_key_of_a_deleted_session_is_free_again(sup: Superv
     assert again.id != session.id
 
 
-async def test_a_session_with_a_task_that_will_not_end_is_deleted_at_once(
+async def test_a_session_with_a_zombie_is_deleted_at_once(
     sup: Supervisor, shielded_session: Session, shielded_run: AgentRun
 ) -> None:
     await shielded_session.interrupt()
@@ -236,7 +234,7 @@ async def test_a_session_with_a_task_that_will_not_end_is_deleted_at_once(
     assert not await sup.exists(shielded_session.id)
 
 
-async def test_a_watcher_of_a_deleted_session_can_close_after_its_id_is_reused(
+async def test_a_watcher_of_a_deleted_session_closes_after_id_reuse(
     sup: Supervisor, session: Session
 ) -> None:
     """The session slot still exists, because a caller has not yet received its result."""

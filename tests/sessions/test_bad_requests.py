@@ -93,7 +93,7 @@ UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-async def test_a_handle_on_nothing_finds_nothing_and_leaves_nothing(
+async def test_a_handle_of_an_unknown_session_raises_and_leaves_nothing(
     sup: Supervisor, name: str
 ) -> None:
     session = sup.session("s_unknown_1")
@@ -107,7 +107,7 @@ async def test_a_handle_on_nothing_finds_nothing_and_leaves_nothing(
     assert (await sup.list()).items == ()
 
 
-def test_every_method_of_a_handle_is_tried_on_nothing() -> None:
+def test_every_method_of_a_handle_is_tried_on_an_unknown_session() -> None:
     methods = {name for name in dir(Session) if not name.startswith("_")} - {"id"}
 
     assert methods == UNKNOWN.keys()
@@ -124,7 +124,7 @@ async def test_text_is_measured_in_bytes(sup: Supervisor) -> None:
         await session.send("é" * 5 + "x")
 
 
-async def test_a_session_may_choose_its_own_bounds_within_reason(sup: Supervisor) -> None:
+async def test_a_session_may_choose_its_own_bounds(sup: Supervisor) -> None:
     session = await sup.create("scripted", queue_cap=1)
     await session.send("sleep 1000")
     await session.send("second")
@@ -193,7 +193,7 @@ LARGE: dict[str, Callable[[Supervisor], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-async def test_a_number_beyond_all_is_answered_or_refused(on_file: Supervisor, name: str) -> None:
+async def test_a_huge_number_is_answered_or_refused(on_file: Supervisor, name: str) -> None:
     await (await on_file.create("echo")).prompt("a")
 
     with contextlib.suppress(ConfigError):
@@ -239,7 +239,9 @@ async def test_the_first_of_many_concurrent_answers_decides(ground: Ground) -> N
 
 
 @pytest.mark.parametrize("end", ["interrupt", "stop", "delete", "time-out"])
-async def test_a_request_whose_turn_is_over_cannot_be_answered(ground: Ground, end: str) -> None:
+async def test_a_permission_request_of_an_ended_turn_cannot_be_answered(
+    ground: Ground, end: str
+) -> None:
     match end:
         case "interrupt":
             await ground.busy.interrupt()
@@ -287,7 +289,7 @@ OPENING: dict[str, list[Any]] = {
         for bad in values
     ],
 )
-async def test_a_supervisor_that_cannot_be_meant_is_not_opened(
+async def test_open_refuses_invalid_options(
     field: str,
     bad: Any,  # noqa: ANN401
 ) -> None:

@@ -117,7 +117,7 @@ async def test_a_hook_never_widens_a_new_session(
 
 @pytest.mark.parametrize("no", [Deny("not today"), Stop("not today")], ids=["deny", "stop"])
 @pytest.mark.parametrize("way", ["create", "get_or_create", "new", "fork"])
-async def test_a_session_that_is_denied_is_never_made(
+async def test_a_denied_session_is_never_created(
     sup: Supervisor, session: Session, no: object, way: str
 ) -> None:
     sup.hooks.add("session_create", RecordingHook(no))
@@ -189,9 +189,7 @@ async def test_a_caller_cancelled_during_hooks_leaves_no_partial_session(
 
 
 @pytest.mark.parametrize("way", ["resume", "send", "prompt"])
-async def test_a_stopped_session_comes_back_with_the_consent_of_hooks(
-    sup: Supervisor, way: str
-) -> None:
+async def test_resuming_a_session_needs_the_consent_of_hooks(sup: Supervisor, way: str) -> None:
     ask = RecordingHook()
     session = await sup.create("echo")
     sup.hooks.add("session_resume", ask)
@@ -237,7 +235,7 @@ async def test_resume_of_a_live_session_calls_no_hook(
     assert ask.events == []
 
 
-async def test_a_session_that_stops_while_hooks_look_at_an_input_is_not_brought_back_unasked(
+async def test_an_input_in_hooks_does_not_resume_a_stopping_session(
     sup: Supervisor, session: Session, nursery: trio.Nursery
 ) -> None:
     ask = RecordingHook(Deny("stay"))

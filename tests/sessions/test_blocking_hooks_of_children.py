@@ -42,7 +42,7 @@ from tests.support.fake_hooks import (
 # Children -----------------------------------------------------------------------------------------
 
 
-async def test_a_child_is_made_with_the_consent_of_hooks(
+async def test_spawning_a_child_needs_the_consent_of_hooks(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     ask = RecordingHook()
@@ -65,7 +65,7 @@ async def test_a_child_is_made_with_the_consent_of_hooks(
     }
 
 
-async def test_a_child_made_from_outside_is_asked_about_without_a_turn(
+async def test_the_spawn_hook_of_a_users_spawn_has_no_turn(
     sup: Supervisor, session: Session
 ) -> None:
     ask = RecordingHook()
@@ -75,7 +75,7 @@ async def test_a_child_made_from_outside_is_asked_about_without_a_turn(
     assert (ask.only.session_id, ask.only.turn_id) == (session.id, None)
 
 
-async def test_a_hook_leaves_a_child_less(sup: Supervisor, session: Session) -> None:
+async def test_a_hook_may_narrow_the_options_of_a_child(sup: Supervisor, session: Session) -> None:
     narrow = Permissions(tools=["read"], mode="deny_all")
     sup.hooks.add("spawn_before", RecordingHook(Change(permissions=narrow, ttl_seconds=10.0)))
     child = await session.spawn("fake", "errand")
@@ -115,9 +115,7 @@ async def test_a_hook_never_widens_a_child(
     assert info.expires_at == pytest.approx(info.created_at + 60.0)
 
 
-async def test_narrowing_by_a_hook_binds_the_descendants_too(
-    sup: Supervisor, session: Session
-) -> None:
+async def test_narrowing_by_a_hook_binds_the_descendants(sup: Supervisor, session: Session) -> None:
     narrow = Permissions(tools=["read"])
     sup.hooks.add("spawn_before", RecordingHook(Change(permissions=narrow)), once=True)
     child = await session.spawn("fake", "errand")
@@ -125,7 +123,7 @@ async def test_narrowing_by_a_hook_binds_the_descendants_too(
         await child.spawn("fake", "errand", permissions=Permissions(tools=["bash"]))
 
 
-async def test_a_child_that_is_denied_is_never_made(sup: Supervisor, session: Session) -> None:
+async def test_a_denied_child_is_never_created(sup: Supervisor, session: Session) -> None:
     sup.hooks.add("spawn_before", RecordingHook(Deny("too many")))
     with pytest.raises(SpawnRefused) as caught:
         await session.spawn("echo", "errand")
@@ -197,7 +195,7 @@ async def test_caps_hold_for_concurrent_spawns_in_hooks(sup: Supervisor, session
     assert sorted(results) == ["made"] * 5 + ["max_children"] * 15
 
 
-async def test_while_a_tree_is_interrupted_no_hook_lets_a_child_through(
+async def test_no_hook_admits_a_child_while_the_tree_is_interrupted(
     sup: Supervisor, session: Session, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     child = await session.spawn("shielded", "errand")
@@ -212,7 +210,7 @@ async def test_while_a_tree_is_interrupted_no_hook_lets_a_child_through(
     assert (await session.info()).children == (child.id,)
 
 
-async def test_a_child_that_a_hook_has_stopped_is_news_to_its_parent(
+async def test_a_stop_of_a_child_by_a_hook_notifies_its_parent(
     sup: Supervisor, session: Session
 ) -> None:
     child = await session.spawn("fake", "errand")
@@ -269,7 +267,7 @@ async def test_hooks_that_lead_to_themselves_end(sup: Supervisor) -> None:
     assert trio.current_time() <= DEADLINE
 
 
-async def test_a_turn_whose_hook_waits_for_its_own_session_goes_on_after_the_deadline(
+async def test_a_hook_that_prompts_its_own_session_ends_at_its_deadline(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     async def circular(_: HookEvent) -> None:
@@ -284,7 +282,7 @@ async def test_a_turn_whose_hook_waits_for_its_own_session_goes_on_after_the_dea
     assert await waiting_texts(session) == ["and this first"]
 
 
-async def test_a_hook_that_stops_its_session_with_its_own_hands_does_not_hang(
+async def test_a_hook_that_calls_stop_on_its_session_does_not_hang(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     async def by_hand(_: HookEvent) -> None:
@@ -302,7 +300,7 @@ async def test_a_hook_that_stops_its_session_with_its_own_hands_does_not_hang(
 # Once, and leaving --------------------------------------------------------------------------------
 
 
-async def test_once_means_once_for_all_sessions_together(sup: Supervisor) -> None:
+async def test_a_once_hook_runs_once_for_all_sessions(sup: Supervisor) -> None:
     ask = RecordingHook(Deny("no"))
     sessions = [await sup.create("echo") for _ in range(5)]
     sup.hooks.add("turn_start", ask, once=True)
@@ -357,7 +355,7 @@ async def test_a_stuck_hook_is_named_when_it_delays_the_exit(
     assert "stubborn" in caplog.text
 
 
-async def test_hooks_that_make_sessions_whose_turns_lead_to_them_again_end(
+async def test_hooks_that_create_sessions_recursively_are_bounded(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     made: list[str] = []
@@ -375,7 +373,7 @@ async def test_hooks_that_make_sessions_whose_turns_lead_to_them_again_end(
     assert len(made) <= 10
 
 
-async def test_observers_that_make_sessions_which_they_observe_end(sup: Supervisor) -> None:
+async def test_observers_that_create_sessions_recursively_are_bounded(sup: Supervisor) -> None:
     made: list[str] = []
 
     async def again(_: HookEvent) -> None:

@@ -49,7 +49,7 @@ async def test_input_hooks_run_before_acceptance(sup: Supervisor, session: Sessi
     }
 
 
-async def test_steering_is_shown_as_an_input_too(
+async def test_steering_passes_the_input_hooks(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     ask = RecordingHook()
@@ -94,7 +94,7 @@ async def test_a_denied_input_may_be_sent_again_under_the_same_key(
     assert receipt.status == "started"
 
 
-async def test_a_hook_that_stops_at_an_input_ends_the_session_and_its_turn(
+async def test_a_stop_by_an_input_hook_ends_session_and_turn(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     sup.hooks.add("input_submitted", RecordingHook(Stop("enough")))
@@ -137,16 +137,14 @@ async def test_a_hook_cannot_change_the_users_text(sup: Supervisor, session: Ses
     await refused(session.send("hello"), InputRefused, "text")
 
 
-async def test_steering_of_an_idle_session_is_still_refused_as_such(
+async def test_steering_of_an_idle_session_is_refused_with_hooks(
     sup: Supervisor, session: Session
 ) -> None:
     sup.hooks.add("input_submitted", RecordingHook())
     await refused(session.steer("left"), NotRunning)
 
 
-async def test_a_repeated_send_is_answered_from_the_record_whatever_hooks_say_now(
-    sup: Supervisor, session: Session
-) -> None:
+async def test_a_repeated_send_is_answered_without_hooks(sup: Supervisor, session: Session) -> None:
     receipt = await session.send("hello", idempotency_key="k")
     ask = RecordingHook(Deny("too late"))
     sup.hooks.add("input_submitted", ask)
@@ -165,7 +163,7 @@ async def test_the_text_that_replaces_a_turn_is_an_input_like_any_other(
     assert not run.over.is_set()
 
 
-async def test_an_edited_input_is_looked_at_again(
+async def test_an_edited_input_passes_the_hooks_again(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     receipt = await session.send("please")
@@ -175,7 +173,7 @@ async def test_an_edited_input_is_looked_at_again(
     assert await waiting_texts(session) == ["please"]
 
 
-async def test_inputs_that_pass_slow_hooks_side_by_side_are_each_accepted_once(
+async def test_concurrent_inputs_through_slow_hooks_are_each_accepted_once(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     sup.hooks.add("input_submitted", slow_hook(1.0))
@@ -196,7 +194,7 @@ async def test_an_input_of_an_unknown_session_reaches_no_hook(sup: Supervisor) -
     assert ask.events == []
 
 
-async def test_stopping_a_session_does_not_wait_for_an_input_that_hooks_look_at(
+async def test_stopping_a_session_does_not_wait_for_input_hooks(
     sup: Supervisor, session: Session, nursery: trio.Nursery
 ) -> None:
     sup.hooks.add("input_submitted", hang)
@@ -211,7 +209,7 @@ async def test_stopping_a_session_does_not_wait_for_an_input_that_hooks_look_at(
 # By other ways --------------------------------------------------------------------------
 
 
-async def test_the_input_that_replaces_a_turn_has_the_id_that_hooks_were_shown(
+async def test_a_replacing_input_has_the_id_shown_to_hooks(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     ask = RecordingHook()

@@ -77,9 +77,7 @@ async def test_a_hook_cannot_change_the_input_of_a_tool(
     await refused(run.do(use(run)), PermissionDenied, "required")
 
 
-async def test_a_tool_that_is_no_right_of_the_session_reaches_no_hook(
-    sup: Supervisor, fake_agent: FakeAgent
-) -> None:
+async def test_a_forbidden_tool_reaches_no_hook(sup: Supervisor, fake_agent: FakeAgent) -> None:
     ask = RecordingHook()
     sup.hooks.add("tool_before", ask)
     session = await sup.create("fake", permissions=Permissions(tools=[]))
@@ -90,7 +88,7 @@ async def test_a_tool_that_is_no_right_of_the_session_reaches_no_hook(
     assert ask.events == []
 
 
-async def test_an_interrupt_finds_an_agent_whose_tool_waits_for_hooks(
+async def test_an_interrupt_reaches_an_agent_with_a_tool_in_hooks(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     sup.hooks.add("tool_before", hang)
@@ -138,7 +136,7 @@ async def test_time_in_a_hook_does_not_count_as_a_running_call(
 # Permissions ----------------------------------------------------------------------------
 
 
-async def test_a_question_is_shown_to_hooks_before_anyone_is_asked(
+async def test_a_permission_request_reaches_hooks_before_the_inbox(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     ask = RecordingHook()
@@ -170,7 +168,7 @@ async def test_a_hook_may_reject_a_permission_request(
     assert answered.body["decision"].startswith("reject")
 
 
-async def test_a_no_of_a_hook_outweighs_a_mode_that_would_say_yes(
+async def test_a_denial_by_a_hook_outweighs_an_approving_mode(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", permissions=Permissions(mode="approve_all"))
@@ -181,7 +179,7 @@ async def test_a_no_of_a_hook_outweighs_a_mode_that_would_say_yes(
     assert await run.do(run.turn.ask("may I?", tool="bash")) is False
 
 
-async def test_a_no_of_a_hook_outweighs_a_rule_and_makes_none(
+async def test_a_denial_by_a_hook_outweighs_a_rule_and_makes_no_rule(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     action = run.begin(run.turn.ask("may I?", tool="bash"))
@@ -212,7 +210,7 @@ async def test_a_hook_cannot_allow_a_permission_request(
     assert await action.wait() is False
 
 
-async def test_a_hook_that_stops_at_a_question_ends_the_session(
+async def test_a_stop_by_a_hook_at_a_permission_request_ends_the_session(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     sup.hooks.add("permission", RecordingHook(Stop("enough")))
@@ -222,7 +220,7 @@ async def test_a_hook_that_stops_at_a_question_ends_the_session(
     assert await sup.permissions() == ()
 
 
-async def test_a_required_hook_that_fails_at_a_question_is_a_no(
+async def test_a_failing_required_hook_rejects_a_permission_request(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     sup.hooks.add("permission", hang, required=True)
@@ -230,7 +228,7 @@ async def test_a_required_hook_that_fails_at_a_question_is_a_no(
     assert await run.do(run.turn.ask("may I?", tool="bash")) is False
 
 
-async def test_an_interrupt_finds_an_agent_whose_question_waits_for_hooks(
+async def test_an_interrupt_reaches_an_agent_with_a_request_in_hooks(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     sup.hooks.add("permission", hang)
@@ -262,7 +260,7 @@ async def test_an_agents_request_is_void_when_its_actor_crashes_during_hooks(
 
 
 @pytest.mark.parametrize("point", ["tool_before", "permission"])
-async def test_a_zombie_gets_nothing_through_hooks_after_its_turn(
+async def test_a_zombie_cannot_call_tools_through_hooks(
     sup: Supervisor, shielded_session: Session, shielded_run: AgentRun, point: BlockingPoint
 ) -> None:
     sup.hooks.add(point, slow_hook(20.0), deadline_seconds=30.0)

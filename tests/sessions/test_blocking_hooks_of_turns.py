@@ -125,7 +125,7 @@ async def test_no_queued_input_runs_after_a_hook_stops_the_session(
     assert len(await records(session, "turn_started")) == 1
 
 
-async def test_hooks_added_in_the_middle_of_a_turn_are_asked_at_the_next(
+async def test_hooks_added_during_a_turn_run_at_the_next_turn(
     sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     ask = RecordingHook()
@@ -137,7 +137,7 @@ async def test_hooks_added_in_the_middle_of_a_turn_are_asked_at_the_next(
     assert ask.texts == ["second"]
 
 
-async def test_a_turn_waits_for_its_hooks_and_no_longer(
+async def test_a_turn_starts_when_its_hooks_have_answered(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     sup.hooks.add("turn_start", hang)
@@ -162,7 +162,7 @@ async def test_a_required_hook_that_hangs_denies_the_turn(
 
 
 @pytest.mark.parametrize("point", ["turn_start", "prompt_assembled"])
-async def test_an_interrupt_ends_a_turn_at_once_whose_hooks_are_asked(
+async def test_an_interrupt_ends_a_turn_in_hooks_at_once(
     sup: Supervisor, session: Session, fake_agent: FakeAgent, point: BlockingPoint
 ) -> None:
     sup.hooks.add(point, hang)
@@ -226,7 +226,7 @@ async def test_stop_does_not_wait_for_the_hooks_of_a_turn(
     assert trio.current_time() - began == 100.0
 
 
-async def test_a_stop_after_the_turn_waits_for_the_turn_whose_hooks_are_asked(
+async def test_a_stop_after_the_turn_waits_for_a_turn_in_hooks(
     sup: Supervisor, session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     sup.hooks.add("turn_start", slow_hook(2.0))
@@ -239,7 +239,7 @@ async def test_a_stop_after_the_turn_waits_for_the_turn_whose_hooks_are_asked(
     assert (await records(session, "turn_ended"))[0].body["outcome"] == "completed"
 
 
-async def test_a_turn_whose_hooks_exceed_its_deadline_times_out(
+async def test_a_turn_times_out_when_its_hooks_exceed_the_deadline(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", turn_deadline_seconds=3.0)
@@ -253,7 +253,7 @@ async def test_a_turn_whose_hooks_exceed_its_deadline_times_out(
     await check_nothing_left(sup, session)
 
 
-async def test_a_turn_whose_hooks_hang_is_stalled_like_any_other(sup: Supervisor) -> None:
+async def test_a_turn_with_hanging_hooks_is_reported_stalled(sup: Supervisor) -> None:
     session = await sup.create("fake", stalled_after_seconds=10.0, on_stall="interrupt")
     sup.hooks.add("turn_start", hang, deadline_seconds=1000.0)
     result = await session.prompt("hello")
@@ -262,7 +262,7 @@ async def test_a_turn_whose_hooks_hang_is_stalled_like_any_other(sup: Supervisor
     assert trio.current_time() == pytest.approx(10.0, abs=1.0)
 
 
-async def test_a_session_deleted_while_hooks_are_asked_is_gone(
+async def test_a_session_can_be_deleted_during_hooks(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     sup.hooks.add("turn_start", slow_hook(2.0, Stop("enough")))
@@ -275,7 +275,7 @@ async def test_a_session_deleted_while_hooks_are_asked_is_gone(
     assert fake_agent.runs == []
 
 
-async def test_guidance_that_comes_while_hooks_are_asked_reaches_the_turn(
+async def test_steering_sent_during_hooks_reaches_the_turn(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     sup.hooks.add("turn_start", slow_hook(2.0))
@@ -302,7 +302,7 @@ async def test_a_turn_is_lost_when_its_actor_crashes_during_hooks(
     await check_nothing_left(sup, session)
 
 
-async def test_a_stop_of_a_hook_whose_actor_died_meanwhile_still_counts(
+async def test_a_stop_by_a_hook_counts_after_a_crash_of_the_actor(
     sup: Supervisor, session: Session, nursery: trio.Nursery
 ) -> None:
     sup.hooks.add("input_submitted", slow_hook(2.0, Stop("enough")))
@@ -334,7 +334,7 @@ async def test_an_agent_that_exits_during_hooks_does_not_get_the_turn(
         assert (await session.info()).turn_id is None
 
 
-async def test_guidance_for_a_turn_that_is_then_denied_runs_as_its_own(
+async def test_steering_for_a_denied_turn_runs_as_its_own_turn(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     sup.hooks.add("turn_start", slow_hook(2.0, Deny("no")), once=True)
@@ -346,7 +346,7 @@ async def test_guidance_for_a_turn_that_is_then_denied_runs_as_its_own(
     assert run.turn.text == "left"
 
 
-async def test_a_stop_that_a_hook_has_ordered_is_not_undone_by_an_interrupt(
+async def test_an_interrupt_does_not_undo_a_stop_by_a_hook(
     sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order_stop = sup._parts.router.order_stop
@@ -364,7 +364,7 @@ async def test_a_stop_that_a_hook_has_ordered_is_not_undone_by_an_interrupt(
     await check_stopped_by_hook(session, "enough")
 
 
-async def test_a_turn_interrupted_by_shutdown_during_hooks_says_why(
+async def test_a_turn_interrupted_by_shutdown_in_hooks_has_the_reason(
     fake_agent: FakeAgent,
 ) -> None:
     settings = Settings(exit_seconds=1.0)

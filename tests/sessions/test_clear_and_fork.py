@@ -40,7 +40,7 @@ async def test_clearing_empties_the_conversation_and_keeps_the_records(sup: Supe
     assert (await session.info()).tags == ("kept",)
 
 
-async def test_after_clearing_the_agent_knows_nothing_of_before(
+async def test_the_agent_has_no_history_after_a_clear(
     session: Session, fake_agent: FakeAgent
 ) -> None:
     await session.send("first")
@@ -68,7 +68,7 @@ async def test_a_session_that_is_not_awake_can_be_cleared(sup: Supervisor, state
     assert await phase_of(session) is before
 
 
-async def test_clearing_a_running_session_interrupts_it_and_cancels_what_waits(
+async def test_clearing_a_running_session_interrupts_the_turn_and_cancels_the_queue(
     session: Session, run: AgentRun
 ) -> None:
     steered, waiting = await session.steer("softer"), await session.send("and then?")
@@ -84,7 +84,7 @@ async def test_clearing_a_running_session_interrupts_it_and_cancels_what_waits(
     assert len(await records(session, "session_cleared")) == 1
 
 
-async def test_what_is_sent_while_a_session_is_being_cleared_is_for_the_new_chapter(
+async def test_an_input_sent_during_a_clear_runs_in_the_new_chapter(
     sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
     session = await sup.create("shielded")
@@ -106,7 +106,7 @@ async def test_what_is_sent_while_a_session_is_being_cleared_is_for_the_new_chap
     second.finish()
 
 
-async def test_a_session_that_is_stopped_while_it_is_cleared_is_both(
+async def test_a_session_stopped_during_a_clear_is_cleared_and_stopped(
     sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
     session = await sup.create("shielded")
@@ -150,7 +150,7 @@ async def test_clearing_drops_rules(session: Session, run: AgentRun, sup: Superv
     assert await session.rules() == []
 
 
-async def test_a_fork_knows_what_was_said_and_goes_its_own_way(sup: Supervisor) -> None:
+async def test_a_fork_has_the_history_and_continues_independently(sup: Supervisor) -> None:
     session = await sup.create("echo", key="echo:irc:ann", tags=["t"], custom={"a": "b"})
     await session.prompt("one")
 
@@ -173,7 +173,7 @@ async def test_a_fork_can_begin_at_an_earlier_turn(sup: Supervisor) -> None:
     assert await texts_of(fork) == ["one", "one"]
 
 
-async def test_a_fork_leaves_out_the_turn_that_is_running(
+async def test_a_fork_excludes_the_running_turn(
     session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await run.do(run.turn.say("half an ans"))
@@ -193,7 +193,7 @@ async def test_a_fork_at_a_turn_that_never_was_is_refused(sup: Supervisor) -> No
     assert len((await sup.list()).items) == 1
 
 
-async def test_a_fork_of_a_stopped_and_archived_session_is_alive(sup: Supervisor) -> None:
+async def test_a_fork_of_an_archived_session_is_usable(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await session.prompt("one")
     await session.stop()
@@ -234,7 +234,7 @@ async def test_appending_puts_a_message_into_the_history_without_a_turn(
     ]
 
 
-async def test_appending_to_a_resting_session_lets_it_rest(sup: Supervisor) -> None:
+async def test_appending_to_a_suspended_session_does_not_wake_it(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await trio.sleep(2 * REST_SECONDS)
 

@@ -48,7 +48,7 @@ async def test_stamps_go_by_virtual_time_where_time_is_virtual() -> None:
     assert clock.now() == before + 3600.0
 
 
-async def test_virtual_stamps_do_not_look_at_the_wall(wall: Wall) -> None:
+async def test_time_stamps_under_a_virtual_clock_ignore_the_wall_clock(wall: Wall) -> None:
     clock = Clock()
     before = clock.now()
 
@@ -105,7 +105,7 @@ def test_ids_match_the_id_pattern_and_have_a_prefix_of_their_kind() -> None:
     assert re.fullmatch(r"s_[0-9a-z]+_1", made)
 
 
-def test_no_id_is_made_twice() -> None:
+def test_ids_are_unique() -> None:
     ids = Ids()
 
     made = [ids.new("turn") for _ in range(10_000)]
@@ -132,7 +132,7 @@ def test_the_same_seed_makes_the_same_ids() -> None:
     assert first == again
 
 
-def test_ids_stay_short_after_a_billion_of_them() -> None:
+def test_ids_stay_short_after_a_billion_ids() -> None:
     ids = Ids()
     ids._next = iter([10**12]).__next__
 

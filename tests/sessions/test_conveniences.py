@@ -25,7 +25,7 @@ async def test_resume_returns_the_session_live_or_stopped(sup: Supervisor) -> No
     assert await session.resume() == session
 
 
-async def test_when_to_stop_where_to_fork_and_why_to_interrupt_need_no_name(
+async def test_stop_fork_interrupt_and_watch_accept_positional_arguments(
     sup: Supervisor,
 ) -> None:
     session = await sup.create("scripted")

@@ -103,7 +103,7 @@ async def test_an_agent_that_is_never_to_be_restarted_is_not(sup: Supervisor) ->
     assert (info.phase, info.stop_reason, info.restarts) == ("stopped", "agent_crashed", 0)
 
 
-async def test_the_queue_goes_on_after_a_restart(sup: Supervisor) -> None:
+async def test_the_queue_continues_after_a_restart(sup: Supervisor) -> None:
     session = await sup.create("scripted")
     await session.send("sleep 1\ncrash")
     await session.send("say second")
@@ -285,7 +285,7 @@ async def test_a_session_may_be_stopped_and_resumed_many_times(sup: Supervisor) 
 # Agents that fail to start  -------------------------------------------------------------------
 
 
-async def test_a_session_whose_agent_is_no_longer_known_stays_stopped(
+async def test_a_session_of_an_unknown_agent_stays_stopped(
     sup: Supervisor, session: Session
 ) -> None:
     await session.stop()

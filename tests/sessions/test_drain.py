@@ -84,7 +84,7 @@ async def test_stops_and_interrupts_work_while_draining(
         assert run.over.is_set()
 
 
-async def test_draining_has_all_sessions_rest_and_reading_goes_on(harness: Harness) -> None:
+async def test_draining_suspends_all_sessions_and_keeps_reads(harness: Harness) -> None:
     async with harness.open() as sup:
         session = await sup.create("scripted")
         await session.send("sleep 4\nsay done")
@@ -97,7 +97,7 @@ async def test_draining_has_all_sessions_rest_and_reading_goes_on(harness: Harne
         assert [message.text for message in await session.transcript()][-1] == "done"
 
 
-async def test_draining_twice_and_leaving_then_takes_no_more_time(harness: Harness) -> None:
+async def test_draining_twice_before_leaving_takes_no_more_time(harness: Harness) -> None:
     async with harness.open() as sup:
         await (await sup.create("scripted")).send("sleep 1000")
         began = trio.current_time()
@@ -192,13 +192,13 @@ async def test_an_exception_of_the_block_is_raised_bare_and_at_once(harness: Har
     assert (stored.row.phase, len(stored.row.inputs)) == (Phase.SUSPENDED, 1)
 
 
-async def test_a_refusal_inside_the_block_comes_out_bare(harness: Harness) -> None:
+async def test_a_refusal_inside_the_block_is_raised_without_a_group(harness: Harness) -> None:
     with pytest.raises(supervisor.AgentUnknown):
         async with harness.open() as sup:
             await sup.create("nobody")
 
 
-async def test_an_interrupt_of_the_program_comes_out_bare(harness: Harness) -> None:
+async def test_a_keyboard_interrupt_is_raised_without_a_group(harness: Harness) -> None:
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the block is what is tested
         async with harness.open() as sup:
             await sup.create("echo")
@@ -221,7 +221,7 @@ async def test_a_cancelled_block_is_left_at_once(harness: Harness) -> None:
     assert (await harness.row(sup, session)).row.phase is Phase.SUSPENDED
 
 
-async def test_being_cancelled_while_leaving_cuts_the_patience_short(harness: Harness) -> None:
+async def test_a_cancellation_during_the_exit_shortens_it(harness: Harness) -> None:
     with trio.move_on_after(3.0) as scope:
         async with harness.open() as sup:
             session = await sup.create("scripted")

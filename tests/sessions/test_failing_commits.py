@@ -35,7 +35,7 @@ async def kinds_of(session: Session) -> list[str]:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_an_input_whose_commit_fails_is_accepted_once_and_runs_once(
+async def test_an_input_with_a_failed_commit_is_accepted_and_run_once(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     session = await sup.create("echo")
@@ -52,7 +52,7 @@ async def test_an_input_whose_commit_fails_is_accepted_once_and_runs_once(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_an_input_whose_commit_fails_has_one_receipt_for_its_key(
+async def test_an_input_with_a_failed_commit_has_one_receipt_per_key(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     session = await sup.create("echo")
@@ -66,7 +66,7 @@ async def test_an_input_whose_commit_fails_has_one_receipt_for_its_key(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_an_answer_to_a_failed_commit_does_not_wait_for_the_session_to_rest(
+async def test_the_reply_after_a_failed_commit_does_not_wait_for_idleness(
     sup: Supervisor, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     session = await sup.create("echo")
@@ -143,7 +143,7 @@ async def test_new_creates_one_session_when_its_commit_fails(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_an_input_that_waits_is_cancelled_once_though_the_commit_fails(
+async def test_a_queued_input_is_cancelled_once_when_the_commit_fails(
     sup: Supervisor, saboteur: Saboteur, shielded_agent: FakeAgent, trouble: Trouble
 ) -> None:
     session = await sup.create("shielded")

@@ -94,7 +94,7 @@ async def test_a_record_is_the_same_seen_live_and_read_back(
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 8])
-async def test_a_watcher_goes_on_from_any_number(
+async def test_a_watcher_continues_from_any_record_number(
     session: Session, run: AgentRun, follow: Follow, after: int
 ) -> None:
     seen = await follow(session, after=after)
@@ -105,7 +105,7 @@ async def test_a_watcher_goes_on_from_any_number(
     assert not run.over.is_set()
 
 
-async def test_a_watcher_that_was_away_misses_nothing(
+async def test_a_reconnected_watcher_misses_no_record(
     session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     async with session.watch() as feed:
@@ -213,9 +213,7 @@ async def test_records_of_a_gap_can_be_read_again(session: Session, run: AgentRu
     assert numbers(seen) == list(range(gap.first, gap.last + 1))
 
 
-async def test_old_records_are_no_gap_however_many_they_are(
-    session: Session, run: AgentRun
-) -> None:
+async def test_any_number_of_old_records_is_not_a_gap(session: Session, run: AgentRun) -> None:
     await put_out(run, 2500)
     last = await last_seq(session)
 
@@ -225,7 +223,7 @@ async def test_old_records_are_no_gap_however_many_they_are(
     assert numbers(seen) == list(range(1, last + 1))
 
 
-async def test_a_gap_in_the_deltas_is_no_gap_in_the_records(
+async def test_a_gap_in_the_deltas_is_not_a_gap_in_the_records(
     session: Session, run: AgentRun
 ) -> None:
     before = await last_seq(session)
@@ -305,7 +303,7 @@ async def test_a_watcher_stays_over_a_new_chapter(
 
 
 @pytest.mark.parametrize("phase", ["suspended", "stopped", "archived"])
-async def test_a_session_that_is_not_awake_can_be_watched_and_is_not_woken(
+async def test_watching_a_suspended_session_does_not_wake_it(
     sup: Supervisor, follow: Follow, phase: str
 ) -> None:
     session = await sup.create("fake", suspend_after_seconds=60)
@@ -371,7 +369,7 @@ async def test_watching_ends_when_the_supervisor_leaves() -> None:
     assert "turn_ended" in kinds
 
 
-async def test_a_session_that_is_not_there_cannot_be_watched(sup: Supervisor) -> None:
+async def test_watching_an_unknown_session_raises_session_not_found(sup: Supervisor) -> None:
     with pytest.raises(SessionNotFound):
         async with sup.session("s_nobody").watch():
             pytest.fail("it was not there")

@@ -58,7 +58,7 @@ async def test_positions_rise_over_all_sessions(sup: Supervisor) -> None:
     assert positions[0] > 0
 
 
-async def test_the_feed_of_all_goes_on_from_any_position(sup: Supervisor) -> None:
+async def test_a_global_feed_continues_from_any_position(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await session.prompt("hello")
     everything = await read_all(sup)
@@ -101,7 +101,7 @@ async def test_a_global_feed_that_is_never_read_delays_no_session(
     assert seen == list(range(1, len(seen) + 1))
 
 
-async def test_the_feed_of_all_ends_when_the_supervisor_leaves() -> None:
+async def test_a_global_feed_ends_when_the_supervisor_leaves() -> None:
     kinds: list[str] = []
 
     async def watch(sup: Supervisor) -> None:
@@ -115,7 +115,7 @@ async def test_the_feed_of_all_ends_when_the_supervisor_leaves() -> None:
     assert kinds[-1] == "session_suspended"
 
 
-async def test_nothing_of_a_deleted_session_is_in_the_feed_of_all(sup: Supervisor) -> None:
+async def test_a_global_feed_has_no_record_of_a_deleted_session(sup: Supervisor) -> None:
     gone, left = await sup.create("echo"), await sup.create("echo")
     await gone.prompt("hello")
     await left.prompt("hello")

@@ -107,7 +107,7 @@ async def test_the_users_text_is_durable_before_the_agent_is_called(
     assert said.turn_id == run.turn.id
 
 
-async def test_text_is_stored_as_it_was_written(session: Session, fake_agent: FakeAgent) -> None:
+async def test_text_is_stored_unchanged(session: Session, fake_agent: FakeAgent) -> None:
     text = "  two lines,\r\n\tand a snowman: \N{SNOWMAN}\0  "
 
     await session.send(text)
@@ -141,7 +141,7 @@ async def test_a_turn_continues_when_its_caller_is_cancelled(
     assert ended.body["text"] == "done all the same"
 
 
-async def test_a_turn_that_failed_leaves_its_session_usable(
+async def test_a_session_is_usable_after_a_failed_turn(
     session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("again")
@@ -159,7 +159,7 @@ async def test_a_turn_that_failed_leaves_its_session_usable(
     ("said", "returned", "text"),
     [("said", "done", "done"), ("said", None, "said"), ("", "done", "done")],
 )
-async def test_the_text_of_a_turn_is_the_returned_text_or_all_agent_text(  # noqa: PLR0917 - three fixtures and a row
+async def test_the_text_of_a_turn_is_returned_text_or_agent_text(  # noqa: PLR0917 - three fixtures and a row
     session: Session,
     nursery: trio.Nursery,
     fake_agent: FakeAgent,
@@ -243,7 +243,7 @@ async def test_a_stop_by_a_user_cancels_queued_inputs(session: Session, run: Age
     assert await session.inputs() == []
 
 
-async def test_a_prompt_whose_input_is_cancelled_raises(
+async def test_a_prompt_raises_when_its_input_is_cancelled(
     session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     async def prompt() -> None:
@@ -306,7 +306,7 @@ async def test_at_most_one_turn_runs_at_any_instant(
 
 
 @pytest.mark.parametrize("mode", ["queue", "steer", "reject"])
-async def test_a_fresh_input_never_overtakes_the_queue_at_the_end_of_a_turn(
+async def test_a_new_input_never_overtakes_the_queue_at_a_turn_end(
     session: Session, run: AgentRun, fake_agent: FakeAgent, nursery: trio.Nursery, mode: WhenBusy
 ) -> None:
     async def send_fresh() -> None:
@@ -326,7 +326,7 @@ async def test_a_fresh_input_never_overtakes_the_queue_at_the_end_of_a_turn(
     assert "fresh" in played or mode == "reject"
 
 
-async def test_replacements_run_first_and_then_all_by_their_number(
+async def test_replacements_run_before_queued_inputs(
     sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
     session = await sup.create("shielded")
@@ -343,7 +343,7 @@ async def test_replacements_run_first_and_then_all_by_their_number(
     assert await shielded_agent.finish_all() == ["one", "two", "a", "b", "c", "d"]
 
 
-async def test_inputs_are_listed_in_the_order_in_which_they_will_run(
+async def test_inputs_are_listed_in_the_order_of_execution(
     sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
     session = await sup.create("shielded")

@@ -48,7 +48,7 @@ async def test_neither_looking_nor_waiting_reads_the_whole_history(
             await ask("in_none")
 
 
-async def test_an_input_held_by_a_stopped_session_says_that_it_will_not_run(
+async def test_an_input_of_a_stopped_session_is_reported_as_held(
     sup: Supervisor,
 ) -> None:
     session = await sup.create("scripted", restart=Restart(policy="never"))
@@ -61,6 +61,6 @@ async def test_an_input_held_by_a_stopped_session_says_that_it_will_not_run(
     assert (state.status, state.code, state.position) == ("queued", "session_not_active", 0)
 
 
-async def test_of_no_session_there_is_no_input(sup: Supervisor) -> None:
+async def test_an_input_of_an_unknown_session_raises_session_not_found(sup: Supervisor) -> None:
     with pytest.raises(SessionNotFound):
         await sup.session("s_none").input("in_none")

@@ -111,7 +111,7 @@ async def test_details_of_another_class_are_plain_text(session: Session) -> None
     assert {type(text) for text in (info.title, *info.tags, key, value)} == {str}
 
 
-async def test_a_session_is_made_with_texts_of_another_class(sup: Supervisor) -> None:
+async def test_create_accepts_str_subclasses(sup: Supervisor) -> None:
     session = await sup.create(
         "fake",
         name=Word.HELLO,

@@ -218,7 +218,7 @@ async def test_an_interrupt_that_names_a_turn_of_another_session_hits_neither(
     assert not others.over.is_set()
 
 
-async def test_a_scope_that_means_nothing_hits_nothing(session: Session, run: AgentRun) -> None:
+async def test_an_unknown_scope_matches_nothing(session: Session, run: AgentRun) -> None:
     with pytest.raises(ConfigError, match="everything") as refusal:
         await session.interrupt("everything")  # type: ignore[arg-type]
 
@@ -366,7 +366,7 @@ async def test_a_replacement_can_itself_be_replaced_before_it_runs(
 
 
 @pytest.mark.parametrize("way", ["too large", "queue full"])
-async def test_a_replacement_that_is_refused_leaves_the_turn_alone(
+async def test_a_refused_replacement_keeps_the_turn(
     sup: Supervisor, fake_agent: FakeAgent, way: str
 ) -> None:
     session = await sup.create("fake", max_text_bytes=10, queue_cap=1)

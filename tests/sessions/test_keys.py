@@ -33,7 +33,7 @@ async def test_get_or_create_creates_once_and_then_finds_the_session(sup: Superv
     assert (await made.info()).key == KEY
 
 
-async def test_the_agent_is_the_keys_own_unless_another_is_named(sup: Supervisor) -> None:
+async def test_the_agent_is_taken_from_the_key_by_default(sup: Supervisor) -> None:
     own = await sup.get_or_create("echo:irc:ann")
     other = await sup.get_or_create("anything:irc:bob", agent="scripted", tags=["t"])
 
@@ -41,7 +41,7 @@ async def test_the_agent_is_the_keys_own_unless_another_is_named(sup: Supervisor
     assert ((await other.info()).agent, (await other.info()).tags) == ("scripted", ("t",))
 
 
-async def test_a_key_of_an_unknown_agent_makes_nothing(sup: Supervisor) -> None:
+async def test_a_key_of_an_unknown_agent_creates_no_session(sup: Supervisor) -> None:
     with pytest.raises(AgentUnknown):
         await sup.get_or_create("nobody:irc:ann")
 
@@ -50,7 +50,7 @@ async def test_a_key_of_an_unknown_agent_makes_nothing(sup: Supervisor) -> None:
     assert (await found.info()).agent == "echo"
 
 
-async def test_a_thousand_callers_at_once_make_one_session(sup: Supervisor) -> None:
+async def test_a_thousand_concurrent_callers_create_one_session(sup: Supervisor) -> None:
     found: list[Session] = []
 
     async def ask() -> None:
@@ -124,7 +124,7 @@ async def test_create_and_get_or_create_at_once_agree(sup: Supervisor) -> None:
     assert len((await sup.list()).items) == 20
 
 
-async def test_get_or_create_answers_when_the_session_is_there(
+async def test_get_or_create_returns_when_the_session_is_started(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk_is_free, commit = trio.Event(), sup._services.store.commit
@@ -203,7 +203,7 @@ async def test_deleting_frees_the_key(sup: Supervisor) -> None:
     assert second != first
 
 
-async def test_unarchiving_a_session_whose_key_is_taken_is_refused(sup: Supervisor) -> None:
+async def test_unarchiving_a_session_with_a_taken_key_is_refused(sup: Supervisor) -> None:
     first = await sup.create("echo", key=KEY)
     second = await sup.new(KEY)
 
@@ -214,7 +214,7 @@ async def test_unarchiving_a_session_whose_key_is_taken_is_refused(sup: Supervis
     assert await bearers(sup) == [second.id]
 
 
-async def test_resuming_a_session_whose_key_is_taken_is_refused(sup: Supervisor) -> None:
+async def test_resuming_a_session_with_a_taken_key_is_refused(sup: Supervisor) -> None:
     first = await sup.create("echo", key=KEY)
     second = await sup.new(KEY)
 
@@ -236,7 +236,7 @@ async def test_unarchiving_takes_a_free_key_back(sup: Supervisor) -> None:
         await sup.create("echo", key=KEY)
 
 
-async def test_a_create_that_is_refused_leaves_the_key_free(sup: Supervisor) -> None:
+async def test_a_refused_create_leaves_the_key_free(sup: Supervisor) -> None:
     with pytest.raises(SupervisorError):
         await sup.create("nobody", key=KEY)
 

@@ -181,7 +181,9 @@ async def test_create_with_the_same_idempotency_key_returns_the_same_session(
     assert len((await sup.list()).items) == 1
 
 
-async def test_create_with_the_same_idempotency_key_at_once_makes_one(sup: Supervisor) -> None:
+async def test_concurrent_creates_with_one_idempotency_key_make_one_session(
+    sup: Supervisor,
+) -> None:
     made: list[Session] = []
 
     async def create() -> None:
@@ -293,7 +295,7 @@ async def test_a_clean_exit_of_an_idle_agent_completes_the_session() -> None:
     assert (info.stop_reason, info.badge, info.last_failure) == ("completed", "stopped", None)
 
 
-async def test_an_agent_that_leaves_in_the_middle_of_a_turn_has_crashed() -> None:
+async def test_an_agent_that_exits_during_a_turn_has_crashed() -> None:
     slow = SlowStartAgent()
     slow.waits = False
     async with supervisor.open(agents=[slow]) as sup:

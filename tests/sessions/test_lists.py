@@ -40,7 +40,7 @@ async def test_a_missing_session_is_not_found(sup: Supervisor) -> None:
 # list -----------------------------------------------------------------------------------
 
 
-async def test_sessions_are_listed_in_the_order_of_their_making(sup: Supervisor) -> None:
+async def test_sessions_are_listed_in_the_order_of_creation(sup: Supervisor) -> None:
     made = [(await sup.create("echo")).id for _ in range(5)]
 
     page = await sup.list()
@@ -49,11 +49,13 @@ async def test_sessions_are_listed_in_the_order_of_their_making(sup: Supervisor)
     assert page.next is None
 
 
-async def test_a_list_shows_what_info_shows(sup: Supervisor, session: Session) -> None:
+async def test_a_list_item_equals_the_info_of_its_session(
+    sup: Supervisor, session: Session
+) -> None:
     assert (await sup.list()).items == (await session.info(),)
 
 
-async def test_filters_are_all_to_be_met(sup: Supervisor) -> None:
+async def test_a_session_is_listed_when_all_filters_match(sup: Supervisor) -> None:
     a = await sup.create("echo", key="echo:irc:ann", tags=["x", "y"], workspace="/srv/a")
     b = await sup.create("scripted", key="echo:irc:bob", tags=["x"])
     c = await sup.create("scripted", tags=["y"])
@@ -86,7 +88,7 @@ async def all_pages(sup: Supervisor, limit: int, **filters: str) -> list[list[st
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 7])
-async def test_pages_give_everything_once_and_in_order(sup: Supervisor, limit: int) -> None:
+async def test_pages_contain_every_session_once_in_order(sup: Supervisor, limit: int) -> None:
     made = [(await sup.create("echo")).id for _ in range(6)]
 
     pages = await all_pages(sup, limit)

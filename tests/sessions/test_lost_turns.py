@@ -72,7 +72,7 @@ async def test_a_blocked_write_of_a_zombie_ends_when_its_turn_is_lost(
     assert await said.wait() == "over"
 
 
-async def test_an_agent_whose_output_could_not_be_written_is_not_left_waiting(
+async def test_an_agent_continues_when_its_output_cannot_be_written(
     sup: Supervisor, session: Session, run: AgentRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No other request of the session makes a commit that would notice the failure."""
@@ -98,7 +98,7 @@ async def say_until_it_is_over(turn: Turn) -> str:
         return "over"
 
 
-async def test_leaving_does_not_wait_for_a_request_whose_actor_crashed(
+async def test_leaving_does_not_wait_for_a_request_to_a_crashed_actor(
     shielded_agent: FakeAgent,
 ) -> None:
     async with supervisor.open(agents=[shielded_agent.agent]) as sup:

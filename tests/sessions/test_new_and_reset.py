@@ -22,7 +22,7 @@ from tests.support.fake_agents import FakeAgent, records
 from tests.support.session_states import KEY, bearers
 
 
-async def test_new_archives_the_bearer_and_begins_another(sup: Supervisor) -> None:
+async def test_new_archives_the_holder_and_creates_a_session(sup: Supervisor) -> None:
     old = await sup.create("echo", key=KEY)
     await old.prompt("hello")
 
@@ -65,7 +65,7 @@ async def test_new_without_a_holder_creates_a_session(sup: Supervisor) -> None:
     assert await sup.get_or_create(KEY) == session
 
 
-async def test_new_keeps_the_agent_of_the_bearer_unless_another_is_named(sup: Supervisor) -> None:
+async def test_new_keeps_the_agent_of_the_holder_by_default(sup: Supervisor) -> None:
     await sup.create("scripted", key=KEY)
 
     same = await sup.new(KEY)
@@ -133,7 +133,7 @@ def when_the_holder_has_stopped(
     monkeypatch.setattr(sup._parts.router, "stop", stop_and_be_overtaken)
 
 
-async def test_a_send_to_the_bearer_does_not_keep_new_from_its_end(
+async def test_a_send_to_the_holder_does_not_delay_new(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = await sup.create("echo", key=KEY)
@@ -208,7 +208,7 @@ async def test_get_or_create_during_new_returns_the_new_session(
     assert await bearers(sup) == [found.id]
 
 
-async def test_reset_clears_the_bearer(sup: Supervisor) -> None:
+async def test_reset_clears_the_holder(sup: Supervisor) -> None:
     session = await sup.create("echo", key=KEY)
     await session.prompt("hello")
 
@@ -219,7 +219,7 @@ async def test_reset_clears_the_bearer(sup: Supervisor) -> None:
     assert len(await records(session, "session_cleared")) == 1
 
 
-async def test_reset_without_a_bearer_finds_no_session(sup: Supervisor) -> None:
+async def test_reset_without_a_holder_raises_session_not_found(sup: Supervisor) -> None:
     with pytest.raises(SessionNotFound) as missing:
         await sup.reset(KEY)
 

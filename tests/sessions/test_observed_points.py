@@ -99,7 +99,7 @@ async def test_session_end_is_observed_once_with_its_reason(sup: Supervisor, rea
     assert ear.events[0].session_id == session.id
 
 
-async def test_a_suspended_child_whose_time_is_up_has_ended_by_time(
+async def test_session_end_of_an_expired_suspended_child_names_the_expiry(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     child = await session.spawn("echo", "errand", ttl_seconds=1000.0)
@@ -109,7 +109,7 @@ async def test_a_suspended_child_whose_time_is_up_has_ended_by_time(
     assert ear.data(child) == [{"reason": "timeout"}]
 
 
-async def test_to_take_an_archived_session_back_is_no_end(sup: Supervisor) -> None:
+async def test_unarchiving_a_session_is_not_observed_as_its_end(sup: Supervisor) -> None:
     session = await sup.create("fake")
     await session.stop()
     await session.archive()
@@ -120,7 +120,7 @@ async def test_to_take_an_archived_session_back_is_no_end(sup: Supervisor) -> No
     assert ear.events == []
 
 
-async def test_a_session_that_was_replaced_once_may_be_archived_later(sup: Supervisor) -> None:
+async def test_a_replaced_session_may_be_archived_later(sup: Supervisor) -> None:
     old = await sup.create("fake", key="fake:web:ann")
     await sup.delete((await sup.new("fake:web:ann")).id)
     await old.unarchive()

@@ -139,7 +139,7 @@ async def test_an_observer_that_raises_affects_no_session(sup: Supervisor) -> No
     assert ear.words("outcome") == ["completed"]
 
 
-async def test_observers_that_hang_lose_the_oldest_and_that_is_counted(sup: Supervisor) -> None:
+async def test_hanging_observers_lose_the_oldest_events_and_count_the_loss(sup: Supervisor) -> None:
     sup.hooks.add("record_written", hang)
     session = await sup.create("echo")
     for _ in range(400):
@@ -198,7 +198,7 @@ async def test_observers_are_called_for_the_effects_of_leaving(fake_agent: FakeA
     assert (outcomes, badges[-1]) == (["interrupted"], "suspended")
 
 
-async def test_observers_that_hang_do_not_hold_up_the_end_for_long() -> None:
+async def test_hanging_observers_delay_the_exit_only_briefly() -> None:
     async with supervisor.open(settings=Settings(exit_seconds=2.0)) as sup:
         sup.hooks.add("record_written", hang)
         session = await sup.create("echo")

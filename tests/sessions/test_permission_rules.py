@@ -37,7 +37,7 @@ async def make_rule(sup: Supervisor, run: AgentRun, decision: Decision = "allow_
 
 
 @pytest.mark.parametrize("decision", ALWAYS)
-async def test_an_answer_for_always_becomes_a_rule(
+async def test_an_always_answer_makes_a_rule(
     sup: Supervisor, session: Session, run: AgentRun, decision: Decision
 ) -> None:
     first = await ask(run)
@@ -88,7 +88,7 @@ async def test_a_rule_can_be_removed(
     assert not action.done.is_set()
 
 
-async def test_removing_a_rule_that_is_not_there_is_refused(
+async def test_removing_an_unknown_rule_is_refused(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     await make_rule(sup, run)
@@ -116,7 +116,7 @@ async def test_a_new_always_answer_replaces_the_permission_rule(
 
 
 @pytest.mark.parametrize("way", ["resume", "send", "sleep"])
-async def test_rules_survive_a_resume_and_a_sleep(
+async def test_rules_survive_a_resume_and_a_suspension(
     sup: Supervisor, fake_agent: FakeAgent, way: str
 ) -> None:
     session = await sup.create("fake", suspend_after_seconds=60)
@@ -214,13 +214,13 @@ async def test_reading_inside_the_workspace_is_allowed_without_asking(
     ],
     ids=str,
 )
-async def test_anything_else_asks_a_person(
+async def test_other_requests_ask_a_person(
     sup: Supervisor, fake_agent: FakeAgent, question: dict[str, str | None]
 ) -> None:
     assert await answer_of(sup, fake_agent, "approve_reads", question) == "ask"
 
 
-async def test_without_a_workspace_reading_asks_too(
+async def test_reading_without_a_workspace_asks_a_person(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     action = await ask(run, "cat", **INSIDE)
@@ -231,13 +231,13 @@ async def test_without_a_workspace_reading_asks_too(
 
 @pytest.mark.parametrize("question", [INSIDE, {"kind": "execute"}, {}], ids=str)
 @pytest.mark.parametrize(("mode", "answer"), [("deny_all", "reject"), ("approve_all", "allow")])
-async def test_the_other_modes_answer_everything_by_themselves(
+async def test_the_other_modes_answer_every_request(
     sup: Supervisor, fake_agent: FakeAgent, mode: Mode, answer: str, question: dict[str, str | None]
 ) -> None:
     assert await answer_of(sup, fake_agent, mode, question) == answer
 
 
-async def test_a_mode_that_is_none_is_refused() -> None:
+async def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ConfigError, match="mode") as refusal:
         Permissions(mode="allow_everything")  # type: ignore[arg-type]
 
@@ -284,7 +284,9 @@ async def test_a_tool_that_the_session_may_not_use_can_not_be_called(
     assert [r.body["name"] for r in await records(session, "tool_call")] == ["cat"]
 
 
-async def test_no_tools_at_all_is_not_all_tools(sup: Supervisor, fake_agent: FakeAgent) -> None:
+async def test_an_empty_tool_list_forbids_every_tool(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
     session = await sup.create("fake", permissions=Permissions(tools=frozenset()))
     run = await begin(session, fake_agent)
 

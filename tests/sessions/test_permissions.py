@@ -59,7 +59,7 @@ async def test_the_inbox_lists_requests_of_all_sessions_oldest_first(
     ]
 
 
-async def test_a_session_that_waits_for_an_answer_says_so(
+async def test_info_of_a_session_with_a_request_waits_for_a_person(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     assert (await session.info()).badge == "running"
@@ -110,7 +110,7 @@ async def test_two_requests_of_a_turn_get_separate_answers(sup: Supervisor, run:
     assert await bash.wait() is False
 
 
-async def test_an_answer_for_once_is_for_once(
+async def test_an_allow_once_answer_makes_no_rule(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     first = await ask(run)
@@ -231,9 +231,7 @@ async def test_an_answered_request_does_not_time_out(
     assert len(await records(session, "permission_answered")) == 1
 
 
-async def test_a_request_that_timed_out_can_not_be_answered_any_more(
-    sup: Supervisor, run: AgentRun
-) -> None:
+async def test_a_timed_out_request_cannot_be_answered(sup: Supervisor, run: AgentRun) -> None:
     action = await ask(run)
     request = await only_request(sup)
     await action.wait()
@@ -287,7 +285,7 @@ async def test_a_turn_that_ends_cancels_its_open_requests(
     assert kinds == ["permission_answered", "turn_ended"]
 
 
-async def test_a_session_that_stops_leaves_no_requests(sup: Supervisor, session: Session) -> None:
+async def test_a_stopped_session_has_no_requests(sup: Supervisor, session: Session) -> None:
     scripted = await sup.create("scripted")
     await scripted.send("ask bash")
     await settle()
@@ -299,7 +297,7 @@ async def test_a_session_that_stops_leaves_no_requests(sup: Supervisor, session:
     assert (await session.info()).phase == "idle"
 
 
-async def test_a_cancelled_tool_call_does_not_cancel_the_requests_of_others(
+async def test_a_cancelled_tool_call_keeps_the_requests_of_other_calls(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     call = await run.open_call("grep")

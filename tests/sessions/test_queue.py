@@ -283,7 +283,7 @@ async def test_an_input_that_began_in_time_does_not_expire(
     assert (await outcomes(session))[receipt.input_id] == ["delivered"]
 
 
-async def test_a_prompt_whose_input_expires_raises(session: Session, run: AgentRun) -> None:
+async def test_a_prompt_raises_when_its_input_expires(session: Session, run: AgentRun) -> None:
     with pytest.raises(InputRefused, match="expired"):
         await session.prompt("second", ttl_seconds=10)
 

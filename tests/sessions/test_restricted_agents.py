@@ -39,7 +39,7 @@ async def test_a_caller_may_override_the_defaults_of_a_restricted_agent(sup: Sup
     assert (info.permissions, info.workspace) == (asked, "/tmp/here")  # noqa: S108
 
 
-async def test_a_key_makes_such_a_session_too(sup: Supervisor) -> None:
+async def test_get_or_create_of_a_restricted_agent_applies_its_rights(sup: Supervisor) -> None:
     session = await sup.get_or_create("careful:chat:anna")
 
     assert (await session.info()).permissions == RIGHTS

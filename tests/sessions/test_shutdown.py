@@ -85,7 +85,7 @@ async def test_all_turns_share_exit_seconds(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("text", ["sleep 4", "sleep 1000"])
-async def test_sessions_rest_and_their_queues_are_kept(harness: Harness, text: str) -> None:
+async def test_sessions_are_suspended_with_their_queues(harness: Harness, text: str) -> None:
     async with harness.open() as sup:
         session = await sup.create("scripted")
         await session.send(text)
@@ -98,7 +98,9 @@ async def test_sessions_rest_and_their_queues_are_kept(harness: Harness, text: s
     assert stored.row.turn is None
 
 
-async def test_idle_sessions_rest_and_stopped_ones_stay_stopped(harness: Harness) -> None:
+async def test_idle_sessions_are_suspended_and_stopped_sessions_stay_stopped(
+    harness: Harness,
+) -> None:
     async with harness.open() as sup:
         idle, stopped = await sup.create("echo"), await sup.create("echo")
         await stopped.stop()
@@ -107,7 +109,7 @@ async def test_idle_sessions_rest_and_stopped_ones_stay_stopped(harness: Harness
     assert phases == [Phase.SUSPENDED, Phase.STOPPED]
 
 
-async def test_a_session_that_is_between_two_restarts_rests_at_once(harness: Harness) -> None:
+async def test_a_session_in_restart_back_off_is_suspended_at_once(harness: Harness) -> None:
     async with harness.open() as sup:
         session = await sup.create("scripted", restart=Restart(backoff_seconds=1000.0))
         await session.prompt("crash")
@@ -209,7 +211,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("text", ["", "sleep 4", "sleep 1000"])
-async def test_ten_times_the_sessions_are_ten_times_the_work(
+async def test_shutdown_work_is_linear_in_the_number_of_sessions(
     harness: Harness, looks: list[int], text: str
 ) -> None:
     work = list[int]()
@@ -227,7 +229,7 @@ async def test_ten_times_the_sessions_are_ten_times_the_work(
     assert many <= 12 * few
 
 
-async def test_sessions_that_are_only_starting_are_looked_at_a_few_times_each(
+async def test_starting_sessions_are_checked_a_bounded_number_of_times(
     harness: Harness, looks: list[int]
 ) -> None:
     async def create(sup: Supervisor) -> None:
@@ -246,7 +248,7 @@ async def test_sessions_that_are_only_starting_are_looked_at_a_few_times_each(
 # Zombies --------------------------------------------------------------------------------
 
 
-async def test_an_agent_that_will_not_end_is_named_in_the_log_and_waited_for(
+async def test_a_zombie_is_logged_and_awaited_at_shutdown(
     harness: Harness, shielded_agent: FakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
     named_after: list[float] = []
@@ -366,7 +368,7 @@ async def test_a_supervisor_can_be_opened_again_and_again(harness: Harness) -> N
             assert (await session.prompt("hello")).text == "hello"
 
 
-async def test_two_supervisors_live_side_by_side(harness: Harness) -> None:
+async def test_two_supervisors_run_side_by_side(harness: Harness) -> None:
     async with harness.open() as one, harness.open() as other:
         session = await one.create("echo")
 

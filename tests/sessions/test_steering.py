@@ -35,7 +35,7 @@ async def test_steering_stays_staged_until_the_agent_takes_it(
     assert await outcomes(session) == {run.turn.input_id: ["delivered"], receipt.input_id: []}
 
 
-async def test_send_may_steer_too(session: Session, run: AgentRun) -> None:
+async def test_send_with_when_busy_steer_steers(session: Session, run: AgentRun) -> None:
     receipt = await session.send("shorter", when_busy="steer")
 
     assert (receipt.status, receipt.turn_id) == ("staged", run.turn.id)

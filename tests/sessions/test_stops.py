@@ -25,7 +25,7 @@ def settings() -> Settings:
     return Settings(suspend_after_seconds=REST_SECONDS)
 
 
-async def test_stopping_an_idle_session_is_the_users_doing(
+async def test_stopping_an_idle_session_has_reason_user_cancelled(
     sup: Supervisor, session: Session
 ) -> None:
     await session.stop()
@@ -81,7 +81,7 @@ async def test_stopping_now_overtakes_a_stop_after_the_turn(
     assert len(await records(session, "session_stopped")) == 1
 
 
-async def test_stopping_twice_is_fine_and_ends_once(session: Session) -> None:
+async def test_a_second_stop_has_no_effect(session: Session) -> None:
     await session.stop()
     await session.stop()
     await session.stop(when="after_turn")
@@ -174,7 +174,7 @@ async def test_a_stopping_session_takes_no_input(
     assert len(await outcomes(session)) == 1
 
 
-async def test_the_first_cause_wins_over_a_crash_that_comes_later(
+async def test_the_first_cause_wins_over_a_later_crash(
     sup: Supervisor, nursery: trio.Nursery
 ) -> None:
     session = await sup.create("scripted", restart=NEVER)
@@ -188,7 +188,7 @@ async def test_the_first_cause_wins_over_a_crash_that_comes_later(
     assert info.last_failure is not None
 
 
-async def test_a_crash_that_came_first_stays_the_cause(sup: Supervisor) -> None:
+async def test_an_earlier_crash_stays_the_cause(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=NEVER)
     await session.prompt("crash")
 
@@ -216,7 +216,7 @@ async def test_wait_stopped_returns_the_info_of_the_stopped_session(
     assert [info.phase for info in seen] == [Phase.STOPPED]
 
 
-async def test_wait_stopped_survives_sleep(session: Session, nursery: trio.Nursery) -> None:
+async def test_wait_stopped_survives_a_suspension(session: Session, nursery: trio.Nursery) -> None:
     seen: list[Info] = []
 
     async def wait() -> None:

@@ -122,7 +122,7 @@ async def test_text_of_another_kind_closes_the_record(session: Session, run: Age
     ]
 
 
-async def test_any_other_record_closes_the_text_and_follows_it(
+async def test_a_record_of_another_kind_closes_the_text_first(
     session: Session, run: AgentRun
 ) -> None:
     before = await last_seq(session)
@@ -153,7 +153,7 @@ async def test_any_other_record_closes_the_text_and_follows_it(
     assert found[-1].kind == "turn_ended"
 
 
-async def test_a_record_of_the_actor_closes_the_text_too(session: Session, run: AgentRun) -> None:
+async def test_a_record_of_the_actor_closes_the_text(session: Session, run: AgentRun) -> None:
     await run.do(run.turn.say("one"))
     await session.send("second")
     await run.do(run.turn.say("two"))
@@ -163,9 +163,7 @@ async def test_a_record_of_the_actor_closes_the_text_too(session: Session, run: 
     assert texts(await records(session, "agent_text")) == ["one", "two"]
 
 
-async def test_the_transcript_is_whole_however_its_text_was_cut(
-    session: Session, run: AgentRun
-) -> None:
+async def test_the_transcript_is_complete_for_any_chunking(session: Session, run: AgentRun) -> None:
     for word in ("one ", "two ", "three"):
         await run.do(run.turn.say(word))
         await trio.sleep(1)
@@ -202,7 +200,7 @@ async def test_records_are_numbered_from_1_without_gaps(session: Session, run: A
     assert [record.seq for record in found] == list(range(1, len(found) + 1))
 
 
-async def test_a_turn_may_put_out_so_much_and_no_more(
+async def test_output_above_max_turn_bytes_is_refused(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", max_turn_bytes=10)
@@ -250,7 +248,7 @@ async def test_text_is_published_as_deltas_before_its_record(
     assert (delta.kind, delta.offset, delta.text) == ("agent_text", 0, "hello")
 
 
-async def test_deltas_say_where_they_begin_in_characters(
+async def test_the_offset_of_a_delta_counts_characters(
     session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
@@ -266,7 +264,7 @@ async def test_deltas_say_where_they_begin_in_characters(
     assert len({delta.part for delta in deltas(seen)}) == 1
 
 
-async def test_the_record_that_closes_a_part_bears_its_name_and_all_its_text(
+async def test_the_closing_record_has_the_part_and_its_whole_text(
     session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)

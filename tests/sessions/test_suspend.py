@@ -21,7 +21,7 @@ def settings() -> Settings:
     return Settings(suspend_after_seconds=REST_SECONDS)
 
 
-async def test_an_idle_session_rests_after_a_while_and_leaves_memory(
+async def test_an_idle_session_is_suspended_and_leaves_memory(
     sup: Supervisor, session: Session
 ) -> None:
     await trio.sleep(REST_SECONDS - 0.1)
@@ -35,7 +35,7 @@ async def test_an_idle_session_rests_after_a_while_and_leaves_memory(
     assert not is_in_memory(sup, session)
 
 
-async def test_a_resting_session_wakes_on_input_and_rests_again(sup: Supervisor) -> None:
+async def test_a_suspended_session_wakes_on_input_and_is_suspended_again(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await trio.sleep(2 * REST_SECONDS)
     asleep = await session.info()
@@ -79,7 +79,7 @@ async def test_the_end_of_a_turn_restarts_the_suspend_timer(
     assert await phase_of(session) is Phase.SUSPENDED
 
 
-async def test_a_session_does_not_rest_while_a_request_waits(
+async def test_a_session_with_a_permission_request_is_not_suspended(
     session: Session, run: AgentRun, sup: Supervisor
 ) -> None:
     asked = run.begin(run.turn.ask("may I?", tool="bash"))
@@ -93,7 +93,7 @@ async def test_a_session_does_not_rest_while_a_request_waits(
     assert await asked.wait()
 
 
-async def test_a_session_does_not_rest_while_inputs_wait_for_a_task_that_will_not_end(
+async def test_a_session_with_inputs_behind_a_zombie_is_not_suspended(
     sup: Supervisor, shielded_agent: FakeAgent
 ) -> None:
     session = await sup.create("shielded")
@@ -111,7 +111,7 @@ async def test_a_session_does_not_rest_while_inputs_wait_for_a_task_that_will_no
     assert second.turn.text == "second"
 
 
-async def test_a_session_that_is_never_to_rest_does_not(sup: Supervisor) -> None:
+async def test_suspension_can_be_disabled(sup: Supervisor) -> None:
     session = await sup.create("echo", suspend_after_seconds=math.inf)
 
     await trio.sleep(80_000.0)
@@ -119,7 +119,7 @@ async def test_a_session_that_is_never_to_rest_does_not(sup: Supervisor) -> None
     assert await phase_of(session) is Phase.IDLE
 
 
-async def test_a_session_that_is_to_rest_at_once_still_answers(sup: Supervisor) -> None:
+async def test_a_session_suspended_at_once_still_answers(sup: Supervisor) -> None:
     session = await sup.create("echo", suspend_after_seconds=0.0)
 
     answers = [(await session.prompt(str(number))).text for number in range(5)]
@@ -129,7 +129,7 @@ async def test_a_session_that_is_to_rest_at_once_still_answers(sup: Supervisor) 
     assert await phase_of(session) is Phase.SUSPENDED
 
 
-async def test_input_that_comes_at_the_moment_of_falling_asleep_is_not_lost(
+async def test_an_input_at_the_moment_of_suspension_is_not_lost(
     sup: Supervisor,
 ) -> None:
     sessions = [await sup.create("echo") for _ in range(20)]

@@ -56,7 +56,7 @@ async def test_a_timer_rings_once_when_its_time_has_come(harness: TimerHarness) 
     assert harness.rung == [("a", 5.0)]
 
 
-async def test_timers_ring_in_the_order_in_which_they_are_due(harness: TimerHarness) -> None:
+async def test_timers_fire_in_the_order_of_their_deadlines(harness: TimerHarness) -> None:
     for name, seconds in (("late", 9.0), ("early", 1.0), ("middle", 4.0)):
         harness.set(name, seconds)
 
@@ -76,7 +76,7 @@ async def test_timers_that_are_due_together_ring_in_the_order_of_their_setting(
     assert [name for name, _ in harness.rung] == ["c", "a", "b"]
 
 
-async def test_a_timer_of_no_seconds_rings_at_once_but_not_inside_the_call(
+async def test_a_timer_of_zero_seconds_fires_after_the_call_returns(
     harness: TimerHarness,
 ) -> None:
     harness.set("now", 0.0)
@@ -107,7 +107,7 @@ async def test_a_cleared_timer_can_be_set_again(harness: TimerHarness) -> None:
     assert harness.rung == [("a", 7.0)]
 
 
-async def test_a_timer_put_off_rings_only_at_its_new_time(harness: TimerHarness) -> None:
+async def test_a_postponed_timer_fires_only_at_its_new_time(harness: TimerHarness) -> None:
     timer = harness.set("a", 5.0)
     await trio.sleep(4.0)
 
@@ -117,7 +117,7 @@ async def test_a_timer_put_off_rings_only_at_its_new_time(harness: TimerHarness)
     assert harness.rung == [("a", 9.0)]
 
 
-async def test_a_timer_brought_forward_rings_only_at_its_new_time(harness: TimerHarness) -> None:
+async def test_an_advanced_timer_fires_only_at_its_new_time(harness: TimerHarness) -> None:
     timer = harness.set("a", 50.0)
 
     harness.timers.set(timer, 2.0)
@@ -126,7 +126,7 @@ async def test_a_timer_brought_forward_rings_only_at_its_new_time(harness: Timer
     assert harness.rung == [("a", 2.0)]
 
 
-async def test_a_timer_brought_forward_and_put_off_again_rings_once(harness: TimerHarness) -> None:
+async def test_an_advanced_and_postponed_timer_fires_once(harness: TimerHarness) -> None:
     timer = harness.set("a", 50.0)
 
     harness.timers.set(timer, 2.0)
@@ -146,7 +146,7 @@ async def test_a_timer_that_has_rung_can_be_set_again(harness: TimerHarness) -> 
     assert harness.rung == [("a", 1.0), ("a", 5.0)]
 
 
-async def test_a_timer_may_set_itself_while_it_rings(harness: TimerHarness) -> None:
+async def test_a_timer_may_set_itself_when_it_fires(harness: TimerHarness) -> None:
     def ring(name: str) -> None:
         harness.note(name)
         if len(harness.rung) < 3:
@@ -237,7 +237,7 @@ async def test_timers_that_were_dropped_do_not_pile_up() -> None:
     assert rung == ["kept"]
 
 
-async def test_sessions_that_are_gone_leave_no_timers(
+async def test_deleted_sessions_leave_no_timers(
     monkeypatch: pytest.MonkeyPatch, sup: Supervisor
 ) -> None:
     monkeypatch.setattr("supervisor.sessions.timers._MAX_DROPPED", 10, raising=False)

@@ -45,7 +45,7 @@ def said(seq: int, text: str, *, continues: bool = True) -> Record:
     return Record(SessionId("s_1"), seq, 0.0, TURN, "agent_text", body)
 
 
-def test_a_message_that_comes_in_many_pieces_is_put_together_once() -> None:
+def test_a_message_in_many_chunks_is_joined_once() -> None:
     CountingText.joined = 0
     past = Transcript()
 

@@ -30,7 +30,7 @@ def saboteur(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Saboteur:
 
 
 @pytest.mark.parametrize("trouble", CRASHES)
-async def test_a_turn_whose_commit_fails_is_closed_as_lost_once(
+async def test_a_turn_with_a_failed_commit_is_closed_as_lost_once(
     session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     before = await session.info()
@@ -49,7 +49,7 @@ async def test_a_turn_whose_commit_fails_is_closed_as_lost_once(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_all_that_was_open_in_a_lost_turn_is_closed(
+async def test_open_calls_and_requests_of_a_lost_turn_are_closed(
     sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     await run.open_call("first")
@@ -87,7 +87,7 @@ async def test_prompt_returns_lost_when_the_turn_is_lost(
 
 
 @pytest.mark.parametrize("trouble", CRASHES)
-async def test_the_queue_goes_on_after_a_lost_turn(
+async def test_the_queue_continues_after_a_lost_turn(
     session: Session, run: AgentRun, fake_agent: FakeAgent, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     second = await session.send("second")
@@ -140,7 +140,7 @@ async def test_a_zombie_of_a_lost_turn_delays_the_next_turn(
 
 
 @pytest.mark.parametrize("trouble", CRASHES)
-async def test_a_turn_whose_end_cannot_be_written_has_one_end(
+async def test_a_turn_has_one_end_when_its_end_cannot_be_written(
     session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
 ) -> None:
     saboteur.spoil("turn_ended", trouble)
@@ -170,7 +170,7 @@ async def test_output_that_cannot_be_written_does_not_end_the_session(
     assert await numbers_are_whole(session)
 
 
-async def test_a_stop_whose_end_cannot_be_written_ends_all_the_same(
+async def test_a_stop_completes_when_its_end_cannot_be_written(
     session: Session, run: AgentRun, saboteur: Saboteur
 ) -> None:
     saboteur.spoil("session_stopped", "raises")

@@ -54,7 +54,7 @@ async def test_the_tree_of_an_empty_store_is_empty(sup: Supervisor) -> None:
     assert await sup.tree() == ()
 
 
-async def test_children_stand_below_their_parents_in_the_order_of_their_making(
+async def test_the_tree_lists_children_in_the_order_of_creation(
     sup: Supervisor,
 ) -> None:
     one, two = await sup.create("fake"), await sup.create("fake")
@@ -122,9 +122,7 @@ async def test_a_part_of_the_tree_is_shown_from_any_session_on(
     assert len((await sup.tree(session.id))[0].children) == 2
 
 
-async def test_a_part_of_the_tree_is_shown_however_its_top_is(
-    sup: Supervisor, session: Session
-) -> None:
+async def test_a_subtree_is_shown_for_a_top_in_any_phase(sup: Supervisor, session: Session) -> None:
     child = await session.spawn("fake", "x")
     await session.stop()
 
@@ -325,7 +323,7 @@ async def recounted(sup: Supervisor, infos: list[Info]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_sums_are_the_truth_after_a_busy_life(seed: int) -> None:
+async def test_usage_sums_equal_the_records_after_many_turns(seed: int) -> None:
     rng = random.Random(seed)
     agents = [PythonAgent("lively", _live)]
     async with supervisor.open(agents=agents) as sup:

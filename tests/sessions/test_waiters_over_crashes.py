@@ -74,7 +74,7 @@ async def test_prompt_returns_a_result_committed_before_the_crash(
     assert [(result.outcome, result.text) for result in results] == [("completed", "done")]
 
 
-async def test_a_request_that_was_written_before_a_crash_does_not_stay_in_the_inbox(
+async def test_a_committed_permission_request_leaves_the_inbox_after_a_crash(
     sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur
 ) -> None:
     run.begin(run.turn.ask("may I?", tool="bash"))
@@ -101,7 +101,7 @@ async def test_a_record_is_the_same_live_and_read(sup: Supervisor) -> None:
     assert seen == (await records(session))[-len(seen) :]
 
 
-async def test_a_record_that_was_never_committed_is_never_seen(
+async def test_an_uncommitted_record_is_never_published(
     sup: Supervisor, saboteur: Saboteur
 ) -> None:
     session = await sup.create("scripted")
@@ -167,7 +167,9 @@ async def test_a_fenced_session_is_claimed_again_by_the_next_request(
     assert following.turn.text == "second"
 
 
-async def test_other_sessions_do_not_notice(sup: Supervisor, saboteur: Saboteur) -> None:
+async def test_a_crash_of_an_actor_does_not_affect_other_sessions(
+    sup: Supervisor, saboteur: Saboteur
+) -> None:
     sessions = [await sup.create("scripted") for _ in range(10)]
     results: list[TurnResult] = []
 
@@ -184,7 +186,7 @@ async def test_other_sessions_do_not_notice(sup: Supervisor, saboteur: Saboteur)
     assert [(await session.info()).epoch for session in sessions[1:]] == [1] * 9
 
 
-async def test_a_store_that_broke_under_many_sessions_loses_nothing_that_was_acknowledged(
+async def test_a_store_fault_under_many_sessions_loses_no_acknowledged_input(
     sup: Supervisor, saboteur: Saboteur
 ) -> None:
     sessions = [await sup.create("echo") for _ in range(10)]

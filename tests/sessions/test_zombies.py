@@ -89,7 +89,7 @@ async def test_everything_a_zombie_tries_raises_turn_over(
 
 
 @pytest.mark.parametrize("action", LATE)
-async def test_the_turn_of_an_agent_that_has_returned_is_over_too(
+async def test_the_turn_of_a_returned_agent_is_over(
     session: Session, run: AgentRun, action: str
 ) -> None:
     run.finish()
@@ -148,7 +148,7 @@ async def test_a_session_with_a_zombie_rejects_when_busy_is_reject(
     assert not shielded_run.over.is_set()
 
 
-async def test_the_queue_goes_on_when_the_zombie_ends(
+async def test_the_queue_continues_when_the_zombie_ends(
     shielded_session: Session, shielded_run: AgentRun, shielded_agent: FakeAgent
 ) -> None:
     await shielded_session.send("second")
@@ -197,7 +197,7 @@ async def test_a_session_with_a_zombie_can_be_stopped(
     assert not shielded_run.over.is_set()
 
 
-async def test_a_zombie_holds_up_turns_after_a_stop_and_a_resume_too(
+async def test_a_zombie_delays_turns_after_a_stop_and_a_resume(
     shielded_session: Session, shielded_run: AgentRun, shielded_agent: FakeAgent
 ) -> None:
     await shielded_session.interrupt()

@@ -188,7 +188,7 @@ async def test_chunked_work_continues_after_the_store_recovers(
     assert await numbers_of(recording, TWO) == [1]
 
 
-async def test_a_new_writer_continues_the_purge_of_the_last_one(
+async def test_a_new_writer_continues_the_purge_of_the_last_writer(
     system: Group, recording: RecordingStore
 ) -> None:
     recording.left = 2

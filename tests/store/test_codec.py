@@ -42,20 +42,20 @@ def states(seed: int) -> list[SessionState]:
     return [session for session, facts, _ in life(seed, LENGTH) if facts]
 
 
-def test_every_state_of_a_life_comes_back_with_its_types() -> None:
+def test_every_state_of_a_history_is_decoded_with_its_types() -> None:
     for seed in SEEDS:
         for session in states(seed):
             assert differences(decode(encode(session), SessionState), session) == [], f"seed {seed}"
 
 
-def test_every_record_of_a_life_comes_back_with_its_types() -> None:
+def test_every_record_of_a_history_is_decoded_with_its_types() -> None:
     for seed in SEEDS:
         facts = [fact for _, facts, _ in life(seed, LENGTH) for fact in facts]
         for record in number_facts(ONE, facts, after=0):
             assert differences(decode(encode(record), Record), record) == [], f"seed {seed}"
 
 
-def test_the_lives_have_been_everywhere() -> None:
+def test_the_histories_reach_every_phase() -> None:
     seen = [session for seed in SEEDS for session in states(seed)]
 
     assert {session.phase for session in seen} == set(Phase)
@@ -75,19 +75,19 @@ def test_a_phase_is_an_enum_again() -> None:
 
 @pytest.mark.parametrize("name", ["name", "title", "workspace", "stop_reason", "stop_detail"])
 @pytest.mark.parametrize("text", ["", " ", None])
-def test_empty_text_and_no_text_are_two_things(name: str, text: str | None) -> None:
+def test_empty_text_and_none_are_kept_apart(name: str, text: str | None) -> None:
     back = decode(encode(row().changed(**{name: text})), SessionState)
 
     assert getattr(back, name) == text
 
 
-def test_never_comes_back_as_never() -> None:
+def test_never_is_decoded_as_never() -> None:
     session = row(terms=Terms(suspend_after_seconds=None))
 
     assert decode(encode(session), SessionState) == session
 
 
-def test_a_full_session_comes_back() -> None:
+def test_a_session_with_every_field_is_decoded() -> None:
     back = decode(encode(FULL), SessionState)
 
     assert differences(back, FULL) == []
@@ -212,24 +212,24 @@ sessions = st.builds(
 
 
 @given(session=sessions)
-def test_any_session_comes_back_with_its_types(session: SessionState) -> None:
+def test_any_session_is_decoded_with_its_types(session: SessionState) -> None:
     assert differences(decode(encode(session), SessionState), session) == []
 
 
 @given(record=st.builds(Record, ids, whole, times, st.none() | ids, st.sampled_from(KINDS), bodies))
-def test_any_record_comes_back_with_its_types(record: Record) -> None:
+def test_any_record_is_decoded_with_its_types(record: Record) -> None:
     assert differences(decode(encode(record), Record), record) == []
 
 
 @given(kept=st.builds(StoredReply, texts, texts, texts, bodies))
-def test_any_kept_answer_comes_back_with_its_types(kept: StoredReply) -> None:
+def test_any_stored_reply_is_decoded_with_its_types(kept: StoredReply) -> None:
     assert differences(decode(encode(kept), StoredReply), kept) == []
 
 
 # What sessions share --------------------------------------------------------------------
 
 
-def test_what_is_shared_is_not_taken_for_another_that_came_later() -> None:
+def test_the_cache_of_shared_values_never_confuses_two_values() -> None:
     for number in range(5_000):  # more than are remembered, and each gone before the next
         session = row(terms=Terms(queue_cap=number), limits=Limits(turns=number))
 
@@ -239,7 +239,7 @@ def test_what_is_shared_is_not_taken_for_another_that_came_later() -> None:
         assert (back.terms.queue_cap, back.limits.turns) == (number, number)
 
 
-def test_what_cannot_be_encoded_spoils_nothing_for_those_who_share_with_it() -> None:
+def test_a_failed_encoding_does_not_poison_the_cache_of_shared_values() -> None:
     terms = Terms(queue_cap=3)
     with pytest.raises(TypeError):
         encode(row(terms=terms, title="\ud800"))

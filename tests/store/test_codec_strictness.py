@@ -153,7 +153,7 @@ def test_an_unknown_word_is_refused(word: object) -> None:
     assert [path for path in WORDS if can_be_read(changed(FULL, path, word))] == []
 
 
-def test_a_name_that_is_missing_is_refused() -> None:
+def test_a_missing_field_is_refused() -> None:
     never_empty = ["id", "agent_name", "kind", "lineage", "terms", "permissions"]
     written = [*never_empty, "phase", "usage", *(path for path in PATHS if "." in path)]
     # None where None is the default is left out at every depth, so these may be.
@@ -171,7 +171,7 @@ def test_a_name_that_is_missing_is_refused() -> None:
 
 
 @pytest.mark.parametrize("place", ["", "key.", "terms.", "terms.ladder.", "turn.", "turn.usage."])
-def test_a_name_too_many_is_refused(place: str) -> None:
+def test_an_unknown_field_is_refused(place: str) -> None:
     with pytest.raises(ValueError, match="not a stored SessionState"):
         decode(changed(FULL, f"{place}colour", "red"), SessionState)
 
@@ -228,20 +228,20 @@ def test_a_record_without_one_of_its_names_is_refused(name: str) -> None:
         encode(RECORD),
     ],
 )
-def test_junk_is_refused(junk: bytes) -> None:
+def test_malformed_json_is_refused(junk: bytes) -> None:
     with pytest.raises(ValueError, match="not a stored SessionState"):
         decode(junk, SessionState)
 
 
 @given(junk=st.binary(max_size=200))
-def test_bytes_that_mean_nothing_are_refused(junk: bytes) -> None:
+def test_random_bytes_are_refused(junk: bytes) -> None:
     for kind in (SessionState, Record, StoredReply):
         with pytest.raises(ValueError, match=f"not a stored {kind.__name__}"):
             decode(junk, kind)
 
 
 @given(data=st.data())
-def test_a_row_that_was_cut_or_bitten_is_refused_or_read_as_it_stands(data: st.DataObject) -> None:
+def test_a_row_with_a_changed_byte_is_refused_or_read_unchanged(data: st.DataObject) -> None:
     damaged = bytearray(encode(FULL))
     place = data.draw(st.integers(0, len(damaged) - 1))
     damaged[place] = data.draw(st.integers(0, 255))
@@ -253,7 +253,7 @@ VALUES: list[object] = [None, True, 0, 7, 1.5, "", "5", "abc", [], [1], ["a"], {
 
 
 @given(path=st.sampled_from(PATHS), value=st.sampled_from(VALUES))
-def test_what_is_read_is_never_bent_into_shape(path: str, value: object) -> None:
+def test_no_value_is_coerced_when_decoded(path: str, value: object) -> None:
     _is_refused_or_read_as_it_stands(changed(FULL, path, value))
 
 
@@ -278,7 +278,7 @@ def _without_nones(thing: Any) -> Any:  # noqa: ANN401 - whatever JSON has
 
 
 @pytest.mark.parametrize("make", [lambda: FULL, lambda: RECORD, lambda: birth(ONE, PLAN).row])
-def test_what_came_back_is_written_the_same_again(make: Callable[[], object]) -> None:
+def test_a_decoded_value_is_encoded_identically(make: Callable[[], object]) -> None:
     thing = make()
 
     assert encode(decode(encode(thing), type(thing))) == encode(thing)

@@ -81,7 +81,7 @@ async def test_a_session_with_a_damaged_row_is_counted_at_startup(path: Path) ->
         assert [one.row.id for one in others] == [TWO]
 
 
-async def test_a_row_can_be_written_over_a_damaged_one(path: Path) -> None:
+async def test_a_damaged_row_can_be_overwritten(path: Path) -> None:
     async with open_sqlite(path) as store:
         with pytest.raises(NotStorable):
             await store.claim([ONE])  # so a repair must not claim
@@ -168,7 +168,7 @@ def test_a_rebuilt_session_is_recovered(seed: int) -> None:
         assert mended.row.phase == session.phase
 
 
-def test_the_row_comes_last_in_the_report() -> None:
+def test_the_row_is_last_in_the_report() -> None:
     records, _ = random_history(0)
 
     report = repair_row(

@@ -47,7 +47,7 @@ def defects_of(problems: Iterable[Problem]) -> list[Problem]:
 
 
 @given(histories, st.data())
-def test_a_good_history_has_no_problem_wherever_it_is_cut(
+def test_every_prefix_of_a_valid_history_has_no_problem(
     made: tuple[tuple[Record, ...], SessionState], data: st.DataObject
 ) -> None:
     cut = made[0][: data.draw(st.integers(1, len(made[0])))]

@@ -80,7 +80,7 @@ async def test_an_input_history_ends_with_the_end_of_its_turn(store: Store) -> N
     assert (await store.records_of_input(ONE, A))[-1].body == {"turn_id": "t1"}
 
 
-async def test_a_steered_input_history_ends_with_the_turn_that_took_it(store: Store) -> None:
+async def test_the_history_of_a_steered_input_ends_with_its_turn(store: Store) -> None:
     begun = (accepted(A), started(A, "t1"), accepted(B), settled(B, "steered", turn_id="t1"))
     await store_records(store, records_of(*begun, *said(2), ended("t1"), ended("t2")))
 

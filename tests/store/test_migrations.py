@@ -103,9 +103,7 @@ async def test_a_file_of_every_version_is_read(tmp_path: Path, number: int) -> N
 
 
 @pytest.mark.parametrize("number", RELEASED)
-async def test_a_supervisor_goes_on_with_a_file_of_every_version(
-    tmp_path: Path, number: int
-) -> None:
+async def test_a_supervisor_continues_a_file_of_every_version(tmp_path: Path, number: int) -> None:
     load(number, tmp_path / "old.db")
 
     async with supervisor.open(tmp_path / "old.db") as sup:
@@ -116,7 +114,7 @@ async def test_a_supervisor_goes_on_with_a_file_of_every_version(
         assert (await sup.search("Москва")).items == ()
 
 
-async def test_the_steps_make_today_what_they_made_when_they_were_released(tmp_path: Path) -> None:
+async def test_migrations_make_the_released_schema(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "new.db"):
         pass
     load(schema.VERSION, tmp_path / "old.db")
@@ -130,7 +128,7 @@ def shape(path: Path) -> list[tuple[str, str]]:
         return sorted((name, " ".join(sql.split())) for name, sql in found)
 
 
-async def test_the_fixture_of_this_version_can_be_made_again(tmp_path: Path) -> None:
+async def test_the_fixture_of_this_version_can_be_regenerated(tmp_path: Path) -> None:
     await fill(tmp_path / "one.db")
     await fill(tmp_path / "two.db")
 
@@ -150,7 +148,7 @@ async def test_inputs_of_a_file_of_the_first_version_are_found(path: Path) -> No
     assert version(path.with_name("state.db.v1")) == 1
 
 
-async def test_a_damaged_record_keeps_no_file_from_being_brought_up_to_date(path: Path) -> None:
+async def test_a_damaged_record_does_not_prevent_a_migration(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         damaged = "UPDATE records SET body = '{\"input_id' WHERE kind = 'input_accepted'"
         assert connection.execute(damaged).rowcount == 3
@@ -164,9 +162,7 @@ async def test_a_damaged_record_keeps_no_file_from_being_brought_up_to_date(path
 # A later step ----------------------------------------------------------------------------
 
 
-async def test_a_later_program_takes_a_copy_and_then_its_steps(
-    path: Path, later: Callable[..., None]
-) -> None:
+async def test_a_migration_makes_a_backup_first(path: Path, later: Callable[..., None]) -> None:
     later(add_colour, add_shape)
 
     async with open_sqlite(path) as store:
@@ -212,7 +208,7 @@ async def test_a_file_that_is_new_enough_is_not_copied(tmp_path: Path) -> None:
     assert {one.name for one in tmp_path.iterdir()} == {"state.db", "state.db.lock"}  # noqa: ASYNC240
 
 
-async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(
+async def test_a_failed_migration_step_leaves_the_file_unchanged(
     path: Path, later: Callable[..., None]
 ) -> None:
     later(break_down)
@@ -226,7 +222,7 @@ async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(
     assert version(path.with_name("state.db.v1")) == 1
 
 
-async def test_what_failed_half_way_can_be_done_again(
+async def test_a_migration_that_failed_half_way_can_be_repeated(
     path: Path, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later(add_colour, break_down)
@@ -244,7 +240,7 @@ async def test_what_failed_half_way_can_be_done_again(
     assert version(path.with_name("state.db.v1")) == 1
 
 
-async def test_a_copy_that_is_there_is_not_overwritten(
+async def test_an_existing_backup_is_not_overwritten(
     path: Path, later: Callable[..., None]
 ) -> None:
     copy = path.with_name("state.db.v1")
@@ -276,7 +272,7 @@ async def test_without_a_copy_no_step_is_taken(
 # Never back ------------------------------------------------------------------------------
 
 
-async def test_an_earlier_program_refuses_what_a_later_one_wrote(
+async def test_an_earlier_version_refuses_a_later_file(
     path: Path, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later(add_colour)
@@ -336,7 +332,7 @@ def noted(path: Path) -> list[tuple[Any, ...]]:
         return connection.execute("SELECT number, resting, key FROM sessions").fetchall()
 
 
-async def test_what_an_older_file_does_not_say_of_its_rows_is_found_out(tmp_path: Path) -> None:
+async def test_a_migration_derives_missing_columns_from_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     rows = rows_of_all_kinds()
     async with open_sqlite(path) as store:

@@ -207,7 +207,7 @@ async def test_a_fault_between_two_batches_loses_and_doubles_nothing(
     assert all(one.is_settled and one.answer is None for one in pending)
 
 
-async def test_a_write_after_recovery_comes_after_the_pending_ones(
+async def test_a_write_after_recovery_follows_the_pending_writes(
     client: WriterClient, store: FaultyStore
 ) -> None:
     await client.commit(birth())

@@ -85,7 +85,7 @@ async def test_a_write_larger_than_the_limit_runs_alone() -> None:
 
 
 @pytest.mark.parametrize("is_called", [False, True])
-async def test_a_cancelled_waiter_leaves_its_place_to_others(*, is_called: bool) -> None:
+async def test_a_cancelled_waiter_releases_its_place(*, is_called: bool) -> None:
     async with trio.open_nursery() as nursery:
         callers = Callers(WriteThrottle(max_writes=1), nursery)
         for name in "abc":

@@ -58,7 +58,7 @@ async def test_the_store_of_release_0_1_0_is_migrated_after_a_copy(path: Path) -
     assert names == [f"version_{number}" for number in range(1, schema.VERSION + 1)]
 
 
-async def test_the_replies_of_release_0_1_0_have_a_scope_and_an_owner(path: Path) -> None:
+async def test_0_1_0_replies_have_a_scope_and_an_owner(path: Path) -> None:
     async with open_sqlite(path):
         pass
 
@@ -140,7 +140,7 @@ async def test_a_session_of_release_0_1_0_is_exported(path: Path, form: Any) -> 
     assert "café.txt" in text
 
 
-async def test_a_session_of_release_0_1_0_has_the_records_of_its_export(path: Path) -> None:
+async def test_a_0_1_0_session_has_the_records_of_its_export(path: Path) -> None:
     async with open_for_reading(str(path)) as sup:
         text = await sup.session(PARENT).export("jsonl")
 
@@ -156,7 +156,7 @@ async def test_an_export_of_release_0_1_0_is_imported() -> None:
         assert said == ["How many lines?", "Three lines in café.txt"]
 
 
-def test_a_file_of_release_0_1_0_opened_read_only_is_not_changed(path: Path) -> None:
+def test_a_0_1_0_file_opened_read_only_is_not_changed(path: Path) -> None:
     before = path.read_bytes()
 
     with contextlib.closing(open_reader(path)) as connection:

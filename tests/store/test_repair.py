@@ -73,7 +73,7 @@ def test_a_turn_that_is_not_open_in_the_row_has_no_end() -> None:
     assert codes(examine(as_raw(records), row)) == [("missing_terminal", "warning", 2)]
 
 
-def test_an_inactive_session_has_no_open_turn_whatever_its_row() -> None:
+def test_an_inactive_session_has_no_open_turn_for_any_row() -> None:
     records, row = history_of(began(), called(), STOPPED)
 
     assert row.turn is not None

@@ -205,7 +205,7 @@ def test_sessions_without_their_root_are_removed_together() -> None:
     assert names(removable(rows, older_than_seconds=1.0)) == [("b", "a")]
 
 
-def test_a_live_session_without_its_root_keeps_the_others() -> None:
+def test_a_live_session_without_its_root_keeps_its_tree() -> None:
     rows = [child("a", "gone", "gone", age=10.0), child("b", "gone", "gone", phase=Phase.IDLE)]
 
     assert removable(rows, **EVERYTHING) == []

@@ -245,7 +245,7 @@ async def test_a_wrong_epoch_is_fenced_before_other_checks(store: Store) -> None
     assert isinstance(answer, Fenced)
 
 
-async def test_the_new_owner_continues_after_the_old_one(store: Store) -> None:
+async def test_the_new_owner_continues_after_the_old_owner(store: Store) -> None:
     await store.commit([birth(), more(ONE, 2)])
     await claim(store, ONE)
 
@@ -382,7 +382,7 @@ async def test_later_writes_of_a_refused_session_are_refused(store: Store, later
     assert await store.stored_reply(ONE, "key") is None
 
 
-async def test_a_late_write_of_the_old_owner_does_not_affect_the_new_one(store: Store) -> None:
+async def test_a_late_write_of_the_old_owner_is_fenced(store: Store) -> None:
     await store.commit([birth()])
     await claim(store, ONE)
 

@@ -61,7 +61,7 @@ async def test_concurrent_requests_are_written_in_one_commit(
     assert callers.writer.statistics().handled == 101  # the requests, and one flush
 
 
-async def test_requests_during_a_commit_are_in_the_next_one(
+async def test_requests_during_a_commit_are_in_the_next_commit(
     recording: RecordingStore, callers: Callers
 ) -> None:
     recording.hold()
@@ -354,5 +354,5 @@ async def compete_for_sessions() -> None:
         assert [epoch for epoch, _ in written] == sorted(epoch for epoch, _ in written)
 
 
-def test_acknowledged_writes_are_stored_and_fenced_ones_are_not() -> None:
+def test_acknowledged_writes_are_stored_and_fenced_writes_are_not() -> None:
     assert explore(compete_for_sessions, seeds=range(150), max_failures=3) == []

@@ -137,7 +137,7 @@ async def test_a_failed_claim_is_raised_in_the_caller(
 
 
 @pytest.mark.usefixtures("_quiet")
-async def test_a_session_that_cannot_be_read_does_not_affect_others(
+async def test_an_unreadable_session_does_not_affect_other_sessions(
     recording: RecordingStore, writer: Ref
 ) -> None:
     for _ in range(10):  # more often than a writer is restarted

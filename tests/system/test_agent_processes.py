@@ -117,7 +117,7 @@ def test_nothing_of_an_agent_outlives_a_supervisor_that_is_killed(
     wait_dead(supervised.all)
 
 
-def test_the_next_supervisor_goes_on_with_the_session(supervised: SupervisorProcess) -> None:
+def test_the_next_supervisor_continues_the_session(supervised: SupervisorProcess) -> None:
     supervised.kill()
 
     async def go_on(sup: Supervisor, session: Session) -> None:
@@ -154,7 +154,7 @@ def test_the_next_supervisor_kills_the_orphans_of_a_dead_guardian(tmp_path: Path
     raise AssertionError("the descendants die without a supervisor that kills them")
 
 
-def test_a_dead_guardian_is_a_crash_of_the_agent_and_nothing_is_left(
+def test_no_process_is_left_after_the_death_of_a_guardian(
     supervised: SupervisorProcess,
 ) -> None:
     os.kill(supervised.guardian.pid, signal.SIGKILL)
@@ -162,7 +162,7 @@ def test_a_dead_guardian_is_a_crash_of_the_agent_and_nothing_is_left(
     wait_for(lambda: not alive(supervised.all))
 
 
-def test_a_copy_of_the_store_kills_nobody_whose_supervisor_lives(
+def test_a_copied_store_kills_no_agent_of_a_live_supervisor(
     supervised: SupervisorProcess, tmp_path: Path
 ) -> None:
     for file in tmp_path.glob("state.db*"):
@@ -189,7 +189,7 @@ def _reopen(supervised: SupervisorProcess, then: Callable[[Supervisor, Session],
     trio.run(main)
 
 
-def test_a_guardian_that_somebody_has_stopped_ends_them_all_the_same(
+def test_a_stopped_guardian_kills_its_agents_when_the_supervisor_dies(
     supervised: SupervisorProcess,
 ) -> None:
     stop(supervised.guardian)  # the kernel continues it only if it is stopped by then
@@ -199,7 +199,7 @@ def test_a_guardian_that_somebody_has_stopped_ends_them_all_the_same(
     wait_dead(supervised.all)
 
 
-async def test_an_agent_that_is_stopped_is_named_as_evidence_of_its_stall() -> None:
+async def test_a_stopped_agent_process_is_evidence_of_its_stall() -> None:
     terms = supervisor.Settings(quiet_after_seconds=0.2, stalled_after_seconds=0.4)
     agent = supervisor.scripted_process()
     async with supervisor.open(":memory:", agents=[agent], settings=terms) as sup:

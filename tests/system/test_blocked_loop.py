@@ -93,7 +93,7 @@ def running(deed: str) -> Iterator[Program]:
             process.kill()
 
 
-def test_nobody_is_stalled_by_standing_still_and_whoever_is_stalled_then_is() -> None:
+def test_time_stopped_by_a_signal_does_not_count_as_silence() -> None:
     with running("await trio.sleep_forever()") as program:
         (started_at,) = program.until("turn_started")
         stopped_at, continued_at = program.stand_still(STOPPED_SECONDS)
@@ -105,7 +105,7 @@ def test_nobody_is_stalled_by_standing_still_and_whoever_is_stalled_then_is() ->
     assert LIMIT_SECONDS <= silent_seconds < STOPPED_SECONDS
 
 
-def test_a_turn_that_goes_on_after_standing_still_is_never_called_stalled() -> None:
+def test_a_turn_that_continues_after_a_stop_is_not_stalled() -> None:
     # After the stop the turn runs for a while, silently: a stall would be reported meanwhile.
     deed = "await trio.to_thread.run_sync(sys.stdin.readline); await trio.sleep(0.5)"
     with running(deed) as program:

@@ -41,7 +41,7 @@ def path(left: Path, tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
 
-def test_nothing_is_wrong_with_what_a_kill_leaves(path: Path) -> None:
+def test_the_oracle_finds_no_problem_after_a_kill(path: Path) -> None:
     found = read_store(path)
 
     assert problems_of(found) == []
@@ -49,14 +49,14 @@ def test_nothing_is_wrong_with_what_a_kill_leaves(path: Path) -> None:
 
 
 @pytest.mark.parametrize("tampering", TAMPERINGS)
-def test_what_was_tampered_with_is_seen(path: Path, tampering: str) -> None:
+def test_the_oracle_reports_tampered_data(path: Path, tampering: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(tampering)
 
     assert TAMPERINGS[tampering] in " ".join(problems_of(read_store(path)))
 
 
-def test_a_turn_that_was_left_open_is_seen(path: Path) -> None:
+def test_the_oracle_reports_an_open_turn(path: Path) -> None:
     found = read_store(path)
 
     assert "its ends are []" in " ".join(problems_after(found, found))

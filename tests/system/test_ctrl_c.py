@@ -57,7 +57,7 @@ def test_ctrl_c_in_the_block_itself_does_not_wait() -> None:
     assert "KeyboardInterrupt" in program.stderr
 
 
-def test_one_ctrl_c_is_enough_while_a_program_waits_for_its_actors_to_stop() -> None:
+def test_one_ctrl_c_ends_the_wait_for_stopping_actors() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as program:

@@ -58,7 +58,7 @@ async def test_a_prompt_over_http(shared: Daemon) -> None:
             await session.stop()
 
 
-async def test_steering_while_it_is_busy(shared: Daemon) -> None:
+async def test_steering_of_a_busy_session(shared: Daemon) -> None:
     with trio.fail_after(TEST_SECONDS):
         async with connect(shared.home.socket) as sup:
             session = await sup.create("scripted")

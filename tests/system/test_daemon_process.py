@@ -64,7 +64,7 @@ def refused(home: Home) -> tuple[int, str]:
         return second.wait(), second.log().splitlines()[-1]
 
 
-def test_a_daemon_refuses_a_second_one_and_leaves_nothing(home: Home) -> None:
+def test_a_daemon_refuses_a_second_daemon_and_leaves_nothing(home: Home) -> None:
     with daemon(home) as first:
         session_id = trio.run(begin, home, "robot", "fork\nsetsid\nsay away\nsleep 600")
         processes = descendants_of(first.pid)

@@ -17,7 +17,7 @@ def script() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "docs/decisions.py"))
 
 
-def test_the_index_is_what_the_script_writes(script: dict[str, Any]) -> None:
+def test_the_index_equals_the_output_of_the_script(script: dict[str, Any]) -> None:
     assert (ROOT / "docs/decisions/index.md").read_text() == script["page"]()
 
 
@@ -44,7 +44,7 @@ def test_no_decision_number_is_used_twice() -> None:
     assert len(set(numbers)) == len(numbers)
 
 
-def test_every_decision_that_code_and_docs_refer_to_has_a_page_or_was_dropped(
+def test_every_referenced_decision_has_a_page_or_was_dropped(
     script: dict[str, Any],
 ) -> None:
     known = {decision.number for decision in script["decisions"]()} | {11, 22, 68}

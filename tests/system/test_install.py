@@ -33,7 +33,7 @@ def test_the_wheel_holds_both_packages_and_nothing_else(wheel: zipfile.ZipFile) 
 
 
 @pytest.mark.parametrize("package", ["supervisor", "actors"])
-def test_a_package_says_that_it_is_typed(wheel: zipfile.ZipFile, package: str) -> None:
+def test_the_packages_have_py_typed(wheel: zipfile.ZipFile, package: str) -> None:
     assert f"{package}/py.typed" in wheel.namelist()
 
 
@@ -61,6 +61,6 @@ def test_an_installed_understudy_owns_both_import_names(
     assert answer.stdout.strip() == "[['understudy'], ['understudy']]"
 
 
-def test_supervisor_has_no_attribute_that_it_does_not_have() -> None:
+def test_an_unknown_attribute_of_supervisor_raises() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         supervisor.nonsense  # noqa: B018 - reading it is the test

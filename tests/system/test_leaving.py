@@ -21,7 +21,7 @@ async def leave_with_a_turn_that_will_not_end() -> None:
         await session.send("take your time")
 
 
-def test_a_session_whose_turn_outlives_the_supervisor_does_not_crash(
+def test_a_turn_that_outlives_the_supervisor_does_not_crash_its_session(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for _ in range(RUNS):

@@ -32,7 +32,7 @@ async def open_and_count(path: Path) -> int:
         return (await sup.stats()).sessions
 
 
-def test_a_second_supervisor_is_refused_with_who_is_there_and_since_when(
+def test_a_second_supervisor_is_refused_with_the_owner_and_start_time(
     runner: CrashRunner, tmp_path: Path
 ) -> None:
     path = tmp_path / "state.db"
@@ -43,9 +43,7 @@ def test_a_second_supervisor_is_refused_with_who_is_there_and_since_when(
     assert refused.value.hint
 
 
-def test_the_lock_is_free_as_soon_as_its_holder_was_killed(
-    runner: CrashRunner, tmp_path: Path
-) -> None:
+def test_the_lock_is_free_after_its_holder_was_killed(runner: CrashRunner, tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     for seed in range(3):
         with runner.running(CrashPlan(str(path), seed=seed)):
@@ -64,7 +62,7 @@ def test_a_refused_supervisor_has_changed_nothing(runner: CrashRunner, tmp_path:
     assert problems_of(read_store(path)) == []
 
 
-def test_others_read_a_file_while_its_supervisor_writes(
+def test_other_processes_read_a_file_while_its_supervisor_writes(
     runner: CrashRunner, tmp_path: Path
 ) -> None:
     path = tmp_path / "state.db"
@@ -82,7 +80,7 @@ def test_others_read_a_file_while_its_supervisor_writes(
     assert problems_of(read_store(path)) == []
 
 
-def test_nobody_else_may_read_what_a_killed_supervisor_left(
+def test_files_of_a_killed_supervisor_are_readable_only_by_the_owner(
     runner: CrashRunner, tmp_path: Path
 ) -> None:
     with runner.running(CrashPlan(str(tmp_path / "state.db"), seed=1)):
@@ -93,7 +91,7 @@ def test_nobody_else_may_read_what_a_killed_supervisor_left(
     assert set(modes.values()) == {0o600}
 
 
-def test_of_many_who_come_after_a_kill_one_gets_in(tmp_path: Path) -> None:
+def test_one_of_many_supervisors_gets_the_lock_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with ExitStack() as stack:
         runners = [stack.enter_context(open_crash_runner()) for _ in range(3)]
@@ -106,7 +104,7 @@ def test_of_many_who_come_after_a_kill_one_gets_in(tmp_path: Path) -> None:
     assert sorted(got_in) == ["broken", "broken", "opened"]
 
 
-def test_a_lock_that_cannot_be_signed_is_a_lock_all_the_same(
+def test_a_lock_without_a_signature_is_still_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as on a full disk: the signature only informs people."""

@@ -52,7 +52,7 @@ async def test_with_the_right_method_the_agent_starts() -> None:
             assert (await session.info()).badge == "idle"
 
 
-async def test_a_session_that_waits_for_authentication_shows_it_and_can_stop() -> None:
+async def test_a_session_waiting_for_authentication_can_be_stopped() -> None:
     waits = agent("slow", "--hang-at", "authenticate", auth="key")
     async with supervisor.open(":memory:", agents=[waits]) as sup, trio.open_nursery() as nursery:
         nursery.start_soon(sup.create, "slow")

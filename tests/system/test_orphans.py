@@ -49,7 +49,7 @@ def identity_of(process: subprocess.Popen[bytes]) -> ProcessIdentity:
     return identity
 
 
-def test_a_process_that_was_left_is_killed_and_forgotten(tmp_path: Path) -> None:
+def test_a_recorded_orphan_is_killed_and_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with sleeper() as process:
         trio.run(note, path, identity_of(process))
@@ -58,7 +58,7 @@ def test_a_process_that_was_left_is_killed_and_forgotten(tmp_path: Path) -> None
         assert process.wait(timeout=10) < 0
 
 
-def test_a_process_that_has_the_pid_of_one_that_is_gone_is_not_touched(tmp_path: Path) -> None:
+def test_a_process_with_a_reused_pid_is_not_killed_at_start(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with sleeper() as process:
         identity = identity_of(process)

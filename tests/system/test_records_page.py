@@ -109,7 +109,7 @@ def test_the_page_names_the_fields_of_every_body(kind: RecordKind) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"session_created"}))
-def test_the_page_names_what_a_kind_changes_in_the_row(kind: RecordKind) -> None:
+def test_the_page_names_the_row_fields_that_a_kind_changes(kind: RecordKind) -> None:
     assert listed()[kind].changes == changes_seen()[kind]
 
 

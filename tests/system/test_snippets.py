@@ -35,7 +35,7 @@ def run_page(folder: Path, text: str) -> int:
     return len(examples)
 
 
-def test_a_program_that_prints_what_the_page_says_passes(tmp_path: Path) -> None:
+def test_a_program_with_the_expected_output_passes(tmp_path: Path) -> None:
     assert run_page(tmp_path, GREETING.format(printed="hello\nagain")) == 1
 
 

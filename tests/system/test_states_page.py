@@ -231,7 +231,7 @@ def test_the_page_lists_every_cause_with_its_ending() -> None:
     assert listed == [(c, e.reason, e.badge, e.inputs) for c, e in ENDINGS.items()]
 
 
-def test_the_page_says_which_stop_reasons_input_resumes() -> None:
+def test_the_page_lists_the_stop_reasons_that_input_resumes() -> None:
     listed = {word(cells[1]): cells[4] for cells in rows("Causes and reasons")}
     said = {reason: "no" if reason in NOT_RESUMED_BY_INPUT else "yes" for reason in listed}
 
@@ -252,7 +252,7 @@ def test_the_page_lists_every_limit_that_a_refusal_names() -> None:
     assert sorted(first_words("Why a spawn is refused")) == sorted(limits_named_in_the_code())
 
 
-def test_the_page_says_which_refusals_have_numbers() -> None:
+def test_the_page_lists_the_refusals_with_numbers() -> None:
     listed = {word(cells[0]) for cells in rows("Why a spawn is refused") if cells[2] == "yes"}
 
     assert listed == CAPS | BUDGETS | CAPS_OF_THE_PROCESS

@@ -59,7 +59,7 @@ def run(body: str) -> str:
     ).stdout
 
 
-def test_an_agent_that_never_yields_is_named_with_its_stack_while_it_runs() -> None:
+def test_an_agent_that_never_yields_is_logged_with_its_stack() -> None:
     printed = run("""
         with watched([greedy]):
             await greedy.function(None)
@@ -73,7 +73,7 @@ def test_an_agent_that_never_yields_is_named_with_its_stack_while_it_runs() -> N
     assert after.strip() == ""
 
 
-def test_an_agent_that_is_an_object_is_named_too() -> None:
+def test_a_callable_object_is_named_as_agent() -> None:
     printed = run("""
         agent = supervisor.PythonAgent("an object", Greedy())
         with watched([agent]):
@@ -83,7 +83,7 @@ def test_an_agent_that_is_an_object_is_named_too() -> None:
     assert "agent an object" in printed
 
 
-def test_a_blockage_that_is_no_agents_is_not_blamed_on_one() -> None:
+def test_a_blockage_outside_agents_names_no_agent() -> None:
     printed = run("""
         with watched([greedy]):
             block_until_noticed()
@@ -93,7 +93,7 @@ def test_a_blockage_that_is_no_agents_is_not_blamed_on_one() -> None:
     assert "greedy" not in printed
 
 
-def test_each_blockage_is_logged_once_however_long_it_takes_and_the_next_one_again() -> None:
+def test_each_blockage_is_logged_once() -> None:
     printed = run("""
         with watched():
             block_until_noticed()
@@ -109,7 +109,7 @@ def test_each_blockage_is_logged_once_however_long_it_takes_and_the_next_one_aga
     assert "again: 1\n" in printed
 
 
-def test_of_a_healthy_loop_nothing_is_logged() -> None:
+def test_a_healthy_loop_logs_nothing() -> None:
     printed = run("""
         with watched(stuck_after_seconds=3.0):  # a loaded machine is late by less
             for _ in range(330):
@@ -147,7 +147,7 @@ def test_the_thread_ends_with_a_block_that_raises(sleep_seconds: float) -> None:
     assert printed.strip().endswith("alive: False")
 
 
-def test_where_time_is_not_real_there_is_no_thread() -> None:
+def test_there_is_no_watchdog_thread_under_a_virtual_clock() -> None:
     program = """
         with watched():
             print(watchdogs())

@@ -57,7 +57,7 @@ def test_an_input_waits_from_its_acceptance_to_its_turn() -> None:
     ) == (2.5, 1)
 
 
-def test_an_interrupt_is_one_however_far_its_ladder_goes() -> None:
+def test_an_interrupt_is_counted_once_for_all_ladder_steps() -> None:
     found = metered(
         ("interrupted", {"scope": "turn", "turn_id": "t1", "step": "ask"}, 5.0),
         ("interrupted", {"scope": "turn", "turn_id": "t1", "step": "kill"}, 9.0),
@@ -120,7 +120,7 @@ def test_a_snapshot_is_taken_on_each_scrape() -> None:
     assert found["understudy_build_info|1.2"] == 1
 
 
-def test_the_process_is_measured_too() -> None:
+def test_the_metrics_include_the_process() -> None:
     assert figures(Metrics(MetricsSnapshot))["process_open_fds"] > 0
 
 

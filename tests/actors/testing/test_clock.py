@@ -24,7 +24,7 @@ async def one_waits_for_the_other() -> None:
         await trio.sleep(5)
 
 
-def test_an_hour_costs_nothing_and_is_exact() -> None:
+def test_an_hour_of_virtual_time_is_exact() -> None:
     async def main() -> float:
         await trio.sleep(3600)
         return trio.current_time()
@@ -184,7 +184,7 @@ def test_clean_up_that_waits_for_ever_is_aborted() -> None:
         run(main)
 
 
-def test_an_error_on_the_way_out_does_not_hide_the_deadlock() -> None:
+def test_an_error_during_the_cleanup_does_not_hide_the_deadlock() -> None:
     async def main() -> None:
         try:
             await trio.sleep_forever()
@@ -195,7 +195,7 @@ def test_an_error_on_the_way_out_does_not_hide_the_deadlock() -> None:
         run(main)
 
 
-def test_a_clock_can_be_used_again_and_goes_on() -> None:
+def test_a_clock_that_is_used_again_continues() -> None:
     clock = VirtualClock()
     for _ in range(2):
         trio.run(trio.sleep, 5, clock=clock)

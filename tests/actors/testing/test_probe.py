@@ -71,7 +71,7 @@ async def test_a_probe_answers_with_its_answer_callable() -> None:
         assert await probe.ref.ask(Double(21)) == 42
 
 
-async def test_a_missing_message_is_reported_with_the_received_ones(
+async def test_a_missing_message_is_reported_with_the_received_messages(
     autojump_clock: MockClock,
 ) -> None:
     async with actors.open_actors() as system:

@@ -111,7 +111,7 @@ def test_another_process_sees_the_same_trace(hash_seed: str) -> None:
     assert elsewhere.stdout.decode().strip() == story(range(30))
 
 
-def test_without_a_policy_the_seed_chooses_one() -> None:
+def test_the_seed_chooses_the_policy_by_default() -> None:
     for seed in range(6):
         assert trace_of(seed) == trace_of(seed, POLICIES[seed % 3])
 
@@ -120,7 +120,7 @@ def test_a_seed_and_its_negative_differ() -> None:
     assert trace_of(5, "walk") != trace_of(-5, "walk")
 
 
-def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_policy_lists_the_known_policies() -> None:
     with pytest.raises(ValueError, match="'fair': choose one of shuffle, walk, pct"):
         simulate(three_speak, policy="fair")  # type: ignore[arg-type]
 
@@ -155,17 +155,17 @@ def test_addresses_do_not_get_into_the_trace() -> None:
 
 
 @every_policy
-def test_some_seed_fires_a_timeout_while_others_are_ready(policy: PolicyName) -> None:
+def test_some_seed_fires_a_timeout_while_other_tasks_are_ready(policy: PolicyName) -> None:
     assert any(simulate(race_a_timeout, seed=seed, policy=policy) for seed in range(50))
 
 
 @every_policy
-def test_some_seed_fires_no_timeout_while_others_are_ready(policy: PolicyName) -> None:
+def test_some_seed_fires_no_timeout_while_other_tasks_are_ready(policy: PolicyName) -> None:
     assert not all(simulate(race_a_timeout, seed=seed, policy=policy) for seed in range(50))
 
 
 @every_policy
-def test_a_task_that_spins_cannot_starve_the_others(policy: PolicyName) -> None:
+def test_a_spinning_task_cannot_starve_other_tasks(policy: PolicyName) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(spin)
@@ -178,7 +178,7 @@ def test_a_task_that_spins_cannot_starve_the_others(policy: PolicyName) -> None:
 
 
 @every_policy
-def test_a_timer_that_rearms_cannot_starve_the_others(policy: PolicyName) -> None:
+def test_a_rearming_timer_cannot_starve_other_tasks(policy: PolicyName) -> None:
     async def tick() -> None:
         while True:
             await trio.sleep(1)

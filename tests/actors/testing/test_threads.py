@@ -25,7 +25,7 @@ def test_an_error_of_the_work_reaches_the_caller() -> None:
         simulate(main)
 
 
-def test_others_run_while_the_work_is_on_its_way() -> None:
+def test_other_tasks_run_while_a_thread_works() -> None:
     async def main() -> bool:
         done: list[str] = []
         async with trio.open_nursery() as nursery:

@@ -54,7 +54,9 @@ async def test_a_store_that_cannot_write_is_not_ready(
     assert answer.headers["retry-after"] == "2"
 
 
-async def test_metrics_are_those_of_the_process(sup: Supervisor, drain_state: DrainState) -> None:
+async def test_metrics_returns_the_metrics_of_the_process(
+    sup: Supervisor, drain_state: DrainState
+) -> None:
     app = make_app(sup, gate=GATE, drain_state=drain_state, metrics=lambda: b"understudy_up 1\n")
 
     for path in ("/metrics", "/v1/metrics"):

@@ -53,7 +53,7 @@ async def test_the_same_key_gives_the_same_receipt_and_one_input(
     assert len(await outcomes(session)) == 1
 
 
-async def test_a_key_in_the_header_and_another_in_the_body_are_a_conflict(
+async def test_different_idempotency_keys_in_header_and_body_are_a_conflict(
     client: httpx.AsyncClient, at: str, session: Session
 ) -> None:
     answer = await client.post(
@@ -204,7 +204,7 @@ async def test_a_wait_of_more_than_a_minute_is_refused(
     assert answer.json()["paths"][0]["path"] == "?wait"
 
 
-async def test_an_input_that_was_cancelled_says_so_with_the_error_of_its_result(
+async def test_a_cancelled_input_has_the_error_of_its_result(
     client: httpx.AsyncClient, at: str, run: AgentRun
 ) -> None:
     input_id = await send(client, at)
@@ -232,7 +232,7 @@ async def test_an_input_that_a_stopped_session_holds_is_not_waited_for(
     assert trio.current_time() < 5
 
 
-async def test_steering_says_which_turn_took_it(
+async def test_the_reply_to_steering_names_its_turn(
     client: httpx.AsyncClient, at: str, run: AgentRun
 ) -> None:
     receipt = (await client.post(f"{at[:-7]}/steer", json={"text": "shorter"})).json()
@@ -302,14 +302,14 @@ async def test_a_queued_input_is_listed_edited_moved_promoted_and_cancelled(
 
 
 @pytest.mark.parametrize("given", [{}, {"text": "a", "position": 0}, {"text": None}])
-async def test_one_thing_is_changed_at_a_time(
+async def test_two_changes_of_an_input_at_once_are_refused(
     client: httpx.AsyncClient, at: str, given: object
 ) -> None:
     assert (await client.patch(f"{at}/in_any", json=given)).status_code == 422
 
 
 @pytest.mark.parametrize("given", [{"position": -1}, {"position": "0"}, {"text": ""}])
-async def test_a_change_that_cannot_be_meant_is_refused(
+async def test_an_invalid_change_of_an_input_is_refused(
     client: httpx.AsyncClient, at: str, given: object
 ) -> None:
     assert (await client.patch(f"{at}/in_any", json=given)).status_code == 422

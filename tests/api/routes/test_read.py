@@ -118,7 +118,7 @@ async def test_history_is_the_records_by_turn(
     ]
 
 
-async def test_why_explains_what_a_session_waits_for(
+async def test_why_explains_the_wait_of_a_session(
     client: httpx.AsyncClient, at: str, session: Session, fake_agent: FakeAgent
 ) -> None:
     await session.send("first")

@@ -242,9 +242,7 @@ async def test_a_command_takes_no_query(client: httpx.AsyncClient) -> None:
     assert answer.status_code == 422
 
 
-async def test_children_are_listed_also_those_that_are_over(
-    client: httpx.AsyncClient, session: Session
-) -> None:
+async def test_stopped_children_are_listed(client: httpx.AsyncClient, session: Session) -> None:
     one, other = [await session.spawn("echo", "go") for _ in range(2)]
     await one.stop()
     below = f"/v1/sessions/{session.id}/children"
@@ -300,7 +298,7 @@ async def test_a_change_of_nothing_changes_nothing(
     "given",
     [{"limits": {"turns": -1}}, {"limits": {"turn": 1}}, {"limits": 5}, {"title": ""}, {"id": "x"}],
 )
-async def test_a_change_that_cannot_be_meant_is_refused(
+async def test_an_invalid_change_of_an_input_is_refused(
     client: httpx.AsyncClient, session: Session, given: object
 ) -> None:
     assert (await client.patch(f"/v1/sessions/{session.id}", json=given)).status_code == 422
@@ -323,7 +321,7 @@ class TestWithOnePlace:
     def settings(self) -> Settings:
         return Settings(max_sessions=1)
 
-    async def test_one_too_many_is_told_which_limit_it_was_and_when_to_ask_again(
+    async def test_a_refused_session_gets_the_limit_and_a_retry_after(
         self, client: httpx.AsyncClient, session: Session
     ) -> None:
         answer = await make(client)

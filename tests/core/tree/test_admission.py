@@ -141,7 +141,7 @@ def test_no_sequence_of_spawns_and_ends_gets_past_any_limit(
 # Inherited limits -----------------------------------------------------------------------
 
 
-def test_a_child_without_limits_has_those_of_its_ancestor() -> None:
+def test_a_child_without_limits_has_the_limits_of_its_ancestor() -> None:
     context = Fixture(limits=Limits(max_children=1, max_depth=9))
     _, _, grandchild = context.chain(2)
     context.spawn(grandchild)
@@ -168,7 +168,7 @@ def test_lowered_limits_apply_to_all_descendants_at_once() -> None:
     assert numbers(context.refusal(child)) == ("max_depth", 1, 1)
 
 
-def test_a_childs_limits_are_no_wider_than_its_parents() -> None:
+def test_the_limits_of_a_child_stay_within_its_parents() -> None:
     context = Fixture(limits=Limits(max_depth=2, max_children=3, max_descendants=4, max_spawns=5))
 
     child = context.spawn(limits=Limits(max_depth=9, max_children=1, tokens=7))
@@ -178,7 +178,7 @@ def test_a_childs_limits_are_no_wider_than_its_parents() -> None:
     )
 
 
-def test_widened_limits_stay_within_those_of_ancestors() -> None:
+def test_widened_limits_stay_within_the_limits_of_ancestors() -> None:
     context = Fixture(limits=Limits(max_depth=1, max_children=1))
     _, child = context.chain(1)
 
@@ -236,7 +236,7 @@ def test_wall_seconds_are_used_while_a_turn_runs() -> None:
     assert numbers(context.refusal()) == ("wall_seconds", 60.0, 60.0)
 
 
-def test_a_spent_budget_in_the_middle_leaves_its_siblings_alone() -> None:
+def test_an_exhausted_budget_of_a_subtree_does_not_bind_its_siblings() -> None:
     context = Fixture()
     poor, rich = context.spawn(limits=Limits(tokens=10)), context.spawn()
     context.write(poor, usage=Usage(10, 0))
@@ -260,7 +260,7 @@ def test_rights_are_narrowed_and_never_widened() -> None:
     assert numbers(context.refusal(child, permissions=wide))[0] == "permissions"
 
 
-def test_a_child_without_rights_has_those_of_its_parent() -> None:
+def test_a_child_without_rights_has_the_rights_of_its_parent() -> None:
     rights = Permissions(tools=["a"], mode="deny_all")
 
     assert Fixture(permissions=rights).spawn().permissions == rights

@@ -196,7 +196,7 @@ async def test_concurrent_agent_starts_are_limited(nursery: trio.Nursery) -> Non
     assert len(desks[0].processes.alive) == 3
 
 
-async def test_agent_processes_are_limited_and_a_waiting_start_evicts_an_idle_one(
+async def test_a_start_without_a_process_slot_evicts_an_idle_agent(
     nursery: trio.Nursery,
 ) -> None:
     desks, runtime = await three_starts(nursery, max_agent_processes=2)

@@ -331,7 +331,7 @@ async def test_cancelling_an_answered_request_does_nothing() -> None:
         assert await agent.hears() == RpcResult(1, {"served": "b"})
 
 
-async def test_requests_above_the_limit_are_refused_and_the_others_served() -> None:
+async def test_requests_above_the_limit_are_refused_and_earlier_requests_served() -> None:
     recorder = RecordingHandlers()
     async with connected(recorder.handlers, max_open_requests=2) as (_connection, agent):
         recorder.hold("slow")

@@ -20,7 +20,7 @@ from tests.support.acp_driver import (
 # Delivery ----------------------------------------------------------------------------------
 
 
-async def test_an_agent_reports_native_steering_only_if_it_offers_it() -> None:
+async def test_native_steering_is_reported_only_for_agents_that_offer_it() -> None:
     for flags, steering in ((("--steering", "injected"), "native"), ((), "none")):
         async with open_harness(*flags) as harness:
             harness.driver.start()

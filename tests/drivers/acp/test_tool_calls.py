@@ -220,7 +220,7 @@ async def test_an_interrupted_call_that_the_agent_reports_failed_is_interrupted(
     assert [end.outcome for end in turn_context.all(agent_events.CallEnded)] == ["interrupted"]
 
 
-async def test_a_call_whose_terminal_has_ended_is_not_interrupted(
+async def test_a_call_with_an_ended_terminal_is_not_interrupted(
     turn_context: FakeDriverContext, updates: Updates, autojump_clock: trio.testing.MockClock
 ) -> None:
     event = await started(updates, turn_context, kind="execute", content=[terminal("t1")])

@@ -72,7 +72,7 @@ def test_growth_of_the_context_counts_as_input() -> None:
     assert tokens == [100, 50, 0, 10]
 
 
-def test_tokens_in_the_prompt_result_are_those_of_the_turn() -> None:
+def test_tokens_in_the_prompt_result_count_for_the_turn() -> None:
     meter = UsageMeter()
     usage = {"totalTokens": 30, "inputTokens": 20, "outputTokens": 10}
 

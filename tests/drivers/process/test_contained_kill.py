@@ -100,7 +100,7 @@ async def test_a_process_that_ignores_sigterm_lives_until_it_is_killed(
     ],
 )
 @pytest.mark.parametrize("how", ["killing", "leaving", "its end"])
-async def test_no_process_is_left_of_an_agent_that(
+async def test_no_process_is_left_of_a_misbehaving_agent(
     processes: ContainedProcesses, program: str, count: int, how: str
 ) -> None:
     async with running(processes, python(program)) as lines:

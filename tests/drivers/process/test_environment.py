@@ -47,7 +47,7 @@ def test_an_agent_inherits_listed_variables_and_no_secret() -> None:
 
 
 @pytest.mark.usefixtures("_known_environment")
-def test_variables_of_the_agent_override_inherited_ones() -> None:
+def test_variables_of_the_agent_override_inherited_variables() -> None:
     given = {"PATH": "/opt/bin", "OPENAI_API_KEY": "its own"}
 
     assert agent_environment(given) == {**OURS, **given}

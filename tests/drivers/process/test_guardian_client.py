@@ -71,7 +71,7 @@ async def test_a_process_without_marker_is_found_by_parent_or_session(
         assert alive(hidden) == []
 
 
-async def test_an_agent_whose_guardian_dies_before_it_runs_never_runs(
+async def test_an_agent_never_runs_when_its_guardian_dies_first(
     processes: ContainedProcesses, tmp_path: Path
 ) -> None:
     seen: list[ProcessIdentity] = []
@@ -181,7 +181,7 @@ def test_a_fork_of_the_supervisor_does_not_keep_its_agents_alive() -> None:
             os.kill(copy.pid, signal.SIGKILL)
 
 
-def test_an_agent_whose_supervisor_is_killed_before_it_runs_never_runs(tmp_path: Path) -> None:
+def test_an_agent_never_runs_when_its_supervisor_is_killed_first(tmp_path: Path) -> None:
     before = "print(identity.pid, flush=True); await trio.sleep_forever()"
     touch = repr(f"open({str(tmp_path / 'action')!r}, 'w')")
     with supervisor(program=touch, before=before) as process:

@@ -184,7 +184,7 @@ def test_an_agent_may_offer_other_answers(offers: str) -> None:
 # What it knows -----------------------------------------------------------------------------------
 
 
-def test_servers_says_what_the_session_was_given(client: Client, session: str) -> None:
+def test_servers_says_the_mcp_servers_of_the_session(client: Client, session: str) -> None:
     given = [{"name": "files", "command": "/bin/files", "args": [], "env": []}]
     other = client.new_session(mcpServers=given)
 

@@ -215,7 +215,7 @@ def test_setting_an_option_returns_all_options() -> None:
     assert [option["currentValue"] for option in changed["configOptions"]] == ["large"]
 
 
-def test_boolean_options_are_offered_to_clients_that_support_them() -> None:
+def test_boolean_options_are_offered_only_to_supporting_clients() -> None:
     client = Client("--config-options")
     answer = opened(client, {"session": {"configOptions": {"boolean": {}}}})
     assert [option["type"] for option in answer["configOptions"]] == ["select", "boolean"]

@@ -165,7 +165,9 @@ def test_answer_comes_before_the_end_and_the_script_goes_on(client: Client, sess
     assert len(client.answers_to(asked)) == 1
 
 
-def test_a_session_whose_prompt_is_answered_takes_another(client: Client, session: str) -> None:
+def test_a_session_with_an_answered_prompt_takes_another_prompt(
+    client: Client, session: str
+) -> None:
     client.prompt(session, "answer\nsleep 5\nsay old")
     asked = client.prompt(session, "say new")
     client.cancel(session)

@@ -38,9 +38,7 @@ def of_code(text: str) -> str:
         ("Steps that misbehave", misbehave.MISBEHAVE_STEPS),
     ],
 )
-def test_the_page_lists_the_steps_with_what_they_do(
-    heading: str, steps: Mapping[str, Step]
-) -> None:
+def test_the_page_describes_every_step(heading: str, steps: Mapping[str, Step]) -> None:
     assert rows(heading, "step") == [
         [usage, of_code(step.__doc__ or "")] for usage, step in steps.items()
     ]
@@ -54,7 +52,7 @@ def test_no_step_has_the_name_of_another() -> None:
     )
 
 
-def test_the_page_lists_the_flags_with_what_they_do() -> None:
+def test_the_page_describes_every_flag() -> None:
     assert rows("Flags", "flag") == [
         [f"{flag.name} {flag.value or ''}".strip(), flag.help] for flag in FLAGS
     ]

@@ -66,7 +66,7 @@ def test_an_agent_may_require_a_prompt_while_a_turn_runs() -> None:
     assert client.text == "done"
 
 
-def test_an_agent_may_start_a_new_turn_which_ends_the_old_one() -> None:
+def test_a_new_turn_of_the_agent_ends_the_old_turn() -> None:
     client = Client("--steering", "startedNewTurn")
     session = client.open()
     asked = client.prompt(session, "say old\nsleep 5\nsay never")

@@ -79,7 +79,7 @@ def test_every_call_has_an_id_of_its_own(client: Client, session: str) -> None:
         ("reject_always", "bash: rejected\n"),
     ],
 )
-def test_ask_waits_for_an_answer_and_says_what_it_was(
+def test_ask_waits_for_an_answer_and_says_the_decision(
     client: Client, session: str, kind: str, said: str
 ) -> None:
     asked = client.prompt(session, "ask bash")
@@ -249,7 +249,7 @@ def test_a_tool_with_invalid_seconds_starts_and_fails(client: Client, session: s
     assert statuses == ["in_progress", "failed"]
 
 
-def test_the_last_text_is_the_script_and_the_others_are_context(
+def test_the_last_text_is_the_script_and_earlier_texts_are_context(
     client: Client, session: str
 ) -> None:
     link = {"type": "resource_link", "uri": "file:///a", "name": "a"}

@@ -51,7 +51,7 @@ def _no_crashes() -> None:
     """Allow one failing component: the session of this driver."""
 
 
-async def test_only_the_session_whose_driver_fails_has_trouble(
+async def test_a_failing_driver_affects_only_its_own_session(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, fragile: Fragile
 ) -> None:
     bad = await sup.create("fragile")

@@ -43,7 +43,7 @@ async def test_leaving_is_bounded(store: FailingStore, fake_agent: FakeAgent) ->
     assert seconds <= BOUND_SECONDS
 
 
-async def test_leaving_while_degraded_reports_what_is_lost(
+async def test_leaving_while_degraded_reports_lost_steps(
     store: FailingStore, fake_agent: FakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
     await leave_ill(store, fake_agent)
@@ -56,7 +56,7 @@ async def test_leaving_while_degraded_reports_what_is_lost(
     assert any("abandoned" in line and "pending writes" in line for line in said), said
 
 
-async def test_a_store_that_gets_well_in_time_loses_nothing(
+async def test_a_store_that_recovers_during_the_exit_loses_nothing(
     store: FailingStore, fake_agent: FakeAgent
 ) -> None:
     sup, seconds = await leave_ill(store, fake_agent, well_after_seconds=3.0)
@@ -67,7 +67,7 @@ async def test_a_store_that_gets_well_in_time_loses_nothing(
     await check_stored(store, sup.session(stored.row.id))
 
 
-async def test_a_turn_that_runs_is_interrupted_and_the_block_is_left(
+async def test_a_running_turn_is_interrupted_at_the_exit(
     store: FailingStore, fake_agent: FakeAgent
 ) -> None:
     async with supervisor.open(agents=[fake_agent.agent]) as sup:
@@ -81,7 +81,7 @@ async def test_a_turn_that_runs_is_interrupted_and_the_block_is_left(
     assert trio.current_time() - began <= BOUND_SECONDS
 
 
-async def test_a_block_that_raises_is_left_at_once_enough(
+async def test_a_raising_block_exits_without_waiting_for_the_store(
     store: FailingStore, fake_agent: FakeAgent
 ) -> None:
     async def raise_inside() -> None:
@@ -124,7 +124,9 @@ async def test_a_pending_acknowledgement_fails_when_the_supervisor_leaves(
     assert [bool(getattr(error, "hint", "")) for error in told] == [True]
 
 
-async def test_draining_is_bounded_too(store: FailingStore, fake_agent: FakeAgent) -> None:
+async def test_draining_is_bounded_while_degraded(
+    store: FailingStore, fake_agent: FakeAgent
+) -> None:
     async with supervisor.open(agents=[fake_agent.agent]) as sup:
         session = await sup.create("fake")
         await session.send("first")
@@ -137,7 +139,7 @@ async def test_draining_is_bounded_too(store: FailingStore, fake_agent: FakeAgen
         await store.recover()
 
 
-async def test_the_next_supervisor_recovers_what_leaving_lost(
+async def test_the_next_supervisor_recovers_turns_lost_on_leaving(
     store: FailingStore, fake_agent: FakeAgent
 ) -> None:
     await leave_ill(store, fake_agent)

@@ -22,7 +22,7 @@ def unreadable(store: FailingStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(store, name, fail)
 
 
-async def test_an_input_with_a_key_is_refused_and_the_session_goes_on(
+async def test_an_input_with_a_key_is_refused_and_the_session_continues(
     session: Session, run: AgentRun, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue("unreadable")
@@ -33,7 +33,7 @@ async def test_an_input_with_a_key_is_refused_and_the_session_goes_on(
     assert not run.over.is_set()
 
 
-async def test_a_turn_goes_on_and_can_be_interrupted(
+async def test_a_turn_continues_and_can_be_interrupted(
     session: Session, run: AgentRun, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue("unreadable")

@@ -24,7 +24,7 @@ async def wait_until_well(sup: Supervisor) -> None:
         await trio.sleep(0.01)
 
 
-async def test_observers_hear_both_changes_and_nothing_else(
+async def test_observers_get_the_degradation_and_the_recovery(
     store: FailingStore, sup: Supervisor
 ) -> None:
     heard = listen(sup)
@@ -75,7 +75,7 @@ async def test_a_degraded_store_is_retried_at_least_every_two_seconds(
     assert min(gaps[-20:]) > 0.05
 
 
-async def test_a_store_that_is_well_is_never_looked_at(
+async def test_a_healthy_store_is_never_probed_while_idle(
     store: FailingStore, sup: Supervisor, session: Session
 ) -> None:
     await degrade(store, sup)
@@ -87,7 +87,7 @@ async def test_a_store_that_is_well_is_never_looked_at(
     assert len(store.attempts) == attempts
 
 
-async def test_one_retry_task_runs_however_often_the_store_degrades(
+async def test_at_most_one_retry_task_runs_after_repeated_degradations(
     store: FailingStore, sup: Supervisor
 ) -> None:
     for _ in range(30):
@@ -115,7 +115,7 @@ async def test_the_store_recovers_by_itself_without_pending_writes(
     await session.send("hello")
 
 
-async def test_a_claim_that_meets_the_fault_is_noticed_too(
+async def test_a_failing_claim_degrades_the_store(
     store: FailingStore, sup: Supervisor, session: Session
 ) -> None:
     await session.stop()
@@ -130,7 +130,7 @@ async def test_a_claim_that_meets_the_fault_is_noticed_too(
     assert not sup._services.health.is_degraded
 
 
-async def test_a_delete_that_meets_the_fault_is_noticed_too(
+async def test_a_failing_delete_degrades_the_store(
     store: FailingStore, sup: Supervisor, session: Session
 ) -> None:
     await session.stop()

@@ -66,7 +66,7 @@ async def test_an_input_is_acknowledged_when_it_is_durable(
     await check_stored(store, session)
 
 
-async def test_an_input_of_an_idle_session_runs_when_it_is_durable_and_once(
+async def test_an_input_of_an_idle_session_runs_once_when_durable(
     store: FailingStore, session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     told: Told = {}
@@ -82,7 +82,7 @@ async def test_an_input_of_an_idle_session_runs_when_it_is_durable_and_once(
     await check_stored(store, session)
 
 
-async def test_the_input_in_flight_at_the_fault_is_acknowledged_and_others_refused(
+async def test_only_the_input_in_flight_at_the_fault_is_acknowledged(
     store: FailingStore, session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     told: Told = {}
@@ -329,7 +329,7 @@ async def test_a_permission_for_an_interrupted_turn_is_not_granted(
     shielded_run.finish()
 
 
-async def test_an_allowed_call_of_the_mode_itself_waits_too(
+async def test_a_call_allowed_by_the_mode_waits_for_its_commit(
     store: FailingStore, sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", workspace="/tmp")  # noqa: S108 - only a name here

@@ -35,7 +35,7 @@ def fail_late_once(store: FailingStore, monkeypatch: pytest.MonkeyPatch, *, spar
     monkeypatch.setattr(store, "commit", commit)
 
 
-async def test_a_question_that_was_cancelled_by_a_start_that_failed_is_not_shown(
+async def test_a_permission_request_cancelled_by_a_failed_start_leaves_the_inbox(
     store: FailingStore,
     sup: Supervisor,
     session: Session,

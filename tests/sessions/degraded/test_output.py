@@ -32,7 +32,7 @@ async def use_tools(turn: Turn, said: list[int]) -> None:
         said.append(2 * len(KIBIBYTE))
 
 
-async def test_an_agent_that_talks_is_slowed_and_goes_on_when_the_store_is_back(
+async def test_a_talking_agent_is_slowed_until_the_store_recovers(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     said: list[int] = []
@@ -49,7 +49,7 @@ async def test_an_agent_that_talks_is_slowed_and_goes_on_when_the_store_is_back(
     await check_stored(store, session)
 
 
-async def test_an_agent_that_plans_is_slowed_too(
+async def test_a_planning_agent_is_slowed(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     said: list[int] = []
@@ -61,7 +61,7 @@ async def test_an_agent_that_plans_is_slowed_too(
     assert sum(said) <= MAX_BACKLOG_BYTES + len(KIBIBYTE)
 
 
-async def test_an_agent_that_uses_tools_is_slowed_too(
+async def test_an_agent_that_calls_tools_is_slowed(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     said: list[int] = []
@@ -88,7 +88,7 @@ async def test_an_agent_that_is_slowed_can_be_interrupted(
     await check_stored(store, session)
 
 
-async def test_nothing_is_published_before_its_commit_and_all_of_it_after(
+async def test_records_are_published_only_after_their_commit(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, follow: Follow
 ) -> None:
     seen = await follow(session)
@@ -106,7 +106,7 @@ async def test_nothing_is_published_before_its_commit_and_all_of_it_after(
     assert numbers(seen) == [record.seq for record in await records(session)]
 
 
-async def test_output_of_one_session_does_not_fill_the_backlog_of_others(
+async def test_output_of_a_session_does_not_fill_the_backlog_of_other_sessions(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     other = await sup.create("echo")

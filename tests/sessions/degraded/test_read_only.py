@@ -101,7 +101,7 @@ async def test_an_unwritable_store_is_not_changed(
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_commands_that_only_read_do_so_there_too(
+async def test_reading_commands_work_in_a_read_only_folder(
     path: Path, fake_agent: FakeAgent, place: str
 ) -> None:
     session_id = await lived(path, fake_agent)

@@ -97,7 +97,7 @@ async def test_an_interrupt_without_a_target_reports_at_once(
     assert (await session.interrupt()).matched == 0
 
 
-async def test_an_agent_that_will_not_hear_is_left_when_the_ladder_is_at_its_end(
+async def test_an_agent_that_ignores_interrupts_is_abandoned_after_the_ladder(
     store: FailingStore, sup: Supervisor, shielded_session: Session, shielded_run: AgentRun
 ) -> None:
     await degrade(store, sup)
@@ -140,7 +140,7 @@ async def test_queued_inputs_run_after_an_interrupt_only_once_the_store_recovers
     assert [one.turn.text for one in fake_agent.runs] == ["first", "second"]
 
 
-async def test_a_session_whose_next_turn_waits_for_the_store_answers_an_interrupt(
+async def test_an_interrupt_is_answered_while_the_next_turn_waits_for_the_store(
     store: FailingStore, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("second")
@@ -221,7 +221,7 @@ async def test_a_cooperative_stop_waits_for_the_turn_and_not_for_the_store(
     await check_stored(store, session)
 
 
-async def test_a_session_whose_first_turn_waits_for_the_store_can_be_stopped(
+async def test_a_session_stops_while_its_first_turn_waits_for_the_store(
     store: FailingStore, session: Session, nursery: trio.Nursery, fake_agent: FakeAgent
 ) -> None:
     store.start_failing()
@@ -236,7 +236,7 @@ async def test_a_session_whose_first_turn_waits_for_the_store_can_be_stopped(
     await check_stored(store, session)
 
 
-async def test_a_session_whose_next_turn_waits_for_the_store_can_be_stopped(
+async def test_a_session_stops_while_its_next_turn_waits_for_the_store(
     store: FailingStore, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await session.send("second")
@@ -254,7 +254,7 @@ async def test_a_session_whose_next_turn_waits_for_the_store_can_be_stopped(
     await check_stored(store, session)
 
 
-async def test_a_stopped_session_is_brought_back_when_the_store_is(
+async def test_a_stopped_session_is_resumed_after_recovery(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     await degrade(store, sup)

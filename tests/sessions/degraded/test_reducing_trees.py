@@ -112,7 +112,7 @@ async def test_a_tree_is_interrupted_although_one_member_waits_for_the_store(
     assert report.stopped >= 1
 
 
-async def test_a_child_whose_spawn_was_in_flight_never_works_for_a_parent_that_was_stopped(
+async def test_a_child_spawned_in_flight_never_runs_for_a_stopped_parent(
     store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent, nursery: trio.Nursery
 ) -> None:
     store.start_failing()
@@ -129,7 +129,7 @@ async def test_a_child_whose_spawn_was_in_flight_never_works_for_a_parent_that_w
     assert (await session.info()).phase == "stopped"
 
 
-async def test_a_parent_stops_though_its_child_is_at_rest(
+async def test_a_parent_with_a_suspended_child_stops(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
 ) -> None:
     child = await session.spawn("kid", "errand", suspend_after_seconds=1.0)
@@ -149,7 +149,7 @@ async def test_a_parent_stops_though_its_child_is_at_rest(
 
 
 @pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
-async def test_a_session_at_rest_is_stopped_when_the_store_is_back(
+async def test_a_suspended_session_is_stopped_after_recovery(
     store: FailingStore, session: Session, how: Illness
 ) -> None:
     await go_to_rest(session)
@@ -168,7 +168,7 @@ async def test_a_session_at_rest_is_stopped_when_the_store_is_back(
     await check_stored(store, session)
 
 
-async def test_a_session_at_rest_is_stopped_though_the_store_gets_well_while_that_is_decided(
+async def test_a_suspended_session_stops_when_the_store_recovers_during_the_request(
     store: FailingStore, sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await go_to_rest(session)
@@ -199,7 +199,7 @@ async def test_a_session_at_rest_is_stopped_though_the_store_gets_well_while_tha
     assert (await session.info()).phase == "stopped"
 
 
-async def test_such_a_stop_is_ordered_again_if_a_refusal_of_before_comes_late(
+async def test_a_stop_of_a_suspended_session_is_retried_after_a_late_refusal(
     store: FailingStore, sup: Supervisor, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await go_to_rest(session)
@@ -243,7 +243,7 @@ async def test_an_input_sent_after_a_degraded_stop_is_ordered_after_it(
     assert (await session.info()).phase == "idle"
 
 
-async def test_a_session_that_is_gone_meanwhile_needs_no_stop(
+async def test_a_pending_stop_of_a_deleted_session_is_dropped(
     store: FailingStore, sup: Supervisor, session: Session
 ) -> None:
     await go_to_rest(session)

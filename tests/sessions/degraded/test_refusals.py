@@ -76,7 +76,7 @@ async def test_a_stopped_session_takes_nothing_new(
     await refused(store, sup, session, call)
 
 
-async def test_an_archived_session_stays_so(
+async def test_unarchiving_is_refused_while_degraded(
     store: FailingStore, sup: Supervisor, session: Session
 ) -> None:
     await session.stop()
@@ -98,7 +98,7 @@ async def test_queued_inputs_stay_unchanged_while_degraded(
     await refused(store, sup, session, calls[verb])
 
 
-async def test_an_agent_that_would_spawn_is_refused_and_its_turn_goes_on(
+async def test_a_spawn_is_refused_and_the_turn_continues(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     await degrade(store, sup)

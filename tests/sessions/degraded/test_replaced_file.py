@@ -96,7 +96,7 @@ async def test_a_deleted_file_is_noticed_while_the_store_is_idle(
         assert (await sup.stats()).store.degraded
 
 
-async def test_where_there_is_no_file_nothing_is_noticed() -> None:
+async def test_the_file_check_of_a_memory_store_does_nothing() -> None:
     async with supervisor.open() as sup:
         await store_watch.check_file(sup._services)
 
@@ -123,7 +123,7 @@ async def test_an_input_sent_while_the_file_was_deleted_is_not_acknowledged(
     assert (await sup.stats()).store.degraded
 
 
-async def test_the_store_recovers_when_the_file_is_put_back(
+async def test_the_store_recovers_when_the_file_is_restored(
     sup: Supervisor, session: Session, path: Path, tmp_path: Path
 ) -> None:
     away = tmp_path / "away"
@@ -176,7 +176,7 @@ async def test_a_file_with_two_names_is_refused(tmp_path: Path, path: Path) -> N
         pass
 
 
-async def test_a_restore_that_was_killed_leaves_no_second_name(path: Path) -> None:
+async def test_a_killed_restore_leaves_no_second_name(path: Path) -> None:
     async with supervisor.open(path) as sup:
         session = await sup.create("echo")
     os.link(path, path.with_name("state.db.before-restore"))  # and then it was killed

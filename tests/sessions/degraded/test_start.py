@@ -23,7 +23,7 @@ async def nobody_is_left_starting(sup: Supervisor) -> None:
 
 
 @pytest.mark.parametrize("commits", COMMITS)
-async def test_a_session_whose_making_was_cut_short_is_of_use_when_the_store_is_back(
+async def test_a_session_created_while_degraded_is_usable_after_recovery(
     store: FailingStore, sup: Supervisor, nursery: trio.Nursery, fake_agent: FakeAgent, commits: int
 ) -> None:
     async def create() -> None:
@@ -45,7 +45,7 @@ async def test_a_session_whose_making_was_cut_short_is_of_use_when_the_store_is_
 
 
 @pytest.mark.parametrize("commits", COMMITS)
-async def test_a_child_whose_making_was_cut_short_does_its_errand_when_the_store_is_back(
+async def test_a_child_created_while_degraded_runs_after_recovery(
     store: FailingStore, sup: Supervisor, session: Session, nursery: trio.Nursery, commits: int
 ) -> None:
     async def spawn() -> None:
@@ -65,7 +65,7 @@ async def test_a_child_whose_making_was_cut_short_does_its_errand_when_the_store
 
 
 @pytest.mark.parametrize("commits", COMMITS)
-async def test_a_parent_stops_though_the_making_of_a_child_was_cut_short(
+async def test_a_parent_stops_while_the_creation_of_a_child_is_pending(
     store: FailingStore, sup: Supervisor, session: Session, nursery: trio.Nursery, commits: int
 ) -> None:
     async def spawn() -> None:
@@ -86,7 +86,7 @@ async def test_a_parent_stops_though_the_making_of_a_child_was_cut_short(
 
 
 @pytest.mark.parametrize("commits", COMMITS)
-async def test_a_session_whose_resumption_was_cut_short_is_of_use_when_the_store_is_back(
+async def test_a_session_resumed_while_degraded_is_usable_after_recovery(
     store: FailingStore, sup: Supervisor, session: Session, nursery: trio.Nursery, commits: int
 ) -> None:
     async def resume() -> None:

@@ -142,7 +142,7 @@ async def test_an_input_expires_while_the_store_is_degraded(
     await check_stored(store, session)
 
 
-async def test_an_input_of_a_session_at_rest_expires_when_the_store_is_back(
+async def test_an_input_of_a_suspended_session_expires_after_recovery(
     store: FailingStore, sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", restart=Restart(policy="never"))
@@ -161,7 +161,7 @@ async def test_an_input_of_a_session_at_rest_expires_when_the_store_is_back(
     await check_stored(store, session)
 
 
-async def test_a_child_whose_time_is_over_stops_in_time(
+async def test_an_expired_child_stops_while_degraded(
     store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent
 ) -> None:
     child = await session.spawn("kid", "errand", ttl_seconds=5.0)
@@ -177,7 +177,7 @@ async def test_a_child_whose_time_is_over_stops_in_time(
     await check_stored(store, session, child)
 
 
-async def test_a_child_at_rest_whose_time_is_over_stops_when_the_store_is_back(
+async def test_an_expired_suspended_child_stops_after_recovery(
     store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent
 ) -> None:
     child = await session.spawn("kid", "errand", ttl_seconds=60.0)
@@ -194,7 +194,7 @@ async def test_a_child_at_rest_whose_time_is_over_stops_when_the_store_is_back(
     await check_stored(store, session, child)
 
 
-async def test_a_session_that_would_rest_does_when_the_store_is_back(
+async def test_an_idle_session_is_suspended_after_recovery(
     store: FailingStore, sup: Supervisor, session: Session
 ) -> None:
     await degrade(store, sup)
@@ -207,7 +207,7 @@ async def test_a_session_that_would_rest_does_when_the_store_is_back(
     await check_stored(store, session)
 
 
-async def test_a_session_that_cannot_be_stopped_yet_is_no_flood_in_the_log(
+async def test_retried_stops_do_not_flood_the_log(
     store: FailingStore,
     sup: Supervisor,
     session: Session,

@@ -141,7 +141,7 @@ async def test_an_agent_that_raises_fails_its_turn_and_nothing_else(
     assert (await session.info()).phase == "idle"
 
 
-async def test_a_session_goes_on_through_many_faults(
+async def test_a_session_continues_through_many_faults(
     store: FailingStore, session: Session, fake_agent: FakeAgent, follow: Follow
 ) -> None:
     seen = await follow(session)

@@ -37,7 +37,7 @@ async def test_data_returns_at_once_without_hooks(hooks: Hooks) -> None:
     assert not scope.cancelled_caught
 
 
-async def test_hooks_that_have_nothing_to_say_change_nothing(hooks: Hooks) -> None:
+async def test_hooks_that_return_none_change_nothing(hooks: Hooks) -> None:
     hooks.add("prompt_assembled", saying("well", []))
 
     assert await ask(hooks) == DATA["prompt_assembled"]
@@ -54,7 +54,7 @@ async def test_a_hook_event_has_point_session_turn_and_data(hooks: Hooks) -> Non
     assert event.data == DATA["tool_before"]
 
 
-async def test_a_session_that_is_about_to_be_made_has_no_id(hooks: Hooks) -> None:
+async def test_the_event_of_a_session_create_hook_has_no_session_id(hooks: Hooks) -> None:
     events: list[HookEvent] = []
     hooks.add("session_create", events.append)
 
@@ -72,7 +72,7 @@ async def test_the_repr_of_a_hook_event_hides_user_text(hooks: Hooks) -> None:
     assert "secret" not in repr(events[0])
 
 
-async def test_hooks_are_asked_in_the_order_in_which_they_were_added(hooks: Hooks) -> None:
+async def test_hooks_are_called_in_the_order_of_their_registration(hooks: Hooks) -> None:
     said: list[str] = []
     for word in ("one", "two", "three"):
         hooks.add("prompt_assembled", saying(word, said))
@@ -82,7 +82,7 @@ async def test_hooks_are_asked_in_the_order_in_which_they_were_added(hooks: Hook
     assert said == ["one", "two", "three"]
 
 
-async def test_the_next_hook_gets_the_changes_of_the_previous_one(hooks: Hooks) -> None:
+async def test_the_next_hook_gets_the_changes_of_the_previous_hook(hooks: Hooks) -> None:
     hooks.add("prompt_assembled", add_a_word)
     hooks.add("prompt_assembled", shout)
 
@@ -113,7 +113,7 @@ async def test_an_event_itself_cannot_be_changed(hooks: Hooks) -> None:
         await ask(hooks)
 
 
-async def test_a_question_with_other_fields_than_its_point_has_is_a_mistake_of_ours(
+async def test_a_hook_call_with_the_wrong_fields_fails_an_assertion(
     hooks: Hooks,
 ) -> None:
     hooks.add("turn_start", shout)
@@ -138,7 +138,7 @@ async def test_a_hook_that_denies_is_named_with_its_reason(hooks: Hooks) -> None
     assert not denied.value.stops
 
 
-async def test_a_hook_may_have_the_session_stopped_too(hooks: Hooks) -> None:
+async def test_a_hook_may_stop_the_session(hooks: Hooks) -> None:
     hooks.add("tool_before", lambda _: Stop("enough"))
 
     with pytest.raises(Denied, match="enough") as denied:
@@ -277,9 +277,7 @@ async def test_a_hook_for_once_is_asked_once(hooks: Hooks) -> None:
 
 
 @pytest.mark.parametrize(("callback", "problem"), FAILURES.values(), ids=FAILURES)
-async def test_a_hook_for_once_that_failed_is_gone_too(
-    hooks: Hooks, callback: Any, problem: str
-) -> None:
+async def test_a_failed_once_hook_is_removed(hooks: Hooks, callback: Any, problem: str) -> None:
     hooks.add("prompt_assembled", callback, once=True)
 
     await ask(hooks)
@@ -287,7 +285,7 @@ async def test_a_hook_for_once_that_failed_is_gone_too(
     assert not hooks.has("prompt_assembled")
 
 
-async def test_a_hook_for_once_that_is_being_asked_is_not_asked_by_another(
+async def test_a_running_once_hook_is_not_called_concurrently(
     hooks: Hooks, nursery: trio.Nursery
 ) -> None:
     said: list[str] = []
@@ -336,7 +334,7 @@ def test_a_once_hook_is_called_exactly_once_despite_cancelled_callers() -> None:
 # Coming and going meanwhile ---------------------------------------------------------------
 
 
-async def test_a_hook_that_was_removed_before_its_turn_came_is_not_asked(hooks: Hooks) -> None:
+async def test_a_hook_removed_during_a_call_is_not_called(hooks: Hooks) -> None:
     said: list[str] = []
     hooks.add("prompt_assembled", lambda _: second.remove())
     second = hooks.add("prompt_assembled", saying("second", said))

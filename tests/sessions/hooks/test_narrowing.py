@@ -126,7 +126,7 @@ async def test_a_hook_may_change_the_name_of_a_session(
 
 
 @pytest.mark.parametrize("field", [*DATA["permission"]])
-async def test_of_a_request_for_permission_nothing_can_be_changed(hooks: Hooks, field: str) -> None:
+async def test_a_hook_cannot_change_a_permission_request(hooks: Hooks, field: str) -> None:
     with pytest.raises(Denied, match=f"cannot change '{field}'"):
         await changed(hooks, "permission", DATA["permission"][field], **{field: "allow_once"})
 

@@ -79,7 +79,7 @@ async def test_a_task_that_outlives_its_hook_is_no_longer_nested_in_it(
     assert generations == list(range(1, 3 * MAX_NESTING + 1))
 
 
-async def test_a_task_of_an_inner_hook_counts_as_nested_while_the_outer_runs(
+async def test_a_task_of_an_inner_hook_is_nested_in_the_outer(
     hooks: Hooks, nursery: trio.Nursery
 ) -> None:
     paths: list[tuple[str, ...]] = []

@@ -24,7 +24,7 @@ async def test_an_observer_gets_point_session_and_data(told: Hooks) -> None:
     assert event.data["text"] == "done"
 
 
-async def test_observers_see_events_in_order_also_when_they_take_their_time(told: Hooks) -> None:
+async def test_slow_observers_get_events_in_order(told: Hooks) -> None:
     texts: list[str] = []
 
     async def slow(event: HookEvent) -> None:
@@ -47,7 +47,7 @@ async def test_nothing_is_queued_without_observers(hooks: Hooks) -> None:
     assert not hooks._observers._queue
 
 
-async def test_an_observer_gets_no_events_from_before_it_was_added(
+async def test_an_observer_gets_no_events_before_its_registration(
     hooks: Hooks, runtime: DriverRuntime
 ) -> None:
     first: list[HookEvent] = []
@@ -123,7 +123,7 @@ async def test_an_observer_that_raises_is_logged_and_other_observers_run(
 
 
 @pytest.mark.parametrize("is_shielded", [False, True])
-async def test_an_observer_that_hangs_delays_the_others_up_to_its_deadline(
+async def test_a_hanging_observer_delays_other_observers_up_to_its_deadline(
     told: Hooks, runtime: DriverRuntime, *, is_shielded: bool
 ) -> None:
     times: list[float] = []
@@ -138,7 +138,7 @@ async def test_an_observer_that_hangs_delays_the_others_up_to_its_deadline(
     assert len(runtime.zombies) == is_shielded
 
 
-async def test_telling_costs_no_time_whatever_observers_do(told: Hooks) -> None:
+async def test_notifying_takes_no_time_for_any_observer(told: Hooks) -> None:
     told.add("turn_end", hang)
 
     for _ in range(10):
@@ -148,7 +148,7 @@ async def test_telling_costs_no_time_whatever_observers_do(told: Hooks) -> None:
     assert trio.current_time() == 0.0
 
 
-async def test_when_too_many_wait_the_oldest_go_and_are_counted(
+async def test_the_oldest_queued_events_are_dropped_and_counted(
     hooks: Hooks, runtime: DriverRuntime
 ) -> None:
     texts: list[str] = []

@@ -44,7 +44,7 @@ def test_these_tests_ask_with_the_fields_of_the_point(name: BlockingPoint) -> No
     assert DATA[name].keys() == POINTS[name].fields.keys()
 
 
-def test_the_page_lists_every_point_with_fields_and_changeable_ones() -> None:
+def test_the_page_lists_every_point_with_its_fields() -> None:
     listed = {
         name: (set(FIELD.findall(fields)), set(FIELD.findall(changes)))
         for name, fields, changes in ROW.findall(PAGE.read_text())

@@ -60,7 +60,7 @@ class Obliging:
         (lambda event, also=None: None, "<lambda>"),
     ],
 )
-async def test_whatever_takes_an_event_is_good_for_a_hook_and_has_a_name(
+async def test_every_kind_of_callable_is_a_hook_with_a_name(
     hooks: Hooks, good: Any, name: str
 ) -> None:
     assert hooks.add("turn_start", good).name == name
@@ -76,7 +76,7 @@ async def test_a_deadline_is_a_finite_number_above_0(hooks: Hooks, seconds: Any)
     assert "above 0" in refused.value.hint
 
 
-async def test_the_usual_deadline_is_checked_too(runtime: DriverRuntime) -> None:
+async def test_the_default_deadline_is_validated(runtime: DriverRuntime) -> None:
     with pytest.raises(ConfigError):
         Hooks(runtime, deadline_seconds=0)
 
@@ -88,7 +88,7 @@ async def test_a_hook_has_the_default_deadline_unless_one_is_set(runtime: Driver
     assert hooks.add("turn_start", callback, deadline_seconds=0.5).deadline_seconds == 0.5
 
 
-async def test_nothing_waits_for_an_observer_so_none_can_be_required(hooks: Hooks) -> None:
+async def test_an_observer_cannot_be_required(hooks: Hooks) -> None:
     with pytest.raises(ConfigError) as refused:
         hooks.add("turn_end", callback, required=True)
 
@@ -111,7 +111,7 @@ async def test_a_refused_hook_is_not_added(hooks: Hooks) -> None:
     assert not hooks.has("turn_start")
 
 
-async def test_whether_anybody_is_there_can_be_asked(hooks: Hooks) -> None:
+async def test_hooks_report_whether_a_point_has_callbacks(hooks: Hooks) -> None:
     assert not hooks.has("turn_start")
     assert not hooks.observes("turn_end")
 
@@ -123,7 +123,7 @@ async def test_whether_anybody_is_there_can_be_asked(hooks: Hooks) -> None:
     assert not hooks.has("tool_before")
 
 
-async def test_a_hook_that_was_removed_is_gone_and_may_be_removed_again(hooks: Hooks) -> None:
+async def test_a_hook_may_be_removed_twice(hooks: Hooks) -> None:
     said: list[str] = []
     first = hooks.add("prompt_assembled", saying("first", said))
     hooks.add("prompt_assembled", saying("second", said))

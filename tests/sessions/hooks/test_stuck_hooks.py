@@ -66,7 +66,7 @@ async def test_a_hook_that_ignores_cancellation_is_listed_until_it_ends(
     assert runtime.zombies == {}
 
 
-async def test_an_answer_that_comes_after_the_deadline_is_none(hooks: Hooks) -> None:
+async def test_an_answer_after_the_deadline_is_ignored(hooks: Hooks) -> None:
     async def late(_: HookEvent) -> str:
         with trio.CancelScope(shield=True):
             await trio.sleep(10.0)
@@ -145,7 +145,7 @@ async def test_no_hook_runs_and_no_caller_waits_after_the_runtime_closed(
     assert (said, trio.current_time()) == ([], 0.0)
 
 
-async def test_a_workshop_that_closes_meanwhile_is_no_answer() -> None:
+async def test_a_hook_call_is_denied_when_the_runtime_closes() -> None:
     with trio.fail_after(1.0):
         async with trio.open_nursery() as inner:
             runtime = DriverRuntime(inner)

@@ -146,7 +146,7 @@ async def test_an_unfinished_copy_of_a_killed_backup_is_replaced(
     assert len(await said_in(copy)) == 0
 
 
-async def test_a_copy_that_fails_leaves_no_half(
+async def test_a_failed_backup_leaves_no_partial_file(
     on_file: Supervisor, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -213,7 +213,7 @@ async def test_restore_replaces_the_store_and_keeps_the_old_file(path: Path, bac
     assert await said_in(backup) == ["before"]
 
 
-async def test_a_store_that_is_restored_goes_on(path: Path, backup: Path) -> None:
+async def test_a_restored_store_continues(path: Path, backup: Path) -> None:
     await supervisor.restore(backup, path)
     await fill(path, "again")
 
@@ -232,7 +232,7 @@ async def test_restoring_twice_keeps_both(path: Path, backup: Path) -> None:
     assert await said_in(second) == ["before", "between"]
 
 
-async def test_a_store_can_be_made_of_a_backup(tmp_path: Path, backup: Path) -> None:
+async def test_a_backup_can_be_opened_as_a_store(tmp_path: Path, backup: Path) -> None:
     assert await supervisor.restore(backup, tmp_path / "new.db") is None
     assert await said_in(tmp_path / "new.db") == ["before"]
 
@@ -365,7 +365,7 @@ async def test_restore_keeps_a_damaged_store_unchanged_beside_it(
     assert await said_in(path) == ["before"]
 
 
-async def test_where_no_file_can_be_nothing_is_restored(backup: Path, tmp_path: Path) -> None:
+async def test_restore_to_an_invalid_path_is_refused(backup: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     names = left_in(tmp_path)
 

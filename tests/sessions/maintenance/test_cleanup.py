@@ -119,7 +119,7 @@ async def test_by_size_the_oldest_go_first(sup: Supervisor) -> None:
     assert await ids(sup) == {second.id}
 
 
-async def test_cleanup_removes_archived_sessions_too(sup: Supervisor) -> None:
+async def test_cleanup_removes_archived_sessions(sup: Supervisor) -> None:
     session = await over(sup)
     await session.archive()
     await trio.sleep(10.0)
@@ -290,7 +290,7 @@ async def test_deletions_before_a_failure_are_reported(
     assert list(report.failed) == [parent.id]
 
 
-async def test_a_session_that_was_deleted_after_the_plan_is_no_failure(
+async def test_a_session_deleted_after_the_plan_is_not_a_failure(
     sup: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = await over(sup)
@@ -319,7 +319,7 @@ async def test_a_deleted_session_leaves_no_row_in_any_table(sup: Supervisor) -> 
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_after_leaving_nothing_is_looked_at(sup: Supervisor, *, dry_run: bool) -> None:
+async def test_no_cleanup_runs_after_leaving(sup: Supervisor, *, dry_run: bool) -> None:
     await sup.drain()
     sup._parts.registry.close()
 

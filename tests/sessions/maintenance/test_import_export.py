@@ -225,7 +225,7 @@ async def test_an_imported_session_continues_with_its_history(
     assert (await made.repair()).problems == ()
 
 
-async def test_the_same_file_twice_makes_two(
+async def test_importing_a_file_twice_creates_two_sessions(
     sup: Supervisor, fake_agent: FakeAgent, file: Path
 ) -> None:
     session, _ = await rich(sup, fake_agent)
@@ -333,7 +333,7 @@ async def test_an_export_changes_nothing_and_works_at_any_time(
     assert before.last_seq < (await session.info()).last_seq
 
 
-async def test_secrets_are_covered_on_request(sup: Supervisor) -> None:
+async def test_an_export_redacts_secrets_on_request(sup: Supervisor) -> None:
     session = await sup.create("echo")
     secret = "ghp_" + "a1B2" * 9
     await session.prompt(f"my token is {secret}")

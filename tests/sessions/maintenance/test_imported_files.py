@@ -102,7 +102,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("change", HOSTILE, ids=lambda change: change.__name__)
-async def test_a_file_grants_nothing(
+async def test_an_imported_file_grants_no_rights(
     sup: Supervisor, file: Path, change: Callable[[list[Line]], None]
 ) -> None:
     session = await sup.create("echo")
@@ -148,7 +148,7 @@ ASKING = {
 
 
 @pytest.mark.parametrize("change", ASKING.values(), ids=ASKING.keys())
-async def test_a_request_in_a_file_is_no_request_here(
+async def test_an_imported_permission_request_is_not_pending(
     sup: Supervisor, file: Path, change: Callable[[list[Line]], None]
 ) -> None:
     session = await sup.create("echo")
@@ -162,7 +162,7 @@ async def test_a_request_in_a_file_is_no_request_here(
     assert await sup.permissions() == ()
 
 
-async def test_an_answer_in_a_file_is_no_answer_here(
+async def test_an_imported_answer_does_not_allow_a_tool(
     sup: Supervisor, fake_agent: FakeAgent, file: Path
 ) -> None:
     session = await sup.create("fake")
@@ -212,7 +212,7 @@ async def test_a_broken_file_is_refused_and_leaves_nothing(
     assert [info.id for info in (await sup.list()).items] == [session.id]
 
 
-async def test_a_file_that_breaks_off_is_taken_up_to_there(
+async def test_a_truncated_file_is_imported_up_to_its_end(
     sup: Supervisor, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await sup.create("echo")
@@ -281,7 +281,7 @@ PICOCLAW = [
 ]
 
 
-async def test_a_session_of_picoclaw_goes_on_here(
+async def test_an_imported_picoclaw_session_continues(
     sup: Supervisor, fake_agent: FakeAgent, file: Path
 ) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in PICOCLAW))  # noqa: ASYNC240 - small
@@ -312,7 +312,7 @@ GGCODE: list[Line] = [
 ]
 
 
-async def test_a_session_of_ggcode_goes_on_here(
+async def test_an_imported_ggcode_session_continues(
     sup: Supervisor, fake_agent: FakeAgent, file: Path
 ) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in GGCODE))  # noqa: ASYNC240 - small

@@ -31,7 +31,7 @@ async def a_large_one(sup: Supervisor) -> Session:
     return session
 
 
-async def test_a_large_session_comes_goes_and_is_never_seen_half(tmp_path: Path) -> None:
+async def test_a_large_session_is_never_visible_in_part(tmp_path: Path) -> None:
     path, file = tmp_path / "state.db", tmp_path / "large.jsonl"
     async with supervisor.open(path) as sup, trio.open_nursery() as nursery:
         session = await a_large_one(sup)

@@ -82,7 +82,7 @@ async def test_repair_leaves_an_intact_session_unchanged(
     assert (await session.prompt("say still here")).text == "still here"
 
 
-async def test_a_session_at_rest_is_repaired_asleep_or_archived(sup: Supervisor) -> None:
+async def test_suspended_and_archived_sessions_can_be_repaired(sup: Supervisor) -> None:
     asleep, archived = await sup.create("echo"), await rest(sup)
     await asleep.prompt("hello")
     await archived.archive()
@@ -112,7 +112,7 @@ async def test_a_session_at_work_is_not_touched(
     assert [one.text for one in await session.transcript()] == ["first", "done"]
 
 
-async def test_a_resume_during_repair_waits_or_goes_first(sup: Supervisor) -> None:
+async def test_a_resume_during_a_repair_is_serialized_with_it(sup: Supervisor) -> None:
     session = await rest(sup)
     heard: list[str] = []
 
@@ -310,7 +310,7 @@ async def test_replay_equals_the_info_of_that_time(sup: Supervisor, fake_agent: 
 
 
 @pytest.mark.parametrize("at", [0, -1, 1_000, 2**63, 10**400])
-async def test_a_number_that_is_not_there_is_not_found(sup: Supervisor, at: int) -> None:
+async def test_replay_of_an_unknown_record_number_is_not_found(sup: Supervisor, at: int) -> None:
     session = await rest(sup)
 
     with pytest.raises(RecordNotFound) as missing:

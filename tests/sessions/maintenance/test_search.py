@@ -134,7 +134,7 @@ async def test_query_syntax_is_searched_as_plain_words(sup: Supervisor) -> None:
 
 
 @pytest.mark.parametrize("query", ["", " ", "\n\t", "x" * 2_000])
-async def test_nothing_and_too_much_are_refused(sup: Supervisor, query: str) -> None:
+async def test_empty_and_too_long_queries_are_refused(sup: Supervisor, query: str) -> None:
     with pytest.raises(ConfigError) as refused:
         await sup.search(query)
 
@@ -164,7 +164,7 @@ async def test_a_snippet_is_short_even_for_a_long_word(sup: Supervisor) -> None:
     assert len(snippet) < 1_200
 
 
-async def test_a_snippet_marks_whole_words_with_the_signs_in_them(sup: Supervisor) -> None:
+async def test_a_snippet_marks_whole_words_with_their_punctuation(sup: Supervisor) -> None:
     await saying(sup, "the re\u0301sume\u0301 of हिन्दी")
 
     assert await found(sup, "resume") == ["the [re\u0301sume\u0301] of हिन्दी"]
@@ -226,7 +226,7 @@ async def test_pages_have_each_hit_once_while_text_is_added(sup: Supervisor) -> 
     assert len(set(seen)) == 25
 
 
-async def test_a_page_of_a_deleted_session_ends_the_search_well(sup: Supervisor) -> None:
+async def test_a_cursor_of_a_deleted_session_ends_the_search(sup: Supervisor) -> None:
     old = await saying(sup, *(["fox"] * 5))
     new = await saying(sup, *(["fox"] * 5))
     page = await sup.search("fox", limit=3)

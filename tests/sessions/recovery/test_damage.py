@@ -112,7 +112,7 @@ async def test_suspended_rows_are_not_decoded_at_start(
             await sup.create("echo")
 
 
-async def test_a_record_that_is_no_text_is_its_session_s_own_trouble(program: Program) -> None:
+async def test_an_undecodable_record_affects_only_its_session(program: Program) -> None:
     async with program.running() as sup:
         damaged, whole = await sup.create("echo"), await sup.create("echo")
         for session in (damaged, whole):
@@ -201,7 +201,7 @@ async def test_an_undecodable_record_raises_where_it_is_needed(
             await damaged.replay(4)
 
 
-async def test_a_record_whose_turn_is_no_text_is_not_exported(program: Program) -> None:
+async def test_a_record_with_a_binary_turn_id_is_not_exported(program: Program) -> None:
     async with program.running() as sup:
         session = await sup.create("echo")
     damage(program, "UPDATE records SET turn_id = x'00' WHERE kind = 'session_started'")

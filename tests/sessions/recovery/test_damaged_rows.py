@@ -274,7 +274,7 @@ async def test_a_rebuilt_child_of_a_stopped_parent_is_stopped(
 # Not whole -------------------------------------------------------------------------------
 
 
-async def test_no_row_is_made_of_records_that_are_not_whole(program: Program) -> None:
+async def test_no_row_is_rebuilt_from_incomplete_records(program: Program) -> None:
     async with program.running() as sup:
         session = await told_and_stopped(sup)
     damage(program, BREAK_ROW, session.id)
@@ -355,7 +355,7 @@ async def test_a_snapshot_that_cannot_be_read_is_passed_over(program: Program) -
 
 @pytest.mark.parametrize("records_too", [False, True])
 @pytest.mark.parametrize("stopped", [False, True])
-async def test_nothing_is_left_of_a_deleted_damaged_session(
+async def test_deleting_a_damaged_session_removes_all_its_data(
     program: Program, *, records_too: bool, stopped: bool
 ) -> None:
     async with program.running() as sup:
@@ -380,7 +380,7 @@ async def test_nothing_is_left_of_a_deleted_damaged_session(
 
 
 @pytest.mark.parametrize("records_too", [False, True])
-async def test_a_parent_goes_on_when_a_child_that_cannot_be_read_is_deleted(
+async def test_a_parent_continues_when_an_unreadable_child_is_deleted(
     program: Program, *, records_too: bool
 ) -> None:
     few = Settings(limits=Limits(max_children=1))

@@ -47,7 +47,7 @@ async def test_a_root_is_not_notified_of_children_of_a_deleted_child(
         assert (await sup.session(root.id).info()).children == ()
 
 
-async def test_grandchildren_whose_parent_was_deleted_are_still_counted_by_their_root(
+async def test_grandchildren_of_a_deleted_parent_count_for_the_root(
     program: Program, kid: FakeAgent
 ) -> None:
     limits = Limits(max_descendants=2, max_spawns=3)

@@ -8,7 +8,7 @@ from tests.support.session_states import NEVER, phase_of
 from tests.support.tree_queries import ends
 
 
-async def test_a_child_whose_time_passed_has_ended_for_that(
+async def test_a_child_that_expired_while_closed_stops_with_that_reason(
     program: Program, kid: FakeAgent
 ) -> None:
     async with program.running() as sup:
@@ -66,7 +66,7 @@ async def test_a_child_not_yet_expired_at_start_expires_later(
         assert (await again.info()).stop_reason == "ttl_expired"
 
 
-async def test_an_input_whose_time_passed_never_runs(
+async def test_an_input_that_expired_while_closed_never_runs(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:

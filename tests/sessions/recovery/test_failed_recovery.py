@@ -56,7 +56,7 @@ async def phases(sup: Supervisor) -> dict[str, str]:
     return {info.id: str(info.phase) for info in (await sup.list(limit=100)).items}
 
 
-async def test_a_recovery_that_ran_twice_has_done_nothing_the_second_time(
+async def test_a_second_recovery_changes_nothing(
     program: Program, fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent
 ) -> None:
     async with program.running() as sup:
@@ -128,7 +128,7 @@ async def test_a_recovery_that_cannot_write_opens_read_only(
                 await write
 
 
-async def test_a_recovery_that_cannot_write_starts_nothing_even_when_the_disk_is_well_again(
+async def test_a_failed_recovery_starts_no_session_after_the_disk_recovers(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:

@@ -19,7 +19,7 @@ KEY = "fake:house:ann"
 # Keys and answers ---------------------------------------------------------------------------
 
 
-async def test_a_key_still_has_its_bearer(program: Program) -> None:
+async def test_a_key_keeps_its_holder_over_a_restart(program: Program) -> None:
     async with program.running() as sup:
         session = await sup.create("fake", key=KEY)
         await session.stop()
@@ -92,7 +92,7 @@ async def test_a_repeated_spawn_after_a_restart_returns_the_same_child(
         assert (await sup.stats()).sessions == 2
 
 
-def test_a_program_that_seeds_chance_in_each_life_makes_other_names_in_each(
+def test_ids_differ_between_runs_that_seed_random_alike(
     tmp_path: Path,
 ) -> None:
     """In real time: where time is virtual, names are meant to be the same again."""
@@ -177,7 +177,7 @@ async def test_details_set_by_users_survive_a_restart(program: Program) -> None:
 # Deleting and leaving -------------------------------------------------------------------------
 
 
-async def test_a_deleted_session_is_not_there(program: Program) -> None:
+async def test_a_deleted_session_does_not_exist_after_a_restart(program: Program) -> None:
     async with program.running() as sup:
         session = await sup.create("fake", key=KEY, idempotency_key="k")
         await sup.delete(session.id)
@@ -187,7 +187,7 @@ async def test_a_deleted_session_is_not_there(program: Program) -> None:
         assert (await sup.create("fake", key=KEY, idempotency_key="k")).id != session.id
 
 
-async def test_a_delete_that_was_cut_short_has_stopped_the_session_and_may_be_repeated(
+async def test_an_aborted_delete_stops_the_session_and_can_be_repeated(
     program: Program, shielded_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
@@ -203,7 +203,7 @@ async def test_a_delete_that_was_cut_short_has_stopped_the_session_and_may_be_re
         assert not await sup.exists(session.id)
 
 
-async def test_a_replacement_is_made_wholly_or_not_at_all(program: Program) -> None:
+async def test_a_killed_new_leaves_the_holder_of_the_key(program: Program) -> None:
     async with program.running() as sup:
         old = await sup.create("fake", key=KEY)
         program.begin(program.kill_before, lambda one: one.kind == "session_archived")

@@ -58,7 +58,7 @@ async def test_an_acknowledged_end_is_not_reported_again(program: Program, kid: 
         assert await records(sup.session(parent.id), "child_started", "child_ended") == heard
 
 
-async def test_an_imported_copy_of_the_parent_does_not_acknowledge_for_it(
+async def test_an_imported_copy_of_a_parent_does_not_acknowledge_notifications(
     program: Program, kid: FakeAgent, tmp_path: Path
 ) -> None:
     async with program.running() as sup:
@@ -175,7 +175,7 @@ async def test_an_end_wakes_a_parent_that_wanted_to_be_woken_once(
         assert await fake_agent.finish_all() == []
 
 
-async def test_a_wake_that_was_accepted_and_has_not_begun_runs_after_the_start(
+async def test_an_accepted_wake_runs_after_a_restart(
     program: Program, fake_agent: FakeAgent, kid: FakeAgent
 ) -> None:
     async with program.running(settings=Settings(max_running_turns=2)) as sup:

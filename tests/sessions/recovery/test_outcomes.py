@@ -77,9 +77,7 @@ async def test_stored_output_of_a_lost_turn_is_its_text(
         assert ended.body["text"] == "half a "
 
 
-async def test_text_younger_than_250_ms_may_be_lost_and_nothing_else_is(
-    program: Program, fake_agent: FakeAgent
-) -> None:
+async def test_a_kill_loses_at_most_250_ms_of_text(program: Program, fake_agent: FakeAgent) -> None:
     async with program.running() as sup:
         session = await sup.create("fake")
         await session.send("first")
@@ -189,7 +187,7 @@ async def test_a_session_to_stop_after_its_turn_has_stopped(
         assert (info.phase, info.stop_reason) == ("stopped", "user_cancelled")
 
 
-async def test_a_turn_that_was_to_begin_when_its_agent_is_up_is_lost_too(program: Program) -> None:
+async def test_a_turn_waiting_for_its_agent_is_lost_by_a_kill(program: Program) -> None:
     async with program.running() as sup:
         session = await sup.create("fake", suspend_after_seconds=1.0)
         await trio.sleep(10.0)
@@ -202,7 +200,7 @@ async def test_a_turn_that_was_to_begin_when_its_agent_is_up_is_lost_too(program
         assert [one.body["outcome"] for one in await records(again, "turn_ended")] == ["lost"]
 
 
-async def test_a_session_in_which_something_waits_is_woken_after_the_start(
+async def test_a_session_with_queued_inputs_is_woken_after_a_restart(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running(settings=Settings(max_running_turns=1)) as sup:
@@ -217,7 +215,7 @@ async def test_a_session_in_which_something_waits_is_woken_after_the_start(
         assert await phase_of(sup.session(waits.id)) == "idle"
 
 
-async def test_a_queue_runs_in_its_order_when_the_agent_is_back(
+async def test_a_queue_runs_in_order_after_a_restart(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
@@ -307,7 +305,7 @@ class Crowd:
         return _Starter(self.all).make_driver(context, runtime)
 
 
-async def test_no_more_agents_start_at_once_than_the_settings_say(program: Program) -> None:
+async def test_agent_starts_are_limited_by_the_settings(program: Program) -> None:
     quick, slow = FakeAgent("slow"), Crowd()
     async with program.running(agents=[quick.agent]) as sup:
         for _ in range(6):

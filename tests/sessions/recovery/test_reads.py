@@ -9,9 +9,7 @@ from tests.support.killed_program import Program
 from tests.support.session_states import texts_of
 
 
-async def test_the_result_of_a_lost_turn_says_that_it_was_lost(
-    program: Program, fake_agent: FakeAgent
-) -> None:
+async def test_the_result_of_a_lost_turn_is_lost(program: Program, fake_agent: FakeAgent) -> None:
     async with program.running() as sup:
         session = await sup.create("fake")
         receipt = await session.send("first")
@@ -50,7 +48,7 @@ async def test_a_prompt_that_is_repeated_has_its_first_result(
         assert len(fake_agent.runs) == 1
 
 
-async def test_the_wait_for_a_child_of_the_life_before_is_answered(
+async def test_waiting_for_a_child_of_an_earlier_run_returns(
     program: Program, kid: FakeAgent
 ) -> None:
     async with program.running() as sup:
@@ -80,7 +78,7 @@ async def test_a_watcher_resuming_after_a_restart_sees_each_record_once(
         assert numbers(items) == list(range(seen + 1, await last_seq(again) + 1))
 
 
-async def test_positions_of_everything_go_on(program: Program) -> None:
+async def test_global_positions_continue_after_a_restart(program: Program) -> None:
     async with program.running() as sup:
         await sup.create("fake")
         await settle()
@@ -94,7 +92,7 @@ async def test_positions_of_everything_go_on(program: Program) -> None:
         assert [position for position, _ in after] == list(range(1, len(after) + 1))
 
 
-async def test_a_request_of_the_life_before_cannot_be_answered_any_more(
+async def test_a_permission_request_of_an_earlier_run_cannot_be_answered(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
@@ -110,7 +108,7 @@ async def test_a_request_of_the_life_before_cannot_be_answered_any_more(
             await sup.answer(request.id, "allow_once")
 
 
-async def test_an_agent_that_is_back_has_the_whole_conversation_for_its_history(
+async def test_a_restarted_agent_gets_the_whole_history(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:

@@ -36,7 +36,7 @@ async def test_a_running_session_that_is_restarted_is_idle_again(
         assert info.last_failure is not None
 
 
-async def test_a_session_at_rest_counts_no_restart(program: Program) -> None:
+async def test_recovering_a_suspended_session_counts_no_restart(program: Program) -> None:
     async with program.running() as sup:
         session = await sup.create("fake")
 
@@ -87,7 +87,7 @@ async def test_a_kill_in_mid_restart_is_not_counted_twice(
         assert await records(sup.session(session.id), "agent_restarting") == restarting
 
 
-async def test_a_session_is_restarted_with_the_rest_of_its_queue_and_no_turn_twice(
+async def test_a_restarted_session_runs_its_queue_and_repeats_no_turn(
     program: Program, fake_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:

@@ -53,7 +53,7 @@ async def test_detached_children_go_on(
         await check_tree_counts(sup)
 
 
-async def test_a_child_that_never_got_written_is_not_there(
+async def test_an_uncommitted_child_does_not_exist_after_a_restart(
     program: Program, kid: FakeAgent
 ) -> None:
     async with program.running() as sup:

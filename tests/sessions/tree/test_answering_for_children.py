@@ -208,7 +208,7 @@ async def test_the_right_to_answer_is_not_inherited(
         await middle.do(middle.turn.answer_request(request.id, "reject_once"))
 
 
-async def test_an_answer_that_comes_second_is_a_conflict(
+async def test_a_second_answer_is_a_conflict(
     sup: Supervisor, judge: AgentRun, asked: Asked
 ) -> None:
     action, request = asked
@@ -241,7 +241,7 @@ async def test_an_ended_turn_cannot_answer_requests(judge: AgentRun, asked: Aske
         await judge.turn.answer_request(request.id, "allow_once")
 
 
-async def test_a_request_of_a_child_that_is_waited_for_goes_to_people(
+async def test_a_request_of_an_awaited_child_goes_to_the_inbox(
     sup: Supervisor, judge: AgentRun, kid: FakeAgent
 ) -> None:
     child = await judge.do(judge.turn.spawn("kid", "x", permissions=NARROW))

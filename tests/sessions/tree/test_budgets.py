@@ -49,7 +49,7 @@ async def test_the_usage_report_that_exhausts_a_budget_ends_the_session(
         (Limits(wall_seconds=2.0), "2 of 2 wall_seconds"),
     ],
 )
-async def test_the_result_of_a_turn_cut_by_a_budget_says_so(
+async def test_the_result_of_a_turn_names_the_exhausted_budget(
     sup: Supervisor, fake_agent: FakeAgent, nursery: trio.Nursery, limits: Limits, words: str
 ) -> None:
     session = await sup.create("fake", limits=limits)
@@ -62,15 +62,13 @@ async def test_the_result_of_a_turn_cut_by_a_budget_says_so(
     assert words in str(result.error)
 
 
-async def test_the_result_of_a_child_that_ran_out_of_time_says_so(
-    session: Session, kid: FakeAgent
-) -> None:
+async def test_the_result_of_a_child_names_its_expiry(session: Session, kid: FakeAgent) -> None:
     child, _ = await spawn(session, kid, ttl_seconds=3.0)
 
     assert "expired" in str((await child.wait()).error)
 
 
-async def test_the_result_of_a_child_whose_parent_has_stopped_says_so(
+async def test_the_result_of_a_child_names_the_stop_of_its_parent(
     session: Session, kid: FakeAgent, nursery: trio.Nursery
 ) -> None:
     child, _ = await spawn(session, kid)
@@ -82,7 +80,7 @@ async def test_the_result_of_a_child_whose_parent_has_stopped_says_so(
     assert "the parent of its session has stopped" in str((await action.wait()).error)
 
 
-async def test_the_result_of_a_turn_whose_session_was_deleted_says_so(
+async def test_the_result_of_a_turn_names_the_deletion_of_its_session(
     sup: Supervisor, session: Session, fake_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     action = AgentAction(session.prompt("go"))
@@ -93,7 +91,7 @@ async def test_the_result_of_a_turn_whose_session_was_deleted_says_so(
     assert "deleted" in str((await action.wait()).error)
 
 
-async def test_a_session_that_has_something_left_goes_on(
+async def test_a_session_within_its_budget_continues(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", limits=Limits(tokens=100))
@@ -266,7 +264,7 @@ async def test_ten_tenths_are_a_whole(sup: Supervisor, fake_agent: FakeAgent) ->
     assert (await session.info()).stop_reason == "budget_exceeded"
 
 
-async def test_an_agent_that_does_not_care_is_stopped_for_the_budget_all_the_same(
+async def test_an_agent_that_ignores_budget_spent_is_stopped(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", limits=Limits(tokens=10))
@@ -280,7 +278,7 @@ async def test_an_agent_that_does_not_care_is_stopped_for_the_budget_all_the_sam
     assert (info.stop_reason, info.badge, info.restarts) == ("budget_exceeded", "stopped", 0)
 
 
-async def test_a_session_that_waits_for_a_person_is_stopped_too(
+async def test_a_session_that_waits_for_a_person_is_stopped_by_its_budget(
     sup: Supervisor, kid: FakeAgent, fake_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(tokens=10))

@@ -25,7 +25,7 @@ def told(news: list[News]) -> list[tuple[str, str]]:
 # Records ------------------------------------------------------------------------------------------
 
 
-async def test_the_end_of_an_errand_is_on_the_parents_record(
+async def test_the_end_of_a_childs_first_turn_is_recorded_by_its_parent(
     session: Session, child: Session, errand: AgentRun
 ) -> None:
     errand.finish("all done")
@@ -91,7 +91,7 @@ async def test_the_reported_text_is_the_last_text_of_the_child(
     assert ended.body["text"] == "last"
 
 
-async def test_a_later_turn_of_a_child_is_no_news(
+async def test_a_later_turn_of_a_child_sends_no_notification(
     session: Session, child: Session, errand: AgentRun, kid: FakeAgent
 ) -> None:
     errand.finish()
@@ -103,7 +103,7 @@ async def test_a_later_turn_of_a_child_is_no_news(
     assert len(await records(session, "child_ended")) == 1
 
 
-async def test_a_text_longer_than_news_may_be_is_cut(
+async def test_the_text_of_news_is_truncated(
     session: Session, child: Session, errand: AgentRun
 ) -> None:
     errand.finish("é" * 100_000)
@@ -181,7 +181,7 @@ async def test_an_agent_reads_each_piece_of_news_once(run: AgentRun, kid: FakeAg
     assert run.turn.news() == []
 
 
-async def test_news_come_in_order(run: AgentRun, session: Session, kid: FakeAgent) -> None:
+async def test_news_are_delivered_in_order(run: AgentRun, session: Session, kid: FakeAgent) -> None:
     children = [await session.spawn("kid", "x") for _ in range(3)]
     runs = [await kid.next_run() for _ in range(3)]
     for at_work in reversed(runs):
@@ -193,7 +193,7 @@ async def test_news_come_in_order(run: AgentRun, session: Session, kid: FakeAgen
     assert told(run.turn.news()) == expected
 
 
-async def test_news_wait_for_the_next_turn(
+async def test_news_are_delivered_at_the_next_turn(
     session: Session, child: Session, errand: AgentRun, fake_agent: FakeAgent
 ) -> None:
     errand.finish("done")

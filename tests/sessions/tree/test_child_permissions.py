@@ -21,7 +21,9 @@ from tests.support.tree_queries import ask, check_tree_counts, refusal
 # Sets and modes -----------------------------------------------------------------------------------
 
 
-async def test_a_child_without_permissions_inherits_those_of_its_parent(sup: Supervisor) -> None:
+async def test_a_child_without_permissions_inherits_its_parents_permissions(
+    sup: Supervisor,
+) -> None:
     rights = Permissions(tools=["a", "b"], skills=[], network_channels=["n"], mode="approve_all")
     parent = await sup.create("fake", permissions=rights)
     child = await parent.spawn("kid", "x")
@@ -167,7 +169,7 @@ async def test_a_child_works_nowhere_else(sup: Supervisor, workspace: str) -> No
     await check_tree_counts(sup)
 
 
-async def test_a_parent_without_a_workspace_may_assign_one(session: Session) -> None:
+async def test_a_parent_without_a_workspace_may_assign_a_workspace(session: Session) -> None:
     child = await session.spawn("kid", "x", workspace="/w")
 
     assert (await child.info()).workspace == "/w"

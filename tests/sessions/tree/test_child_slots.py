@@ -274,7 +274,7 @@ def test_leaving_ends_while_children_wait_for_slots() -> None:
     assert explore(main, seeds=range(9), max_steps=20_000, early_timeouts=False) == []
 
 
-def test_a_child_waiting_for_a_slot_starts_no_turn_when_its_parent_stops() -> None:
+def test_a_child_without_a_slot_starts_no_turn_after_its_parents_stop() -> None:
     async def main() -> None:
         kid = FakeAgent("kid")
         async with supervisor.open(":memory:", agents=[kid.agent]) as sup:

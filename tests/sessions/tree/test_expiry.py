@@ -46,7 +46,7 @@ async def test_children_of_an_expired_detached_child_stop_with_it(session: Sessi
     assert await reason_of(below) == "parent_stopped"
 
 
-async def test_a_detached_child_comes_back_without_its_parent(session: Session) -> None:
+async def test_a_detached_child_resumes_without_its_parent(session: Session) -> None:
     child = await session.spawn("kid", "x", lifetime="detached")
     await session.stop()
     await child.stop()
@@ -89,7 +89,7 @@ async def test_the_ttl_of_a_child_starts_at_admission(
         assert await reason_of(child) == "ttl_expired"
 
 
-async def test_time_to_live_takes_all_below_along(session: Session) -> None:
+async def test_an_expired_child_stops_with_its_descendants(session: Session) -> None:
     child = await session.spawn("kid", "x", ttl_seconds=5.0)
     below = await child.spawn("kid", "y")
     await child.wait_stopped()

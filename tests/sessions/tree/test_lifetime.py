@@ -120,7 +120,7 @@ async def test_queued_inputs_of_a_child_stopped_with_its_parent_are_cancelled(
     assert [one.body["outcome"] for one in settled] == ["delivered", "cancelled"]
 
 
-async def test_a_parent_that_stops_after_its_turn_keeps_its_children_so_long(
+async def test_children_run_until_their_parents_stop_after_the_turn(
     sup: Supervisor, session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
     child = sup.session((await run.do(run.turn.spawn("kid", "x"))).id)
@@ -179,7 +179,7 @@ async def test_a_spawn_below_a_stopped_parent_is_refused(session: Session) -> No
     assert (await refusal(session.spawn("kid", "late"))).limit == "parent"
 
 
-async def test_a_parent_that_crashes_too_often_takes_its_children_along(
+async def test_a_parent_that_is_given_up_stops_its_children(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", restart=NEVER)
@@ -221,7 +221,7 @@ async def test_a_childs_crash_changes_nothing_for_its_parent_and_siblings(
     assert await phase_of(sibling) == "running"
 
 
-async def test_interrupting_a_parent_leaves_its_children_alone(
+async def test_interrupting_a_parent_does_not_interrupt_its_children(
     sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
 ) -> None:
     child = await run.do(run.turn.spawn("kid", "x"))
@@ -294,7 +294,7 @@ async def test_a_detached_grandchild_survives_the_stop_of_its_tree(
     assert await phase_of(apart) == "running"
 
 
-async def test_a_child_that_stops_its_parent_stops_too() -> None:
+async def test_a_child_that_stops_its_parent_is_stopped() -> None:
     held: list[Session] = []
 
     async def rebel(_: Turn) -> None:

@@ -76,7 +76,7 @@ async def test_deleted_children_still_count_as_spawns(sup: Supervisor) -> None:
     assert (await refusal(root.spawn("kid", "x"))).limit == "max_spawns"
 
 
-async def test_a_childs_own_limits_are_no_wider_than_its_parents(sup: Supervisor) -> None:
+async def test_the_own_limits_of_a_child_stay_within_its_parents(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_depth=2, max_children=1))
     child = await root.spawn("kid", "x", limits=WIDE)
     limits = (await child.info()).limits
@@ -126,7 +126,7 @@ async def test_every_refusal_is_recorded_before_it_is_raised(sup: Supervisor) ->
     assert [(one.body["used"], one.body["allowed"]) for one in found] == [(1, 1)] * 3
 
 
-async def test_a_refusal_is_on_the_record_of_a_suspended_parent_too(sup: Supervisor) -> None:
+async def test_a_refused_spawn_is_recorded_by_a_suspended_parent(sup: Supervisor) -> None:
     limits = Limits(max_children=0)
     parent = await sup.create("fake", limits=limits, suspend_after_seconds=1.0)
     await trio.sleep(5.0)

@@ -72,7 +72,9 @@ class TestOfTurns:
     def settings(self) -> Settings:
         return Settings(max_running_turns=2, limits=WIDE)
 
-    async def test_no_more_turns_run_than_may(self, sup: Supervisor, fake_agent: FakeAgent) -> None:
+    async def test_at_most_max_running_turns_run(
+        self, sup: Supervisor, fake_agent: FakeAgent
+    ) -> None:
         sessions = [await sup.create("fake") for _ in range(30)]
         await all_at_once(*(partial(one.send, "x") for one in sessions))
         await settle()
@@ -85,7 +87,7 @@ class TestOfTurns:
         assert len(fake_agent.runs) == 30
         await check_tree_counts(sup)
 
-    async def test_turns_begin_in_the_order_in_which_they_were_asked_for(
+    async def test_turns_start_in_the_order_of_their_requests(
         self, sup: Supervisor, fake_agent: FakeAgent
     ) -> None:
         for number in range(10):
@@ -115,7 +117,7 @@ class TestOfTurns:
         next_one.finish()
         assert (await fake_agent.next_run()).turn.text == "greedy 2"
 
-    async def test_a_session_waiting_for_a_turn_slot_says_so(self, sup: Supervisor) -> None:
+    async def test_info_of_a_session_waiting_for_a_turn_slot(self, sup: Supervisor) -> None:
         for _ in range(2):
             await (await sup.create("fake")).send("x")
         waits = await sup.create("fake")

@@ -35,7 +35,9 @@ async def test_a_child_does_not_come_back_without_its_parent(
         assert (await refusal(way)).limit == "parent"
 
 
-async def test_a_parent_comes_back_alone(session: Session, child: Session) -> None:
+async def test_resuming_a_parent_does_not_resume_its_children(
+    session: Session, child: Session
+) -> None:
     await session.stop()
     await session.resume()
     await settle()
@@ -60,7 +62,7 @@ async def test_a_resumed_child_ignores_an_earlier_stop_order_of_its_parent(
     assert await phase_of(child) == "idle"
 
 
-async def test_a_child_that_is_back_is_news(session: Session, child: Session) -> None:
+async def test_resuming_a_child_is_recorded_by_its_parent(session: Session, child: Session) -> None:
     await child.stop()
     await child.resume()
     await settle()
@@ -127,7 +129,7 @@ async def test_a_child_can_be_deleted_after_its_parent(
     assert tree_of(sup).live == set()
 
 
-def test_a_tree_deleted_concurrently_is_gone() -> None:
+def test_concurrent_deletes_of_a_tree_remove_it() -> None:
     async def main() -> None:
         kid = FakeAgent("kid")
         async with supervisor.open(":memory:", agents=[kid.agent]) as sup:
@@ -143,7 +145,7 @@ def test_a_tree_deleted_concurrently_is_gone() -> None:
     assert explore(main, seeds=range(20), early_timeouts=False) == []
 
 
-async def test_a_detached_child_of_a_deleted_parent_goes_on(
+async def test_a_detached_child_of_a_deleted_parent_continues(
     sup: Supervisor, session: Session, kid: FakeAgent
 ) -> None:
     child = await session.spawn("kid", "x", lifetime="detached", on_end="wake")
@@ -157,7 +159,7 @@ async def test_a_detached_child_of_a_deleted_parent_goes_on(
     assert not isinstance(again[0], Exception)
 
 
-async def test_a_stopped_child_can_be_deleted_whatever_its_parent_does(
+async def test_a_stopped_child_can_be_deleted_in_any_phase_of_its_parent(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     children = [await session.spawn("kid", "x") for _ in range(3)]

@@ -191,7 +191,7 @@ async def test_a_spent_session_is_not_resumed(spent: Session) -> None:
     assert await phase_of(spent) == "stopped"
 
 
-async def test_a_limit_that_is_raised_too_little_changes_nothing(spent: Session) -> None:
+async def test_a_limit_raised_below_the_usage_resumes_no_session(spent: Session) -> None:
     await spent.set(limits=Limits(tokens=10))
 
     with pytest.raises((BudgetSpent, SpawnRefused)):
@@ -210,7 +210,7 @@ async def test_raising_the_budget_allows_resume(spent: Session, fake_agent: Fake
     assert (await spent.wait_stopped()).spent.tokens == 20
 
 
-async def test_a_child_comes_back_when_its_ancestors_limit_is_raised(
+async def test_a_child_can_resume_when_its_ancestors_limit_is_raised(
     sup: Supervisor, kid: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(tokens=10))

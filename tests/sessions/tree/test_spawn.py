@@ -51,7 +51,7 @@ async def test_a_child_is_at_work_when_spawn_answers(child: Session, errand: Age
     assert (info.phase, info.turn_id) == (Phase.RUNNING, errand.turn.id)
 
 
-async def test_a_child_without_options_inherits_those_of_its_parent(sup: Supervisor) -> None:
+async def test_a_child_without_options_inherits_its_parents_options(sup: Supervisor) -> None:
     limits = Limits(max_children=2, max_depth=2, tokens=500)
     parent = await sup.create("fake", workspace="/w/x", limits=limits)
     info = await (await parent.spawn("kid", "errand")).info()
@@ -130,7 +130,7 @@ async def test_a_refused_spawn_is_on_record(sup: Supervisor) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", None, 7])
-async def test_an_errand_needs_a_text(session: Session, text: str) -> None:
+async def test_a_spawn_needs_a_text(session: Session, text: str) -> None:
     with pytest.raises(InputRefused):
         await session.spawn("kid", text)
 
@@ -165,7 +165,7 @@ async def test_a_spawn_of_an_unknown_agent_takes_no_slot(sup: Supervisor, sessio
         {"nonsense": 1},
     ],
 )
-async def test_options_that_cannot_be_meant_are_refused(
+async def test_invalid_spawn_options_are_refused(
     sup: Supervisor, session: Session, options: dict[str, object]
 ) -> None:
     with pytest.raises(ConfigError):
@@ -188,7 +188,7 @@ async def test_a_time_to_live_is_a_number(session: Session, seconds: float) -> N
         await session.spawn("kid", "errand", ttl_seconds=seconds)
 
 
-async def test_a_child_bears_no_key(sup: Supervisor, session: Session) -> None:
+async def test_a_child_has_no_key(sup: Supervisor, session: Session) -> None:
     options: dict[str, Any] = {"key": SessionKey("kid", "channel", "peer")}
     with pytest.raises(ConfigError):
         await session.spawn("kid", "errand", **options)
@@ -209,7 +209,7 @@ async def test_a_spawn_with_a_lone_surrogate_takes_no_slot(
 # Parents in other phases --------------------------------------------------------------------------
 
 
-async def test_a_parent_whose_agent_is_starting_may_have_children(
+async def test_a_parent_may_spawn_while_its_agent_starts(
     sup: Supervisor, slow: SlowStartAgent, nursery: trio.Nursery
 ) -> None:
     nursery.start_soon(sup.create, "slow")
@@ -223,7 +223,7 @@ async def test_a_parent_whose_agent_is_starting_may_have_children(
     await check_tree_counts(sup)
 
 
-async def test_a_parent_whose_agent_is_restarted_may_have_children(
+async def test_a_parent_may_spawn_while_its_agent_restarts(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", restart=Restart(backoff_seconds=1000.0))

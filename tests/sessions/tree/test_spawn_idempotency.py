@@ -89,7 +89,7 @@ async def test_a_refused_spawn_may_be_tried_again_under_its_key(sup: Supervisor)
 # Giving up ----------------------------------------------------------------------------------------
 
 
-async def test_giving_up_in_mid_spawn_leaves_a_whole_child(
+async def test_a_cancelled_spawn_leaves_a_complete_child(
     sup: Supervisor, session: Session, slow: SlowStartAgent
 ) -> None:
     with trio.move_on_after(1.0) as patience:
@@ -115,7 +115,7 @@ async def test_a_cancelled_spawn_is_found_by_its_key(
     assert (await session.info()).children == (child.id,)
 
 
-async def test_an_interrupted_turn_that_was_spawning_leaves_a_whole_child(
+async def test_a_turn_interrupted_during_a_spawn_leaves_a_complete_child(
     sup: Supervisor, session: Session, run: AgentRun, slow: SlowStartAgent
 ) -> None:
     action = run.begin(run.turn.spawn("slow", "errand"))
@@ -132,7 +132,7 @@ async def test_an_interrupted_turn_that_was_spawning_leaves_a_whole_child(
 
 
 @pytest.mark.parametrize("pauses", range(12))
-async def test_giving_up_at_any_moment_leaves_a_child_or_none(
+async def test_a_spawn_cancelled_at_any_moment_leaves_all_or_nothing(
     sup: Supervisor, session: Session, pauses: int
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -185,7 +185,7 @@ def broken(slow: SlowStartAgent) -> SlowStartAgent:
     return slow
 
 
-async def test_a_child_whose_agent_fails_to_start_releases_its_slot(
+async def test_a_child_with_a_failed_start_releases_its_slot(
     sup: Supervisor, broken: SlowStartAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
@@ -197,7 +197,7 @@ async def test_a_child_whose_agent_fails_to_start_releases_its_slot(
     await check_tree_counts(sup)
 
 
-async def test_a_child_whose_agent_does_not_start_counts_as_a_spawn(
+async def test_a_child_with_a_failed_start_counts_as_a_spawn(
     sup: Supervisor, broken: SlowStartAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_spawns=1))
@@ -207,7 +207,7 @@ async def test_a_child_whose_agent_does_not_start_counts_as_a_spawn(
     assert (await refusal(parent.spawn("kid", "errand"))).limit == "max_spawns"
 
 
-async def test_a_child_whose_agent_did_not_start_holds_its_errand_for_later(
+async def test_a_child_with_a_failed_start_keeps_its_first_input(
     sup: Supervisor, session: Session, broken: SlowStartAgent
 ) -> None:
     with pytest.raises(AgentStartFailed):

@@ -26,7 +26,7 @@ from tests.support.session_states import SlowStartAgent, phase_of
 from tests.support.tree_queries import check_tree_counts, refusal, tree_of
 
 
-async def test_an_agent_waits_for_the_result_of_the_errand(run: AgentRun, kid: FakeAgent) -> None:
+async def test_an_agent_waits_for_the_result_of_its_child(run: AgentRun, kid: FakeAgent) -> None:
     child = await run.do(run.turn.spawn("kid", "errand"))
     waiting = run.begin(child.wait())
     (await kid.next_run()).finish("the answer")
@@ -43,7 +43,7 @@ async def test_a_result_can_be_waited_for_twice_and_late(child: Session, errand:
     assert await child.wait() == first
 
 
-async def test_a_child_stays_idle_after_its_errand(child: Session, errand: AgentRun) -> None:
+async def test_a_child_is_idle_after_its_first_turn(child: Session, errand: AgentRun) -> None:
     errand.finish()
     await child.wait()
     await settle()
@@ -51,7 +51,7 @@ async def test_a_child_stays_idle_after_its_errand(child: Session, errand: Agent
     assert await phase_of(child) == "idle"
 
 
-async def test_a_root_has_no_errand_to_wait_for(session: Session) -> None:
+async def test_wait_of_a_root_session_is_refused(session: Session) -> None:
     with pytest.raises(InputRefused, match="was not spawned"):
         await session.wait()
 
@@ -149,7 +149,7 @@ async def test_a_script_can_spawn(sup: Supervisor) -> None:
     assert (await sup.session(child).wait()).text == "hello there"
 
 
-async def test_a_script_that_spawns_too_many_fails_its_turn_only(sup: Supervisor) -> None:
+async def test_a_script_above_the_spawn_limit_fails_only_its_turn(sup: Supervisor) -> None:
     session = await sup.create("scripted", limits=Limits(max_children=1))
     result = await session.prompt("spawn echo one\nspawn echo two")
 

@@ -35,7 +35,7 @@ async def at_stall(
 # What is done about it ----------------------------------------------------------------------------
 
 
-async def test_a_stalled_turn_is_interrupted_and_the_queue_goes_on(
+async def test_a_stalled_turn_is_interrupted_and_the_queue_continues(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await at_stall(sup, fake_agent, "interrupt")
@@ -47,7 +47,7 @@ async def test_a_stalled_turn_is_interrupted_and_the_queue_goes_on(
     assert (await fake_agent.next_run()).turn.text == "second"
 
 
-async def test_a_stalled_agent_is_restarted_and_the_queue_goes_on(
+async def test_a_stalled_agent_is_restarted_and_the_queue_continues(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await at_stall(sup, fake_agent, "restart")
@@ -175,7 +175,7 @@ async def test_a_turn_that_takes_too_long_is_timed_out(
     assert await phase_of(hurried) == "idle"
 
 
-async def test_a_turn_that_gets_on_is_timed_out_all_the_same(
+async def test_a_turn_with_progress_times_out_at_its_deadline(
     hurried: Session, fake_agent: FakeAgent
 ) -> None:
     await hurried.send("x")
@@ -205,7 +205,7 @@ async def test_the_next_turn_has_a_time_of_its_own(hurried: Session, fake_agent:
     assert outcomes == ["completed"] * 3
 
 
-async def test_the_queue_goes_on_after_a_timed_out_turn(
+async def test_the_queue_continues_after_a_timed_out_turn(
     hurried: Session, fake_agent: FakeAgent
 ) -> None:
     await hurried.send("first")

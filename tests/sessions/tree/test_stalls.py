@@ -34,7 +34,7 @@ async def test_silence_is_noticed_in_time(
     assert began == 0.0
 
 
-async def test_a_stalled_session_is_hung_and_otherwise_left_alone(
+async def test_a_stalled_session_is_only_marked_hung_by_default(
     session: Session, run: AgentRun
 ) -> None:
     await trio.sleep(10_000.0)
@@ -46,7 +46,7 @@ async def test_a_stalled_session_is_hung_and_otherwise_left_alone(
 
 
 @pytest.mark.parametrize("sign", ["say", "think", "usage", "tool", "update", "plan"])
-async def test_whatever_comes_of_a_turn_is_progress(
+async def test_every_kind_of_output_counts_as_progress(
     session: Session, run: AgentRun, sign: str
 ) -> None:
     call = await run.open_call("bash") if sign == "update" else None
@@ -138,7 +138,7 @@ async def test_an_idle_session_is_not_silent(session: Session) -> None:
     assert await silence_records(session) == []
 
 
-async def test_an_agent_that_is_always_a_little_too_slow_is_quiet_each_time(
+async def test_each_silence_above_the_quiet_limit_is_recorded(
     session: Session, run: AgentRun
 ) -> None:
     for _ in range(5):
@@ -152,7 +152,7 @@ async def test_an_agent_that_is_always_a_little_too_slow_is_quiet_each_time(
 # Waiting for others -------------------------------------------------------------------------------
 
 
-async def test_waiting_for_a_person_is_no_stall(sup: Supervisor, fake_agent: FakeAgent) -> None:
+async def test_waiting_for_a_person_is_not_a_stall(sup: Supervisor, fake_agent: FakeAgent) -> None:
     session = await sup.create("fake", permission_timeout_seconds=100_000.0, on_stall="stop")
     await session.send("x")
     run = await fake_agent.next_run()
@@ -181,7 +181,7 @@ async def test_silence_is_measured_from_the_answer(sup: Supervisor, fake_agent: 
     assert (before, await silence_records(session)) == ([], ["quiet", "stalled"])
 
 
-async def test_waiting_for_a_child_that_gets_on_is_no_stall(
+async def test_waiting_for_a_child_with_progress_is_not_a_stall(
     session: Session, run: AgentRun, kid: FakeAgent
 ) -> None:
     child = await run.do(run.turn.spawn("kid", "x"))
@@ -194,7 +194,7 @@ async def test_waiting_for_a_child_that_gets_on_is_no_stall(
     assert await silence_records(session) == []
 
 
-async def test_waiting_for_a_child_whose_child_gets_on_is_no_stall(
+async def test_waiting_for_a_grandchild_with_progress_is_not_a_stall(
     sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
 ) -> None:
     child = await run.do(run.turn.spawn("kid", "x"))
@@ -211,7 +211,7 @@ async def test_waiting_for_a_child_whose_child_gets_on_is_no_stall(
     assert await silence_records(sup.session(child.id)) == []
 
 
-async def test_waiting_for_a_child_that_waits_for_a_person_is_no_stall(
+async def test_waiting_for_a_child_with_a_permission_request_is_not_a_stall(
     sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
 ) -> None:
     made = await session.spawn("kid", "x", permission_timeout_seconds=100_000.0)

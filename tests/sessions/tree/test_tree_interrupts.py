@@ -106,7 +106,7 @@ async def test_a_tree_reopens_to_spawns_when_the_interrupting_caller_is_cancelle
     assert isinstance(await root.spawn("kid", "after"), Session)
 
 
-async def test_the_rest_of_the_queues_runs_on(
+async def test_the_queues_continue_after_a_tree_interrupt(
     session: Session, child: Session, errand: AgentRun, kid: FakeAgent
 ) -> None:
     await child.send("later")
@@ -135,7 +135,7 @@ async def test_a_replacement_runs_at_the_top_only(
     assert {(await one.info()).phase for one in family[1:]} == {Phase.IDLE}
 
 
-async def test_a_tree_in_which_nothing_runs_is_not_changed(
+async def test_interrupting_an_idle_tree_changes_nothing(
     sup: Supervisor, session: Session, child: Session, errand: AgentRun
 ) -> None:
     errand.finish()

@@ -142,7 +142,7 @@ async def test_a_child_stopped_after_its_spawn_text_does_not_wake_again(
 
 
 @pytest.mark.parametrize("way", ["stop", "ttl", "crash"])
-async def test_a_child_that_ends_before_its_errand_is_done_wakes_its_parent_once(
+async def test_a_child_that_stops_before_its_turn_ends_wakes_its_parent_once(
     session: Session, fake_agent: FakeAgent, kid: FakeAgent, way: str
 ) -> None:
     options: dict[str, Any] = {"restart": NEVER}
@@ -175,7 +175,7 @@ async def test_a_child_that_fails_after_its_spawn_text_wakes_its_parent(
     assert "agent_crashed" in text
 
 
-async def test_news_too_long_for_an_input_are_cut_and_wake_all_the_same(
+async def test_a_notification_above_the_input_limit_is_truncated_and_wakes(
     sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
 ) -> None:
     parent = await sup.create("fake", max_text_bytes=100)
@@ -218,9 +218,7 @@ async def test_no_parent_is_woken_while_the_supervisor_leaves(
     assert {one.phase for one in await all_infos(sup)} == {"suspended"}
 
 
-async def test_a_woken_parent_without_a_child_slot_waits_for_one(
-    sup: Supervisor, kid: FakeAgent
-) -> None:
+async def test_a_woken_parent_without_a_child_slot_waits(sup: Supervisor, kid: FakeAgent) -> None:
     root = await sup.create("fake", limits=Limits(max_children=1))
     middle = await root.spawn("kid", "x", suspend_after_seconds=1.0)
     first = await kid.next_run()

@@ -50,7 +50,7 @@ async def test_a_chain_leads_through_sessions_of_other_trees(sup: Supervisor, do
     assert why.waits_for == "model"
 
 
-async def test_a_spawn_waiting_for_the_childs_agent_counts_as_waiting_for_the_child(
+async def test_a_spawn_waits_for_the_child_while_its_agent_starts(
     sup: Supervisor, session: Session, run: AgentRun, slow: Slow
 ) -> None:
     slow.waits = True
@@ -79,7 +79,7 @@ async def test_every_way_of_awaiting_another_session_is_reported(
     assert ids(await waiting.why()) == [waiting.id, other.id]
 
 
-async def test_an_agent_awaiting_two_sessions_waits_for_the_unfinished_one(
+async def test_an_agent_awaiting_two_sessions_waits_for_the_unfinished_session(
     sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     first = await run.do(run.turn.spawn("fake", "one"))
@@ -201,7 +201,7 @@ async def test_a_wait_for_a_deleted_session_is_forgotten(
     assert (await alone(session))[0] == "model"
 
 
-async def test_of_an_interrupted_turn_no_wait_is_left_for_the_next(
+async def test_the_waits_of_an_interrupted_turn_are_forgotten(
     sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     child = await run.do(run.turn.spawn("fake", "errand"))

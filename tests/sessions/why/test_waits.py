@@ -74,7 +74,9 @@ async def test_a_turn_waits_for_the_child_it_awaits(
     assert why.waits_for == "model"
 
 
-async def test_a_session_waits_for_a_turn_slot_while_others_run(fake_agent: FakeAgent) -> None:
+async def test_a_session_waits_for_a_turn_slot_while_other_sessions_run(
+    fake_agent: FakeAgent,
+) -> None:
     settings = Settings(max_running_turns=1)
     async with supervisor.open(agents=[fake_agent.agent], settings=settings) as sup:
         first, second = await sup.create("fake"), await sup.create("fake")
@@ -98,7 +100,7 @@ async def test_a_child_waits_for_a_child_slot(sup: Supervisor) -> None:
     assert await alone(child) == ("child_slot", parent.id, 7.0)
 
 
-async def test_a_session_waits_for_a_task_that_will_not_end(
+async def test_a_session_waits_for_its_zombie(
     shielded_session: Session, shielded_run: AgentRun
 ) -> None:
     await shielded_session.interrupt()
@@ -174,7 +176,7 @@ async def test_why_of_an_unknown_session_raises_session_not_found(sup: Superviso
         await sup.session("s_nobody").why()
 
 
-async def test_a_turn_waiting_for_hooks_says_so(sup: Supervisor, session: Session) -> None:
+async def test_a_turn_waits_for_its_hooks(sup: Supervisor, session: Session) -> None:
     async def hang(_: object) -> None:
         await trio.sleep_forever()
 
@@ -200,7 +202,7 @@ async def test_a_wait_counts_from_the_last_progress(session: Session, run: Agent
     assert waits.since == pytest.approx(info.created_at + 50.0, abs=0.3)
 
 
-async def test_a_look_at_an_idle_session_does_not_count_from_a_change_of_its_title(
+async def test_a_change_of_title_does_not_restart_the_wait(
     sup: Supervisor, session: Session
 ) -> None:
     await trio.sleep(50.0)

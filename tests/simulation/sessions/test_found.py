@@ -110,7 +110,7 @@ async def fail_one_send() -> None:
         await harness.send(session, harness.text())
 
 
-def test_a_sender_whose_incarnation_crashed_is_answered_by_the_next_one() -> None:
+def test_a_sender_is_answered_by_the_next_incarnation_after_a_crash() -> None:
     assert explore(fail_one_send, seeds=SEEDS, max_failures=1) == []
 
 

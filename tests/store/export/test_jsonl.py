@@ -33,7 +33,7 @@ def test_the_first_line_describes_the_session() -> None:
     assert session["created_at"] == 1_790_000_000.0
 
 
-def test_every_record_is_a_line_as_it_is_stored() -> None:
+def test_every_record_is_one_line_with_its_stored_body() -> None:
     records = rich()
 
     lines = exported("jsonl", records).splitlines()[1:]

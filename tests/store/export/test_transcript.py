@@ -180,7 +180,7 @@ def test_a_stop_note_has_the_reason() -> None:
     assert note == ("The session stopped", "agent_crashed: exit code 1")
 
 
-def test_a_stall_note_has_what_the_agent_waits_for() -> None:
+def test_a_stall_note_names_the_wait_of_the_agent() -> None:
     note = note_one("stalled", waits_for="tool", detail="bash", since=1.0, seconds=300.0)
 
     assert note == ("Stalled", "nothing for 5 min 0 s, waiting for tool (bash)")

@@ -294,7 +294,7 @@ def test_an_unknown_format_is_refused() -> None:
         read_import("yaml", [])  # type: ignore[arg-type]
 
 
-def test_the_fields_of_each_kind_are_those_of_the_page() -> None:
+def test_the_page_lists_the_fields_of_each_kind() -> None:
     listed = {
         kind: frozenset(re.findall(r"`(\w+)`(?!\?)", fields))
         for kind, fields in ROW.findall(PAGE.read_text())

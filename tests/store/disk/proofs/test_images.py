@@ -191,7 +191,7 @@ def test_a_sync_of_another_file_has_no_effect() -> None:
     assert b"old!" in contents((*ONE_WRITE, *other))
 
 
-def test_a_write_with_a_failed_sync_stays_in_doubt_after_the_next_sync() -> None:
+def test_a_write_with_a_failed_sync_stays_in_doubt() -> None:
     doubtful = (*ONE_WRITE, SyncFailed("/d/a.db"))
     later = (Wrote("/d/a.db", 4, b"more"), Synced("/d/a.db", and_folder=False))
 
@@ -234,7 +234,7 @@ def test_an_image_has_the_notes_from_before_the_cut() -> None:
     assert notes == [(), ("a",), ("a",), ("a",), ("a", "b")]
 
 
-def test_every_cut_comes_once_before_any_comes_twice() -> None:
+def test_every_cut_is_chosen_once_before_any_repetition() -> None:
     cuts = [image.cut for image in images_of(ONE_WRITE, seed=0, count=7)]
 
     assert sorted(set(cuts)) == [0, 1, 2]
@@ -249,7 +249,7 @@ def test_an_image_can_be_rebuilt_from_its_repr(tmp_path: Path) -> None:
         assert f"cut={image.cut}, seed='{image.seed}'" in repr(image)
 
 
-def test_an_image_replaces_the_previous_one(tmp_path: Path) -> None:
+def test_an_image_replaces_the_previous_image(tmp_path: Path) -> None:
     whole = image_of((*ONE_WRITE, Found("/d/a.db-wal", b"log")), cut=3, seed="0")
     without_log = image_of(ONE_WRITE, cut=1, seed="0")
 
