@@ -23,6 +23,7 @@ from .agent_events import (
     BackoffElapsed,
     BaseEvent,
     CallEnded,
+    CallInterruptElapsed,
     CallStarted,
     Claimed,
     DeadlineElapsed,
@@ -258,6 +259,7 @@ Event: TypeAlias = (
     | TreeChanged
     | ChildRefused
     | LadderElapsed
+    | CallInterruptElapsed
     | InputsExpired
     | RequestTimedOut
     | IdleElapsed

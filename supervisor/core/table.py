@@ -109,6 +109,8 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     _row(STOPPING, agent_events.LadderElapsed, interrupts.escalate),
     *_rows(_all_except(INTERRUPTING, STOPPING), agent_events.LadderElapsed, ignore),
+    *_rows(TURN_OPEN, agent_events.CallInterruptElapsed, interrupts.call_unreachable),
+    *_rows(_all_except(*TURN_OPEN), agent_events.CallInterruptElapsed, ignore),
     # Turns
     _row(RUNNING, agent_events.TurnEnded, turns.end_reported_turn, *_AFTER_A_TURN),
     _row(

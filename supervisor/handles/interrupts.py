@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import attrs
 import trio
@@ -180,29 +180,31 @@ def _merge_reports(reports: list[InterruptReport]) -> InterruptReport:
 async def _wait_and_report(
     parts: Parts, session_id: SessionId, pending: InterruptPending, name: str
 ) -> InterruptReport:
-    """Wait until the target has ended or the ladder is exhausted; return the report."""
-    turn, call = pending.turn, pending.call
-    step: Any = "ask"
+    """Wait until the target has ended or is unreachable; return the report."""
+    step: LadderStep | None = "ask"
 
     def is_over(session: Row) -> bool:
         nonlocal step
-        if session.turn is None or session.turn.id != turn:
+        turn = session.turn
+        if turn is None or turn.id != pending.turn:
             return True
-        step = session.turn.step
-        return call is not None and all(one.id != call for one in session.turn.calls)
+        step = turn.step
+        if pending.call is None:
+            return False
+        call = turn.find_call(pending.call)
+        return call is None or call.interrupt == "unreachable"
 
-    if call is not None:
-        ladder = (await parts.registry.row(session_id)).terms.ladder
-        with trio.move_on_after(ladder.ask_seconds) as patience:
-            await parts.registry.wait_until(session_id, is_over)
-        reached = not patience.cancelled_caught
+    session = await parts.registry.wait_until(session_id, is_over)
+    if pending.call is None:
+        unreachable = session.zombie == pending.turn
     else:
-        session = await parts.registry.wait_until(session_id, is_over)
-        reached = session.zombie != turn
+        turn = session.turn
+        unreachable = turn is not None and turn.find_call(pending.call) is not None
+        step = None
     return InterruptReport(
         name,
         matched=1,
-        stopped=int(reached),
-        unreachable=int(not reached),
-        ladder_step=None if call is not None else step,
+        stopped=int(not unreachable),
+        unreachable=int(unreachable),
+        ladder_step=step,
     )

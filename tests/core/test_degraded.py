@@ -62,6 +62,7 @@ NO_BRAKES = {
     agent_events.SilenceNoticed,
     agent_events.DeadlineElapsed,
     agent_events.LadderElapsed,
+    agent_events.CallInterruptElapsed,
     agent_events.InputsExpired,
     agent_events.RequestTimedOut,
     agent_events.IdleElapsed,
@@ -90,7 +91,9 @@ HARMLESS = {
     do.MarkYoungest,
     do.SetTimer,
     do.SetRequestTimer,
+    do.SetCallTimer,
     do.ClearTimer,
+    do.ClearCallTimer,
 }
 
 TURN, OTHER_TURN = TurnId("turn_1"), TurnId("turn_2")

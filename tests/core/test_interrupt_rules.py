@@ -1,5 +1,7 @@
 """Rules for interrupts and their ladder."""
 
+import pytest
+
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.effects import (
@@ -7,13 +9,27 @@ from supervisor.core.effects import (
     AnswerRequest,
     CancelCall,
     CancelTurn,
+    ClearCallTimer,
+    SetCallTimer,
     SetTimer,
 )
 from supervisor.core.ids import CallId, RequestId
 from supervisor.core.receipts import InterruptReport
 from supervisor.core.state import Phase
 from supervisor.core.step import Accepted, InterruptPending
-from tests.support.core_session import CRASH, TURN, busy
+from tests.support.core_session import CRASH, TURN, Play, bodies, busy
+
+
+def with_call() -> Play:
+    """Return a running session with the open call c1."""
+    play = busy()
+    play.tell(agent_events.CallStarted, turn="turn_2", call="c1", name="bash")
+    return play
+
+
+def interrupts_of_calls(play: Play) -> dict[str, str | None]:
+    assert play.session.turn is not None
+    return {call.id: call.interrupt for call in play.session.turn.calls}
 
 
 def test_an_interrupt_asks_the_turn_and_sets_the_ladder() -> None:
@@ -45,8 +61,93 @@ def test_a_tool_call_is_interrupted_alone() -> None:
 
     step = play.tell(ev.InterruptRequested, call="c1")
 
-    assert step.effects == (CancelCall(TURN, CallId("c1")),)
+    assert step.reply == Accepted(InterruptPending(TURN, CallId("c1")))
+    assert step.effects == (
+        CancelCall(TURN, CallId("c1")),
+        SetCallTimer(CallId("c1"), 5.0),
+    )
+    assert interrupts_of_calls(play) == {"c1": "asked", "c2": None}
     assert play.session.phase is Phase.RUNNING
+
+
+def test_a_second_interrupt_of_a_call_waits_for_the_first() -> None:
+    play = with_call()
+    play.tell(ev.InterruptRequested, call="c1")
+
+    step = play.tell(ev.InterruptRequested, call="c1")
+
+    assert step.reply == Accepted(InterruptPending(TURN, CallId("c1")))
+    assert (step.facts, step.effects) == ((), ())
+
+
+def test_a_call_that_does_not_end_in_time_is_recorded_as_unreachable() -> None:
+    play = with_call()
+    play.tell(ev.InterruptRequested, call="c1", reason="too slow")
+
+    step = play.tell(agent_events.CallInterruptElapsed, turn="turn_2", call="c1")
+
+    assert bodies(play, "interrupted") == [
+        {
+            "scope": "tool_call",
+            "call_id": "c1",
+            "reason": None,
+            "step": None,
+            "unreachable": 1,
+        }
+    ]
+    assert step.effects == (ClearCallTimer(CallId("c1")),)
+    assert interrupts_of_calls(play) == {"c1": "unreachable"}
+    assert play.session.phase is Phase.RUNNING
+
+
+def test_an_unreachable_call_can_be_asked_again() -> None:
+    play = with_call()
+    play.tell(ev.InterruptRequested, call="c1")
+    play.tell(agent_events.CallInterruptElapsed, turn="turn_2", call="c1")
+
+    step = play.tell(ev.InterruptRequested, call="c1")
+
+    assert CancelCall(TURN, CallId("c1")) in step.effects
+    assert interrupts_of_calls(play) == {"c1": "asked"}
+
+
+@pytest.mark.parametrize("turn", ["turn_2", "turn_old"])
+def test_an_elapsed_time_without_an_interrupt_changes_nothing(turn: str) -> None:
+    play = with_call()
+    if turn == "turn_old":
+        play.tell(ev.InterruptRequested, call="c1")
+    before = play.session
+
+    step = play.tell(agent_events.CallInterruptElapsed, turn=turn, call="c1")
+
+    assert (step.state, step.facts, step.effects) == (before, (), ())
+
+
+@pytest.mark.parametrize("end", ["call", "turn"])
+def test_the_end_of_a_call_clears_the_timer_of_its_interrupt(end: str) -> None:
+    play = with_call()
+    play.tell(ev.InterruptRequested, call="c1")
+
+    if end == "call":
+        kind = agent_events.CallEnded
+        step = play.tell(kind, turn="turn_2", call="c1", outcome="interrupted")
+    else:
+        step = play.end_turn()
+
+    assert ClearCallTimer(CallId("c1")) in step.effects
+
+
+def test_a_call_is_interrupted_while_its_session_is_stopping() -> None:
+    play = with_call()
+    play.tell(ev.StopRequested)
+
+    step = play.tell(ev.InterruptRequested, call="c1")
+
+    assert step.reply == Accepted(InterruptPending(TURN, CallId("c1")))
+    assert CancelCall(TURN, CallId("c1")) in step.effects
+    play.tell(agent_events.CallInterruptElapsed, turn="turn_2", call="c1")
+    assert interrupts_of_calls(play) == {"c1": "unreachable"}
+    assert play.session.phase is Phase.STOPPING
 
 
 def test_a_call_without_a_handle_is_unreachable() -> None:
@@ -57,6 +158,9 @@ def test_a_call_without_a_handle_is_unreachable() -> None:
 
     assert step.reply == Accepted(InterruptReport("tool_call", matched=1, unreachable=1))
     assert step.effects == ()
+    assert [body["unreachable"] for body in bodies(play, "interrupted")] == [1]
+    again = play.tell(ev.InterruptRequested, call="c1")
+    assert (again.reply, again.facts) == (step.reply, ())
 
 
 def test_an_interrupting_input_runs_before_the_queue() -> None:

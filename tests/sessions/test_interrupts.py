@@ -503,6 +503,58 @@ async def test_a_tool_call_that_will_not_be_cancelled_is_unreachable_and_the_tur
     assert report == InterruptReport("tool_call", matched=1, unreachable=1, seconds=5.0)
     assert not shielded_run.over.is_set()
     assert not action.done.is_set()
+    asked = await records(shielded_session, "interrupted")
+    assert [(one.body["call_id"], one.body["unreachable"]) for one in asked] == [
+        (opened[0].id, 0),
+        (opened[0].id, 1),
+    ]
+
+
+async def test_an_unreachable_call_is_on_record_though_the_caller_gave_up(
+    shielded_session: Session, shielded_run: AgentRun
+) -> None:
+    opened: list[Call] = []
+
+    async def shielded_call() -> None:
+        async with shielded_run.turn.tool("bash") as call:
+            opened.append(call)
+            with trio.CancelScope(shield=True):
+                await trio.sleep(60)
+
+    shielded_run.begin(shielded_call())
+    await settle()
+    with trio.move_on_after(1.0):
+        await shielded_session.interrupt(ToolCall(opened[0].id))
+    await trio.sleep(5.0)
+
+    asked = await records(shielded_session, "interrupted")
+    assert [one.body["unreachable"] for one in asked] == [0, 1]
+
+
+async def test_two_calls_are_interrupted_each_within_its_own_time(
+    shielded_session: Session, shielded_run: AgentRun, nursery: trio.Nursery
+) -> None:
+    opened: list[Call] = []
+    reports: dict[int, InterruptReport] = {}
+
+    async def shielded_call() -> None:
+        async with shielded_run.turn.tool("bash") as call:
+            opened.append(call)
+            with trio.CancelScope(shield=True):
+                await trio.sleep(60)
+
+    async def interrupt(number: int) -> None:
+        reports[number] = await shielded_session.interrupt(ToolCall(opened[number].id))
+
+    for number in range(2):
+        shielded_run.begin(shielded_call())
+        await settle()
+        nursery.start_soon(interrupt, number)
+        await trio.sleep(2.0)
+    await trio.sleep(10.0)
+
+    assert [reports[number].unreachable for number in range(2)] == [1, 1]
+    assert [reports[number].seconds for number in range(2)] == [5.0, 5.0]
 
 
 async def test_tool_calls_nested_in_an_interrupted_call_are_closed_with_it(

@@ -72,6 +72,7 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         agent_events.TreeChanged,
         ev.ChildAdmitted,
         agent_events.SupervisorRestarted,
+        agent_events.SupervisorRestarted,
     ),
     Phase.STOPPING: (
         agent_events.AgentClosed,
@@ -285,6 +286,10 @@ class Chance:
         calls = [call.id for call in session.turn.calls] if session.turn else []
         call = self.one_of(*calls, CallId("call_gone"))
         return {"turn": self._turn(session), "call": call, "outcome": "completed"}
+
+    def _CallInterruptElapsed(self, session: SessionState) -> dict[str, Any]:
+        calls = [call.id for call in session.turn.calls] if session.turn else []
+        return {"turn": self._turn(session), "call": self.one_of(*calls, CallId("call_gone"))}
 
     def _PermissionAsked(self, session: SessionState) -> dict[str, Any]:
         return {

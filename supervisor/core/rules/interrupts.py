@@ -2,26 +2,30 @@
 
 Rule 1: an interrupt whose target has ended, or never existed, changes nothing and reports that;
         it can never hit the next turn, because it names its target.
-Rule 2: a replacement of the turn is accepted in the same step, so it is durable before anything
+Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: nothing
+        but its own cancel scope or process may be hit.
+Rule 3: a replacement of the turn is accepted in the same step, so it is durable before anything
         is cancelled.
 """
 
 from __future__ import annotations
 
-from supervisor.core.agent_events import LadderElapsed
+from supervisor.core.agent_events import CallInterruptElapsed, LadderElapsed
 from supervisor.core.effects import (
     AbandonTurn,
     CancelCall,
     CancelTurn,
+    ClearCallTimer,
     EndBackground,
+    SetCallTimer,
     SetTimer,
     WithdrawSteering,
 )
 from supervisor.core.errors import SessionNotActive
 from supervisor.core.events import InterruptRequested
-from supervisor.core.ids import CallId, InputId
+from supervisor.core.ids import InputId
 from supervisor.core.receipts import InterruptReport
-from supervisor.core.state import LadderStep, OpenTurn, SessionState
+from supervisor.core.state import LadderStep, OpenCall, SessionState
 from supervisor.core.step import Draft, InterruptPending
 
 from .refusals import budget_problem, queue_problem, refuse_any, text_problem
@@ -43,10 +47,12 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
 
 
 def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
-    """Wait for the interrupt in progress; the session is stopping."""
+    """Interrupt a call, or wait for the interrupt in progress; the session is stopping."""
     turn = draft.state.turn
-    if turn is None or event.turn not in (None, turn.id) or not _has_call(turn, event.call):
+    if turn is None or event.turn not in (None, turn.id):
         report_no_target(draft, event)
+    elif event.call is not None:
+        _interrupt_call(draft, event)
     elif event.replace_with is not None:
         draft.refuse(
             SessionNotActive(
@@ -55,11 +61,7 @@ def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
             )
         )
     else:
-        draft.accept(InterruptPending(turn.id, event.call))
-
-
-def _has_call(turn: OpenTurn, call_id: CallId | None) -> bool:
-    return call_id is None or any(call.id == call_id for call in turn.calls)
+        draft.accept(InterruptPending(turn.id))
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:
@@ -79,17 +81,43 @@ def _end_background(draft: Draft, event: InterruptRequested) -> None:
 def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
     turn = draft.state.turn
     assert turn is not None
-    call = next((call for call in turn.calls if call.id == event.call), None)
+    call = turn.find_call(event.call)
     if call is None:
         draft.accept(InterruptReport("tool_call", already_over=1))
     elif not call.cancellable:
+        if call.interrupt is None:  # on record once
+            _note_call_interrupt(draft, call, reason=event.reason, unreachable=True)
         draft.accept(InterruptReport("tool_call", matched=1, unreachable=1))
     else:
-        draft.note(
-            "interrupted", scope="tool_call", call_id=call.id, reason=event.reason, step=None
-        )
-        draft.do(CancelCall(turn.id, call.id))
+        if call.interrupt != "asked":
+            _note_call_interrupt(draft, call, reason=event.reason, unreachable=False)
+            seconds = draft.state.terms.ladder.ask_seconds
+            draft.do(CancelCall(turn.id, call.id), SetCallTimer(call.id, seconds))
         draft.accept(InterruptPending(turn.id, call.id))
+
+
+def call_unreachable(draft: Draft, event: CallInterruptElapsed) -> None:
+    """Record that a call is unreachable, because it did not end in time; its turn goes on."""
+    turn = draft.state.turn
+    if turn is None or turn.id != event.turn:
+        return
+    call = turn.find_call(event.call)
+    if call is not None and call.interrupt == "asked":
+        _note_call_interrupt(draft, call, reason=None, unreachable=True)
+        draft.do(ClearCallTimer(call.id))
+
+
+def _note_call_interrupt(
+    draft: Draft, call: OpenCall, *, reason: str | None, unreachable: bool
+) -> None:
+    draft.note(
+        "interrupted",
+        scope="tool_call",
+        call_id=call.id,
+        reason=reason,
+        step=None,
+        unreachable=int(unreachable),
+    )
 
 
 def _replacement_refused(draft: Draft, event: InterruptRequested) -> bool:
