@@ -123,6 +123,8 @@ def usage(session: SessionState, body: Body, _: Fact) -> Changes:
 
 
 def interrupted(session: SessionState, body: Body, _: Fact) -> Changes | None:
+    if body["scope"] == "tree":
+        return None  # each member has its own record
     if body["scope"] == "tool_call":
         # Records of release 0.1.0 do not have the field, and changed nothing.
         return _call_interrupted(session, body) if "unreachable" in body else None

@@ -20,9 +20,8 @@ from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
-from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.state import Cause, Phase, SessionState
-from supervisor.core.step import InterruptPending, Refused, Reply, ResumeNeedsHooks
+from supervisor.core.step import Refused, Reply, ReplyValue, ResumeNeedsHooks
 from supervisor.core.table import decide
 from supervisor.drivers.turn import CURRENT_SESSION
 from supervisor.store.port import Write
@@ -194,7 +193,7 @@ class SessionRouter:
         also: Write | None = None,
         removes: SessionId | None = None,
         urgent: bool = False,
-    ) -> Receipt | InterruptReport | InterruptPending | None:
+    ) -> ReplyValue:
         """Ask the session, and return its reply; raise what it refuses.
 
         An event that does not reduce activity waits at the throttle while the writer is behind.
@@ -217,7 +216,7 @@ class SessionRouter:
         removes: SessionId | None,
         *,
         urgent: bool,
-    ) -> Receipt | InterruptReport | InterruptPending | None:
+    ) -> ReplyValue:
         """Ask the session, and if its actor exits meanwhile, the next incarnation.
 
         A request that is cancelled after it was sent may still be carried out. A second incarnation
@@ -274,7 +273,7 @@ class SessionRouter:
         event: ev.InputSubmitted | ev.ResumeRequested,
         *,
         idempotency: Idempotency | None = None,
-    ) -> Receipt | InterruptReport | InterruptPending | None:
+    ) -> ReplyValue:
         """Ask with an event that may resume the session, after hooks have allowed the resume.
 
         The session may stop or be resumed while hooks run: then they are asked again.
@@ -382,7 +381,7 @@ def _has_stopped(session: SessionState) -> bool:
     return session.phase is Phase.STOPPED or session.stopping is None
 
 
-def _reply_value(reply: Reply | None) -> Receipt | InterruptReport | InterruptPending | None:
+def _reply_value(reply: Reply | None) -> ReplyValue:
     assert reply is not None
     if isinstance(reply, Refused):
         raise reply.error

@@ -22,7 +22,14 @@ T = TypeVar("T")
 EFFECTS = get_args(do.Effect)
 
 # Always, or depending on their fields.
-BRAKES = {ev.StopRequested, ev.InterruptRequested, ev.RequestAnswered}
+BRAKES = {
+    ev.StopRequested,
+    ev.InterruptRequested,
+    ev.TreeInterruptRequested,
+    ev.MemberInterruptRequested,
+    ev.TreeInterruptEnded,
+    ev.RequestAnswered,
+}
 NO_BRAKES = {
     # requests that start or change something
     ev.InputSubmitted,
@@ -139,6 +146,15 @@ def test_an_interrupt_with_a_replacement_does_not_reduce_activity(text: str) -> 
     event = one(ev.InterruptRequested, replacement=INPUT, replace_with=text)
 
     assert not reduces_activity(event)
+    assert not reduces_activity(one(ev.TreeInterruptRequested, interrupt=event))
+
+
+def test_an_interrupt_of_a_tree_reduces_activity() -> None:
+    event = one(ev.InterruptRequested, whole=True)
+
+    assert reduces_activity(one(ev.TreeInterruptRequested, interrupt=event))
+    assert reduces_activity(one(ev.MemberInterruptRequested, queued="cancel"))
+    assert reduces_activity(one(ev.TreeInterruptEnded))
 
 
 @pytest.mark.parametrize("decision", get_args(Decision))

@@ -17,6 +17,7 @@ from supervisor.core.errors import SpawnRefused
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
+from supervisor.core.receipts import InterruptReport
 from supervisor.core.state import Agent, Capabilities, Failure, Phase, SessionState, Spending, Usage
 from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW, TreeView
@@ -210,6 +211,18 @@ class Chance:
             "replace_with": self._text() if replaced else None,
             "queued": self.one_of("keep", "cancel"),
         }
+
+    def _TreeInterruptRequested(self, session: SessionState) -> dict[str, Any]:
+        fields = self._InterruptRequested(session) | {"turn": None, "call": None, "whole": True}
+        fresh = TurnId(self.new("turn"))
+        return {"interrupt": ev.InterruptRequested(at=self.now, fresh=fresh, **fields)}
+
+    def _MemberInterruptRequested(self, _: SessionState) -> dict[str, Any]:
+        return {"reason": self.one_of(None, "enough"), "queued": self.one_of("keep", "cancel")}
+
+    def _TreeInterruptEnded(self, _: SessionState) -> dict[str, Any]:
+        hit = InterruptReport("tree", matched=2, stopped=1, unreachable=1, ladder_step="ask")
+        return {"report": self.one_of(hit, InterruptReport("tree"))}
 
     def _InputEdited(self, session: SessionState) -> dict[str, Any]:
         return {"input": self._input(session), "text": self._text()}

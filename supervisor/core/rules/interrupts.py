@@ -22,11 +22,17 @@ from supervisor.core.effects import (
     WithdrawSteering,
 )
 from supervisor.core.errors import SessionNotActive
-from supervisor.core.events import InterruptRequested
+from supervisor.core.events import (
+    InterruptRequested,
+    MemberInterruptRequested,
+    TreeInterruptEnded,
+    TreeInterruptRequested,
+)
 from supervisor.core.ids import InputId
 from supervisor.core.receipts import InterruptReport
-from supervisor.core.state import LadderStep, OpenCall, SessionState
+from supervisor.core.state import LadderStep, OpenCall, Phase, SessionState
 from supervisor.core.step import Draft, InterruptPending
+from supervisor.core.tree.tree_interrupt import TreeInterrupt
 
 from .refusals import budget_problem, queue_problem, refuse_any, text_problem
 from .turn_flow import accept_input, cancel_requests, continue_after_turn, end_turn, settle_input
@@ -46,6 +52,53 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
         draft.accept(InterruptPending(turn.id))
 
 
+def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
+    """Return the levels of the tree, unless a replacement would be refused at the end."""
+    request = event.interrupt
+    if draft.state.turn is not None and request.replace_with is not None:
+        if draft.state.phase is Phase.STOPPING:
+            draft.refuse(_stopping_problem(draft))
+            return
+        if _replacement_refused(draft, request):
+            return
+    draft.accept(TreeInterrupt(draft.tree_view.levels))
+
+
+def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
+    """Interrupt the open turn, and end what else the agent runs; cancel its queue if requested.
+
+    Without a turn, the session is as it was, except that its queue may be cancelled.
+    """
+    session = draft.state
+    turn = session.turn
+    if session.phase is not Phase.STOPPING:
+        if event.queued == "cancel" and (turn is not None or session.inputs):
+            cancel_queue(draft)
+        if turn is not None:
+            begin_interrupt(draft, reason=event.reason)
+        if session.agent is not None:
+            draft.do(EndBackground())
+    draft.accept(InterruptReport("tree") if turn is None else InterruptPending(turn.id))
+
+
+def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
+    """Record the outcome of a tree interrupt, unless it hit nothing."""
+    report = event.report
+    hit = report.matched or report.already_over or report.unreachable
+    if hit and not draft.state.archived:  # read-only
+        draft.note(
+            "interrupted",
+            scope="tree",
+            reason=event.reason,
+            step=report.ladder_step,
+            matched=report.matched,
+            stopped=report.stopped,
+            already_over=report.already_over,
+            unreachable=report.unreachable,
+        )
+    draft.accept()
+
+
 def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
     """Interrupt a call, or wait for the interrupt in progress; the session is stopping."""
     turn = draft.state.turn
@@ -54,14 +107,16 @@ def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
     elif event.call is not None:
         _interrupt_call(draft, event)
     elif event.replace_with is not None:
-        draft.refuse(
-            SessionNotActive(
-                f"session {draft.state.id} is stopping",
-                hint="wait until it is stopped, then send the text, which resumes it",
-            )
-        )
+        draft.refuse(_stopping_problem(draft))
     else:
         draft.accept(InterruptPending(turn.id))
+
+
+def _stopping_problem(draft: Draft) -> SessionNotActive:
+    return SessionNotActive(
+        f"session {draft.state.id} is stopping",
+        hint="wait until it is stopped, then send the text, which resumes it",
+    )
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:

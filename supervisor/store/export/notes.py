@@ -96,6 +96,9 @@ def _interrupted(_: str, body: Body) -> Sentence:
         state = "cannot be interrupted" if body.get("unreachable") else "is interrupted"
         return f"The tool call {state}", (body.get("reason"),), "bad"
     step = f" ({body.get('step')})" if body.get("step") else ""
+    if body.get("scope") == "tree":
+        counts = f"{body.get('stopped')} of {body.get('matched')} turns ended{step}"
+        return "The tree was interrupted", (counts, body.get("reason")), "bad"
     return f"The turn is interrupted{step}", (body.get("reason"),), "bad"
 
 
