@@ -8,9 +8,7 @@ import attrs
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.errors import (
-    ConfigError,
-)
+from supervisor.core.errors import ConfigError
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.receipts import InterruptReport
 from supervisor.core.scopes import Scope, ToolCall, TurnScope

@@ -89,11 +89,11 @@ class Interrupter:
             return call is None or call.interrupt == "unreachable"
 
         session = await self._registry.wait_until(session_id, is_over)
-        if pending.call is None:
-            unreachable = session.zombie == pending.turn
-        else:
+        unreachable = session.zombie == pending.turn
+        if pending.call is not None:
             turn = session.turn
-            unreachable = turn is not None and turn.find_call(pending.call) is not None
+            is_open = turn is not None and turn.find_call(pending.call) is not None
+            unreachable = unreachable or is_open
             step = None
         return InterruptReport(
             name,

@@ -226,7 +226,7 @@ class SessionRouter:
         dead: Ref | None = None
         problem: Exception | None = None
         again = False  # whether an earlier incarnation may have carried it out
-        if idempotency is None and also is None and self._has_no_actor(session_id):
+        if idempotency is None and also is None and self._cannot_have_actor(session_id):
             reply = await self._answer_from_row(session_id, event)
             if reply is not None:
                 return _reply_value(reply)
@@ -292,7 +292,13 @@ class SessionRouter:
         tree_view = self._admission.view(row, event)
         step = decide(row, attrs.evolve(event, tree_view=tree_view))
         is_idle = row.is_inactive and not step.facts and not step.effects
-        return step.reply if self._has_no_actor(session_id) and is_idle else None
+        return step.reply if self._cannot_have_actor(session_id) and is_idle else None
+
+    def _cannot_have_actor(self, session_id: SessionId) -> bool:
+        """Return True without an actor; a start under way fails while the store is degraded."""
+        slot = self._registry.find_slot(session_id)
+        is_degraded = self._services.health.is_degraded
+        return slot is None or (slot.ref is None and (is_degraded or slot.pending_start is None))
 
     def _has_no_actor(self, session_id: SessionId) -> bool:
         slot = self._registry.find_slot(session_id)

@@ -78,10 +78,7 @@ def test_a_tool_call_is_interrupted_alone() -> None:
     step = play.tell(ev.InterruptRequested, call="c1")
 
     assert step.reply == Accepted(InterruptPending(TURN, CallId("c1")))
-    assert step.effects == (
-        CancelCall(TURN, CallId("c1")),
-        SetCallTimer(CallId("c1"), 5.0),
-    )
+    assert step.effects == (SetCallTimer(CallId("c1"), 5.0), CancelCall(TURN, CallId("c1")))
     assert interrupts_of_calls(play) == {"c1": "asked", "c2": None}
     assert play.session.phase is Phase.RUNNING
 
@@ -153,14 +150,14 @@ def test_the_end_of_a_call_clears_the_timer_of_its_interrupt(end: str) -> None:
     assert ClearCallTimer(CallId("c1")) in step.effects
 
 
-def test_a_call_is_interrupted_while_its_session_is_stopping() -> None:
+def test_a_call_of_a_stopping_session_ends_with_its_turn_or_is_unreachable() -> None:
     play = with_call()
     play.tell(ev.StopRequested)
 
     step = play.tell(ev.InterruptRequested, call="c1")
 
     assert step.reply == Accepted(InterruptPending(TURN, CallId("c1")))
-    assert CancelCall(TURN, CallId("c1")) in step.effects
+    assert step.effects == (SetCallTimer(CallId("c1"), 5.0),)
     play.tell(agent_events.CallInterruptElapsed, turn="turn_2", call="c1")
     assert interrupts_of_calls(play) == {"c1": "unreachable"}
     assert play.session.phase is Phase.STOPPING

@@ -100,16 +100,19 @@ def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
 
 
 def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
-    """Interrupt a call, or wait for the interrupt in progress; the session is stopping."""
+    """Wait for the interrupt in progress, which ends calls too; the session is stopping."""
     turn = draft.state.turn
-    if turn is None or event.turn not in (None, turn.id):
+    call = turn.find_call(event.call) if turn is not None else None
+    no_call = event.call is not None and call is None
+    if turn is None or event.turn not in (None, turn.id) or no_call:
         report_no_target(draft, event)
-    elif event.call is not None:
-        _interrupt_call(draft, event)
+    elif call is not None:
+        _ask_call(draft, call, event.reason)
+        draft.accept(InterruptPending(turn.id, call.id))
     elif event.replace_with is not None:
         draft.refuse(_stopping_problem(draft))
     else:
-        draft.accept(InterruptPending(turn.id))
+        draft.accept(InterruptPending(turn.id, event.call))
 
 
 def _stopping_problem(draft: Draft) -> SessionNotActive:
@@ -144,11 +147,18 @@ def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
             _note_call_interrupt(draft, call, reason=event.reason, unreachable=True)
         draft.accept(InterruptReport("tool_call", matched=1, unreachable=1))
     else:
-        if call.interrupt != "asked":
-            _note_call_interrupt(draft, call, reason=event.reason, unreachable=False)
-            seconds = draft.state.terms.ladder.ask_seconds
-            draft.do(CancelCall(turn.id, call.id), SetCallTimer(call.id, seconds))
+        if _ask_call(draft, call, event.reason):
+            draft.do(CancelCall(turn.id, call.id))
         draft.accept(InterruptPending(turn.id, call.id))
+
+
+def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
+    """Record that a call is to end, and set its timer; return False if that was done already."""
+    if call.interrupt == "asked":
+        return False
+    _note_call_interrupt(draft, call, reason=reason, unreachable=False)
+    draft.do(SetCallTimer(call.id, draft.state.terms.ladder.ask_seconds))
+    return True
 
 
 def call_unreachable(draft: Draft, event: CallInterruptElapsed) -> None:
