@@ -33,6 +33,7 @@ from .sessions.deletion import Deletion
 from .sessions.driver_context import SessionDriverContext
 from .sessions.health import on_health_change
 from .sessions.hooks.blocking import BlockingHooks
+from .sessions.interrupter import Interrupter
 from .sessions.keys import KeyIndex
 from .sessions.lifecycle import Lifecycle
 from .sessions.liveness import Liveness
@@ -196,8 +197,18 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
     repair = SessionRepair(services, registry, router, admission, keys, stop=stop)
     deletion = Deletion(services, registry, router, admission, keys, repair=repair)
     access = TreeAccess(services, admission, router, child=make_child, spawn=spawn_child)
+    interrupter = Interrupter(services, registry, router, admission)
     parts = Parts(
-        services, registry, router, admission, lifecycle, spawner, deletion, repair, hooks
+        services,
+        registry,
+        router,
+        admission,
+        lifecycle,
+        spawner,
+        deletion,
+        repair,
+        hooks,
+        interrupter,
     )
     services.health.on_change = partial(on_health_change, services, router.order_postponed_stops)
     services.tasks.evict_idle_process = partial(evict_idle_process, services, registry, admission)

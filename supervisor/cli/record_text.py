@@ -50,6 +50,8 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "stalled": ("waits_for", "detail"),
     "progress_resumed": ("was",),
 }
+# The counts of an interrupt, printed if they are not zero.
+_COUNTS: Final = ("matched", "stopped", "unreachable")
 KIND_WIDTH: Final = 19
 
 
@@ -71,6 +73,8 @@ def body_text(record: Record) -> str:
     if names is None:
         return ", ".join(_all_fields("", body))
     said = [_value_text(body[name]) for name in names if body.get(name) not in (None, "", {}, [])]
+    if record.kind == "interrupted":
+        said += [f"{body[name]} {name}" for name in _COUNTS if body.get(name)]
     seconds = body.get("seconds")
     if seconds is not None:
         said.append(_seconds_text(seconds))

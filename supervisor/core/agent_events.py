@@ -188,6 +188,14 @@ class LadderElapsed(BaseEvent):
 
 
 @attrs.frozen(kw_only=True)
+class CallInterruptElapsed(BaseEvent):
+    """A call that was asked to end has not ended in time."""
+
+    turn: TurnId
+    call: CallId
+
+
+@attrs.frozen(kw_only=True)
 class InputsExpired(BaseEvent):
     pass
 

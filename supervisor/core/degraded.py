@@ -19,7 +19,15 @@ from .effects import (
     StartTurn,
     WithdrawSteering,
 )
-from .events import Event, InterruptRequested, RequestAnswered, StopRequested
+from .events import (
+    Event,
+    InterruptRequested,
+    MemberInterruptRequested,
+    RequestAnswered,
+    StopRequested,
+    TreeInterruptEnded,
+    TreeInterruptRequested,
+)
 
 _ALLOW_DECISIONS: Final = ("allow_once", "allow_always")
 
@@ -31,6 +39,10 @@ def reduces_activity(event: Event) -> bool:
             return True
         case InterruptRequested():
             return event.replace_with is None
+        case TreeInterruptRequested():
+            return event.interrupt.replace_with is None
+        case MemberInterruptRequested() | TreeInterruptEnded():
+            return True
         case RequestAnswered():
             return event.decision not in _ALLOW_DECISIONS
         case _:

@@ -128,8 +128,21 @@ class SetRequestTimer:
 
 
 @attrs.frozen
+class SetCallTimer:
+    """Set the timer after which a call that was asked to end is unreachable."""
+
+    call: CallId
+    after_seconds: float
+
+
+@attrs.frozen
 class ClearTimer:
     name: TimerName
+
+
+@attrs.frozen
+class ClearCallTimer:
+    call: CallId
 
 
 Effect: TypeAlias = (
@@ -148,5 +161,7 @@ Effect: TypeAlias = (
     | StopDependents
     | SetTimer
     | SetRequestTimer
+    | SetCallTimer
     | ClearTimer
+    | ClearCallTimer
 )

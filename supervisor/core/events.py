@@ -23,6 +23,7 @@ from .agent_events import (
     BackoffElapsed,
     BaseEvent,
     CallEnded,
+    CallInterruptElapsed,
     CallStarted,
     Claimed,
     DeadlineElapsed,
@@ -47,6 +48,7 @@ from .agent_events import (
 )
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import Limits
+from .receipts import InterruptReport
 from .state import Cause, Decision, Source, Spending, WhenBusy
 
 
@@ -102,6 +104,33 @@ class InterruptRequested(RequestEvent):
     replace_with: str | None = None
     replacement_expires_at: float | None = None
     queued: Literal["keep", "cancel"] = "keep"
+
+
+@attrs.frozen(kw_only=True)
+class TreeInterruptRequested(RequestEvent):
+    """An interrupt of the session and its descendants.
+
+    The reply names the descendants by level. `interrupt` is the request that the session itself
+    gets after them.
+    """
+
+    interrupt: InterruptRequested
+
+
+@attrs.frozen(kw_only=True)
+class MemberInterruptRequested(RequestEvent):
+    """An interrupt of the session, because the tree of an ancestor is interrupted."""
+
+    reason: str | None = None
+    queued: Literal["keep", "cancel"] = "keep"
+
+
+@attrs.frozen(kw_only=True)
+class TreeInterruptEnded(RequestEvent):
+    """The interrupt of the session's tree is over, with the counts of all members."""
+
+    reason: str | None = None
+    report: InterruptReport
 
 
 @attrs.frozen(kw_only=True)
@@ -220,6 +249,9 @@ Event: TypeAlias = (
     InputSubmitted
     | SteeringSubmitted
     | InterruptRequested
+    | TreeInterruptRequested
+    | MemberInterruptRequested
+    | TreeInterruptEnded
     | InputEdited
     | InputMoved
     | InputPromoted
@@ -258,6 +290,7 @@ Event: TypeAlias = (
     | TreeChanged
     | ChildRefused
     | LadderElapsed
+    | CallInterruptElapsed
     | InputsExpired
     | RequestTimedOut
     | IdleElapsed

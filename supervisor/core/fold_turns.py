@@ -8,7 +8,16 @@ import attrs
 
 from .ids import CallId, InputId, RequestId, TurnId
 from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes, Fact
-from .state import OpenCall, OpenRequest, OpenTurn, PermissionRule, Phase, SessionState, Usage
+from .state import (
+    CallInterrupt,
+    OpenCall,
+    OpenRequest,
+    OpenTurn,
+    PermissionRule,
+    Phase,
+    SessionState,
+    Usage,
+)
 
 
 def missed_message(session: SessionState) -> Changes:
@@ -114,14 +123,30 @@ def usage(session: SessionState, body: Body, _: Fact) -> Changes:
 
 
 def interrupted(session: SessionState, body: Body, _: Fact) -> Changes | None:
+    if body["scope"] == "tree":
+        return None  # each member has its own record
     if body["scope"] == "tool_call":
-        return None
+        # Records of release 0.1.0 do not have the field, and changed nothing.
+        return _call_interrupted(session, body) if "unreachable" in body else None
     changes: Changes = {
         "turn": changed_turn(session, lambda turn: attrs.evolve(turn, step=body["step"]))
     }
     if session.phase is Phase.RUNNING:
         changes["phase"] = Phase.INTERRUPTING
     return changes
+
+
+def _call_interrupted(session: SessionState, body: Body) -> Changes:
+    interrupt: CallInterrupt = "unreachable" if body["unreachable"] else "asked"
+
+    def with_interrupt(turn: OpenTurn) -> OpenTurn:
+        calls = (
+            attrs.evolve(call, interrupt=interrupt) if call.id == body["call_id"] else call
+            for call in turn.calls
+        )
+        return attrs.evolve(turn, calls=tuple(calls))
+
+    return {"turn": changed_turn(session, with_interrupt)}
 
 
 def quiet(session: SessionState, _: Body, __: Fact) -> Changes:

@@ -226,7 +226,14 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         scope=TEXT,
         reason=TEXT_OR_NONE,
         step=TEXT_OR_NONE,
-        optional={"turn_id": TEXT_OR_NONE, "call_id": TEXT_OR_NONE},
+        optional={
+            "turn_id": TEXT_OR_NONE,
+            "call_id": TEXT_OR_NONE,
+            "matched": INTEGER,
+            "stopped": INTEGER,
+            "already_over": INTEGER,
+            "unreachable": INTEGER,
+        },
     ),
     "turn_ended": _fields(
         turn_id=TEXT,

@@ -19,21 +19,14 @@ from .limits import MAX_INT64, Limits, Lineage, Terms
 from .permissions import Permissions
 
 SessionKind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
-
 Source: TypeAlias = Literal["user", "parent", "child", "schedule", "hook", "peer"]
-
 WhenBusy: TypeAlias = Literal["queue", "steer", "interrupt", "reject"]
-
 Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "timed_out", "lost"]
-
 InputOutcome: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "failed"]
-
 Decision: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-
 Steering: TypeAlias = Literal["native", "boundary", "none"]
-
 LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
-
+CallInterrupt: TypeAlias = Literal["asked", "unreachable"]
 Silence: TypeAlias = Literal["quiet", "stalled"]
 
 Cause: TypeAlias = Literal[
@@ -196,11 +189,16 @@ class PendingInput:
 
 @attrs.frozen
 class OpenCall:
-    """A tool call in progress."""
+    """A tool call in progress.
+
+    `interrupt` is set by an interrupt of this call alone: it was asked to end, or it is
+    unreachable, because it did not end in time or the agent cannot cancel it.
+    """
 
     id: CallId
     name: str
     cancellable: bool = True
+    interrupt: CallInterrupt | None = None
 
 
 @attrs.frozen
@@ -235,6 +233,10 @@ class OpenTurn:
     usage: Usage = NO_USAGE
     silence: Silence | None = None
     verdict: Literal["timed_out", "stalled", "restart", "clear"] | None = None
+
+    def find_call(self, call_id: CallId | None) -> OpenCall | None:
+        """Return the call of that id if it is in progress."""
+        return next((call for call in self.calls if call.id == call_id), None)
 
 
 @attrs.frozen

@@ -18,6 +18,7 @@ from .ids import CallId, TurnId
 from .receipts import InterruptReport, Receipt
 from .records import DecidedKind, Fact
 from .state import SessionState
+from .tree.tree_interrupt import TreeInterrupt
 
 
 @attrs.frozen
@@ -28,11 +29,14 @@ class InterruptPending:
     call: CallId | None = None
 
 
+ReplyValue: TypeAlias = Receipt | InterruptReport | InterruptPending | TreeInterrupt | None
+
+
 @attrs.frozen
 class Accepted:
     """The request is accepted, with a receipt, a report, or nothing."""
 
-    value: Receipt | InterruptReport | InterruptPending | None = None
+    value: ReplyValue = None
 
 
 @attrs.frozen
@@ -92,7 +96,7 @@ class Draft:
         """Add effects, to be performed after the commit."""
         self._effects.extend(effects)
 
-    def accept(self, value: Receipt | InterruptReport | InterruptPending | None = None) -> None:
+    def accept(self, value: ReplyValue = None) -> None:
         """Reply that the request is accepted."""
         self._reply = Accepted(value)
 

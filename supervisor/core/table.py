@@ -101,6 +101,10 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(INTERRUPTING, ev.InterruptRequested, interrupts.interrupt),
     _row(STOPPING, ev.InterruptRequested, interrupts.interrupt_while_stopping),
     *_rows(_all_except(*TURN_OPEN), ev.InterruptRequested, interrupts.report_no_target),
+    *_rows(Phase, ev.TreeInterruptRequested, interrupts.interrupt_tree),
+    _row(RUNNING, ev.MemberInterruptRequested, interrupts.interrupt_member, INTERRUPTING),
+    *_rows(_all_except(RUNNING), ev.MemberInterruptRequested, interrupts.interrupt_member),
+    *_rows(Phase, ev.TreeInterruptEnded, interrupts.record_tree_interrupt),
     _row(
         INTERRUPTING,
         agent_events.LadderElapsed,
@@ -109,6 +113,8 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     _row(STOPPING, agent_events.LadderElapsed, interrupts.escalate),
     *_rows(_all_except(INTERRUPTING, STOPPING), agent_events.LadderElapsed, ignore),
+    *_rows(TURN_OPEN, agent_events.CallInterruptElapsed, interrupts.call_unreachable),
+    *_rows(_all_except(*TURN_OPEN), agent_events.CallInterruptElapsed, ignore),
     # Turns
     _row(RUNNING, agent_events.TurnEnded, turns.end_reported_turn, *_AFTER_A_TURN),
     _row(

@@ -259,7 +259,7 @@ _RECORD_LINES: Final[Mapping[str, tuple[int, str, tuple[str, ...]]]] = {
     "session_stopped": (logging.INFO, "session stopped", ("reason",)),
     "turn_started": (logging.DEBUG, "turn started", ("source",)),
     "turn_ended": (logging.INFO, "turn ended", ("outcome", "stop_reason", "seconds")),
-    "interrupted": (logging.INFO, "interrupted", ("scope", "step")),
+    "interrupted": (logging.INFO, "interrupted", ("scope", "step", "matched", "unreachable")),
     "permission_asked": (logging.INFO, "permission requested", ("request_id", "tool")),
     "spawn_refused": (logging.WARNING, "spawn refused", ("limit", "used", "allowed")),
     "stalled": (logging.WARNING, "session stalled", ("waits_for", "seconds")),

@@ -10,6 +10,7 @@ from supervisor.sessions.admission import Admission
 from supervisor.sessions.damage import SessionRepair
 from supervisor.sessions.deletion import Deletion
 from supervisor.sessions.hooks.blocking import BlockingHooks
+from supervisor.sessions.interrupter import Interrupter
 from supervisor.sessions.lifecycle import Lifecycle
 from supervisor.sessions.registry import SessionRegistry
 from supervisor.sessions.router import SessionRouter
@@ -31,6 +32,7 @@ class Parts:
     deletion: Deletion
     repair: SessionRepair
     hooks: BlockingHooks
+    interrupter: Interrupter
 
     def info(self, session: SessionState, *, last_seq: int) -> Info:
         """Return the Info of a session."""

@@ -8,10 +8,9 @@ from typing import Any
 from supervisor.core import events as ev
 from supervisor.core.errors import InputRefused
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.state import SessionState as Row
 from supervisor.core.state import Source
-from supervisor.core.step import InterruptPending
+from supervisor.core.step import ReplyValue
 from supervisor.drivers.turn import CURRENT_SESSION
 
 from .parts import Parts
@@ -70,7 +69,7 @@ class SessionBase:
     def _stamp(self) -> Any:  # noqa: ANN401 - a Stamp
         return self._parts.services.stamp()
 
-    async def _ask(self, event: ev.Event) -> Receipt | InterruptReport | InterruptPending | None:
+    async def _ask(self, event: ev.Event) -> ReplyValue:
         return await self._parts.router.ask(self.id, event)
 
     async def _row(self) -> Row:

@@ -29,6 +29,7 @@ from supervisor.core.tree.admission import (
 )
 from supervisor.core.tree.node import TreeNode, has_budget, wants_turn
 from supervisor.core.tree.tree import SessionTree
+from supervisor.core.tree.tree_interrupt import levels_below
 from supervisor.store.port import SuspendedRow
 
 from .budgets import Budgets
@@ -244,6 +245,7 @@ class Admission:
             child_slots_full=leaving or lacks_child_slot(member),
             shutting_down=leaving,
             tree_interrupted=any(one.tree_interrupts for one in member.path()),
+            levels=levels_below(member) if isinstance(event, ev.TreeInterruptRequested) else (),
             has_younger_sibling=member.has_younger_sibling(),
             is_parent_live=self._is_stale_parent_stop(session, event),
             exhausted_budget=next(member.exhausted_budgets(now), None),

@@ -13,7 +13,7 @@ from supervisor.core import events as ev
 from supervisor.core.creation import SpawnRequest
 from supervisor.core.errors import IdempotencyConflict, NotStorable, short_repr
 from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.receipts import Receipt
+from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.core.step import Accepted, Refused, Reply
@@ -121,6 +121,8 @@ async def _find_earlier_reply(
                 return Accepted()
     if isinstance(event, ev.InterruptRequested) and event.replace_with is None:
         return Accepted()  # the running turn was lost with the earlier incarnation
+    if isinstance(event, ev.MemberInterruptRequested):
+        return Accepted(InterruptReport("tree"))  # as above, and the interrupt did not end it
     return None
 
 

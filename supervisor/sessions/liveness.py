@@ -10,7 +10,7 @@ import attrs
 
 from supervisor.core import agent_events
 from supervisor.core import events as ev
-from supervisor.core.ids import RequestId, SessionId
+from supervisor.core.ids import CallId, RequestId, SessionId
 from supervisor.core.liveness import SilenceCheck, check_silence, stall_limit
 from supervisor.core.state import SessionState, Silence
 from supervisor.drivers.port import BlockedOn
@@ -18,6 +18,7 @@ from supervisor.drivers.port import BlockedOn
 from .clock import ActiveClock
 from .services import Services
 from .slot import SessionSlot
+from .timers import CALL_TIMER
 
 FindSlot: TypeAlias = Callable[[SessionId], SessionSlot | None]
 
@@ -86,27 +87,36 @@ class Liveness:
 
     def timer_event(self, name: str, slot: SessionSlot) -> ev.Event | None:  # noqa: PLR0911 - one return per timer
         """Return the event of a session timer that is due; None if it is out of date."""
-        turn = slot.session.turn if slot.session is not None else None
         stamp = self._services.stamp
         match name:
             case "silence":
                 return self.silence_event(slot)
-            case "ladder":
-                if turn is None or turn.step is None:
-                    return None
-                return agent_events.LadderElapsed(turn=turn.id, step=turn.step, **stamp())
-            case "deadline":
-                if turn is None:
-                    return None
-                return agent_events.DeadlineElapsed(turn=turn.id, **stamp())
+            case "ladder" | "deadline":
+                return self._turn_timer_event(name, slot)
             case "suspend":
                 return agent_events.IdleElapsed(**stamp())
             case "backoff":
                 return agent_events.BackoffElapsed(**stamp())
             case "expiry":
                 return agent_events.InputsExpired(**stamp())
+            case _ if name.startswith(CALL_TIMER):
+                return self._turn_timer_event(name, slot)
             case _:
                 return agent_events.RequestTimedOut(request=RequestId(name), **stamp())
+
+    def _turn_timer_event(self, name: str, slot: SessionSlot) -> ev.Event | None:
+        turn = slot.session.turn if slot.session is not None else None
+        stamp = self._services.stamp
+        if turn is None:
+            return None
+        if name == "ladder":
+            if turn.step is None:
+                return None
+            return agent_events.LadderElapsed(turn=turn.id, step=turn.step, **stamp())
+        if name == "deadline":
+            return agent_events.DeadlineElapsed(turn=turn.id, **stamp())
+        call = CallId(name.removeprefix(CALL_TIMER))
+        return agent_events.CallInterruptElapsed(turn=turn.id, call=call, **stamp())
 
     def _measure(self, slot: SessionSlot) -> SilenceCheck | None:
         if slot.session is None:

@@ -18,7 +18,7 @@ from .admission import Admission
 from .agent_runner import AgentRunner
 from .log import Log
 from .slot import SessionSlot
-from .timers import SessionTimers
+from .timers import SessionTimers, call_timer
 
 
 class Performer:
@@ -81,13 +81,25 @@ class Performer:
                 self._admission.tree.mark_youngest(child)
             case do.StopDependents():
                 self._admission.stop_dependents(self._slot.id)
-            case do.SetRequestTimer(request, after_seconds):
-                timers.set(request, after_seconds)
+            case do.SetRequestTimer() | do.SetCallTimer() | do.ClearCallTimer():
+                self._change_timer(effect)
             case _:
                 assert_never(effect)
 
     def _begin_turn(self, effect: do.StartTurn | do.AdoptTurn) -> None:
         self._log.begin_turn(effect.turn, max_bytes=self._state().terms.max_turn_bytes)
+
+    def _change_timer(
+        self, effect: do.SetRequestTimer | do.SetCallTimer | do.ClearCallTimer
+    ) -> None:
+        """Set or clear the timer of one request or call."""
+        match effect:
+            case do.SetRequestTimer(request, after_seconds):
+                self._timers.set(request, after_seconds)
+            case do.SetCallTimer(call, after_seconds):
+                self._timers.set(call_timer(call), after_seconds)
+            case do.ClearCallTimer(call):
+                self._timers.clear(call_timer(call))
 
     def _answer_request(self, effect: do.AnswerRequest) -> None:
         self._slot.mark_progress()

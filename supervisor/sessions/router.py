@@ -20,9 +20,8 @@ from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
-from supervisor.core.receipts import InterruptReport, Receipt
 from supervisor.core.state import Cause, Phase, SessionState
-from supervisor.core.step import InterruptPending, Refused, Reply, ResumeNeedsHooks
+from supervisor.core.step import Refused, Reply, ReplyValue, ResumeNeedsHooks
 from supervisor.core.table import decide
 from supervisor.drivers.turn import CURRENT_SESSION
 from supervisor.store.port import Write
@@ -194,7 +193,7 @@ class SessionRouter:
         also: Write | None = None,
         removes: SessionId | None = None,
         urgent: bool = False,
-    ) -> Receipt | InterruptReport | InterruptPending | None:
+    ) -> ReplyValue:
         """Ask the session, and return its reply; raise what it refuses.
 
         An event that does not reduce activity waits at the throttle while the writer is behind.
@@ -217,7 +216,7 @@ class SessionRouter:
         removes: SessionId | None,
         *,
         urgent: bool,
-    ) -> Receipt | InterruptReport | InterruptPending | None:
+    ) -> ReplyValue:
         """Ask the session, and if its actor exits meanwhile, the next incarnation.
 
         A request that is cancelled after it was sent may still be carried out. A second incarnation
@@ -227,7 +226,7 @@ class SessionRouter:
         dead: Ref | None = None
         problem: Exception | None = None
         again = False  # whether an earlier incarnation may have carried it out
-        if idempotency is None and also is None and self._has_no_actor(session_id):
+        if idempotency is None and also is None and self._cannot_have_actor(session_id):
             reply = await self._answer_from_row(session_id, event)
             if reply is not None:
                 return _reply_value(reply)
@@ -274,7 +273,7 @@ class SessionRouter:
         event: ev.InputSubmitted | ev.ResumeRequested,
         *,
         idempotency: Idempotency | None = None,
-    ) -> Receipt | InterruptReport | InterruptPending | None:
+    ) -> ReplyValue:
         """Ask with an event that may resume the session, after hooks have allowed the resume.
 
         The session may stop or be resumed while hooks run: then they are asked again.
@@ -293,7 +292,13 @@ class SessionRouter:
         tree_view = self._admission.view(row, event)
         step = decide(row, attrs.evolve(event, tree_view=tree_view))
         is_idle = row.is_inactive and not step.facts and not step.effects
-        return step.reply if self._has_no_actor(session_id) and is_idle else None
+        return step.reply if self._cannot_have_actor(session_id) and is_idle else None
+
+    def _cannot_have_actor(self, session_id: SessionId) -> bool:
+        """Return True without an actor; a start under way fails while the store is degraded."""
+        slot = self._registry.find_slot(session_id)
+        is_degraded = self._services.health.is_degraded
+        return slot is None or (slot.ref is None and (is_degraded or slot.pending_start is None))
 
     def _has_no_actor(self, session_id: SessionId) -> bool:
         slot = self._registry.find_slot(session_id)
@@ -382,7 +387,7 @@ def _has_stopped(session: SessionState) -> bool:
     return session.phase is Phase.STOPPED or session.stopping is None
 
 
-def _reply_value(reply: Reply | None) -> Receipt | InterruptReport | InterruptPending | None:
+def _reply_value(reply: Reply | None) -> ReplyValue:
     assert reply is not None
     if isinstance(reply, Refused):
         raise reply.error

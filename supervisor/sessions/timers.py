@@ -16,6 +16,7 @@ from typing import Final, get_args
 import trio
 
 from supervisor.core.effects import TimerName
+from supervisor.core.ids import CallId
 
 logger = logging.getLogger("supervisor")
 
@@ -122,6 +123,13 @@ class Timers:
 
 
 _REUSED_NAMES: Final = frozenset(get_args(TimerName))
+# Before the id of a call, in the name of its timer. Ids of requests do not begin with it.
+CALL_TIMER: Final = "call:"
+
+
+def call_timer(call: CallId) -> str:
+    """Return the name of the timer of a call that was asked to end."""
+    return f"{CALL_TIMER}{call}"
 
 
 class SessionTimers:
@@ -152,7 +160,7 @@ class SessionTimers:
         timer = self._find(name)
         if timer is not None:
             timer.clear()
-            if name not in _REUSED_NAMES:  # the timer of one request
+            if name not in _REUSED_NAMES:  # the timer of one request or call
                 self._heap.drop(timer)
                 self._timers = tuple(one for one in self._timers if one is not timer)
 

@@ -171,6 +171,8 @@ class RecordMeter:
 
     def _interrupted(self, body: Body, at: float, _: str) -> None:
         turn = body.get("turn_id")
+        if body.get("scope") == "tool_call" and body.get("unreachable"):
+            return  # the second record of an interrupt, or a call that cannot be interrupted
         if turn is None:
             self._metrics.interrupts.labels(str(body.get("scope"))).inc()
         elif turn not in self._turns:  # each ladder step is recorded again

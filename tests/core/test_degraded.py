@@ -22,7 +22,14 @@ T = TypeVar("T")
 EFFECTS = get_args(do.Effect)
 
 # Always, or depending on their fields.
-BRAKES = {ev.StopRequested, ev.InterruptRequested, ev.RequestAnswered}
+BRAKES = {
+    ev.StopRequested,
+    ev.InterruptRequested,
+    ev.TreeInterruptRequested,
+    ev.MemberInterruptRequested,
+    ev.TreeInterruptEnded,
+    ev.RequestAnswered,
+}
 NO_BRAKES = {
     # requests that start or change something
     ev.InputSubmitted,
@@ -62,6 +69,7 @@ NO_BRAKES = {
     agent_events.SilenceNoticed,
     agent_events.DeadlineElapsed,
     agent_events.LadderElapsed,
+    agent_events.CallInterruptElapsed,
     agent_events.InputsExpired,
     agent_events.RequestTimedOut,
     agent_events.IdleElapsed,
@@ -90,7 +98,9 @@ HARMLESS = {
     do.MarkYoungest,
     do.SetTimer,
     do.SetRequestTimer,
+    do.SetCallTimer,
     do.ClearTimer,
+    do.ClearCallTimer,
 }
 
 TURN, OTHER_TURN = TurnId("turn_1"), TurnId("turn_2")
@@ -136,6 +146,15 @@ def test_an_interrupt_with_a_replacement_does_not_reduce_activity(text: str) -> 
     event = one(ev.InterruptRequested, replacement=INPUT, replace_with=text)
 
     assert not reduces_activity(event)
+    assert not reduces_activity(one(ev.TreeInterruptRequested, interrupt=event))
+
+
+def test_an_interrupt_of_a_tree_reduces_activity() -> None:
+    event = one(ev.InterruptRequested, whole=True)
+
+    assert reduces_activity(one(ev.TreeInterruptRequested, interrupt=event))
+    assert reduces_activity(one(ev.MemberInterruptRequested, queued="cancel"))
+    assert reduces_activity(one(ev.TreeInterruptEnded))
 
 
 @pytest.mark.parametrize("decision", get_args(Decision))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import attrs
 
+from supervisor.core.agent_events import CallStarted
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits
+from supervisor.core.records import Fact
 from supervisor.core.state import SessionState
+from tests.support.core_session import TURN, busy
 
 
 def made(name: str, plan: SessionSpec) -> SessionState:
@@ -29,3 +33,13 @@ def test_a_session_with_other_grants_has_its_own_objects() -> None:
 
     assert one.limits == Limits(max_children=1)
     assert two.limits == Limits()
+
+
+def test_the_interrupt_of_a_call_in_a_record_of_an_early_version_changes_nothing() -> None:
+    play = busy()
+    play.tell(CallStarted, turn=TURN, call="c1", name="bash")
+    body = {"scope": "tool_call", "call_id": "c1", "reason": None, "step": None}
+
+    after = fold(play.session, Fact("interrupted", 9.0, body, TURN))
+
+    assert after == play.session

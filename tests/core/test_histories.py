@@ -187,6 +187,7 @@ def test_an_event_of_another_turn_changes_nothing(seed: int) -> None:
         agent_events.TurnEnded,
         agent_events.CallStarted,
         agent_events.CallEnded,
+        agent_events.CallInterruptElapsed,
         agent_events.UsageReported,
         agent_events.SteeringTaken,
     )

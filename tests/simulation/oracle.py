@@ -259,6 +259,9 @@ class SessionHistory:
             self.zombie = turn
 
     def _interrupted(self, record: Record, body: Body) -> None:
+        if body["scope"] == "tree":
+            self._tree_interrupted(body)
+            return
         is_call = body["scope"] == "tool_call"
         target = body["call_id"] if is_call else body["turn_id"]
         there = self.calls if is_call else {self.turn}
@@ -269,6 +272,11 @@ class SessionHistory:
             intended in (None, target),
             f"{target} was hit by an interrupt of {intended}",
         )
+
+    def _tree_interrupted(self, body: Body) -> None:
+        ended = body["stopped"] + body["unreachable"]
+        self.check(body["matched"] > 0, "a tree interrupt that hit nothing is on record")
+        self.check(body["matched"] == ended, "members of an interrupted tree are not counted")
 
     def _user_text(self, _: Record, __: Body) -> None:
         self.messages += 1

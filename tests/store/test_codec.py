@@ -95,8 +95,20 @@ def test_a_session_with_every_field_is_decoded() -> None:
     assert type(back.inputs[0].attachments) is tuple
 
 
-# Anything that fits the types -----------------------------------------------------------
+@pytest.mark.parametrize("interrupt", [None, "asked", "unreachable"])
+def test_only_an_interrupted_call_is_written_with_its_interrupt(
+    interrupt: rows.CallInterrupt | None,
+) -> None:
+    call = OpenCall(CallId("call_1"), "bash", interrupt=interrupt)
+    turn = OpenTurn(TurnId("turn_1"), InputId("in_1"), "user", 1.0, calls=(call,))
+    session = row(turn=turn)
 
+    (written,) = orjson.loads(encode(session))["turn"]["calls"]
+    assert ("interrupt" in written) == (interrupt is not None)
+    assert decode(encode(session), SessionState) == session
+
+
+# Anything that fits the types ------------------------------------------------------------
 
 texts = st.text(max_size=20)
 

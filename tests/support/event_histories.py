@@ -17,6 +17,7 @@ from supervisor.core.errors import SpawnRefused
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
+from supervisor.core.receipts import InterruptReport
 from supervisor.core.state import Agent, Capabilities, Failure, Phase, SessionState, Spending, Usage
 from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW, TreeView
@@ -71,6 +72,7 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         ev.InputSubmitted,
         agent_events.TreeChanged,
         ev.ChildAdmitted,
+        agent_events.SupervisorRestarted,
         agent_events.SupervisorRestarted,
     ),
     Phase.STOPPING: (
@@ -210,6 +212,18 @@ class Chance:
             "queued": self.one_of("keep", "cancel"),
         }
 
+    def _TreeInterruptRequested(self, session: SessionState) -> dict[str, Any]:
+        fields = self._InterruptRequested(session) | {"turn": None, "call": None, "whole": True}
+        fresh = TurnId(self.new("turn"))
+        return {"interrupt": ev.InterruptRequested(at=self.now, fresh=fresh, **fields)}
+
+    def _MemberInterruptRequested(self, _: SessionState) -> dict[str, Any]:
+        return {"reason": self.one_of(None, "enough"), "queued": self.one_of("keep", "cancel")}
+
+    def _TreeInterruptEnded(self, _: SessionState) -> dict[str, Any]:
+        hit = InterruptReport("tree", matched=2, stopped=1, unreachable=1, ladder_step="ask")
+        return {"report": self.one_of(hit, InterruptReport("tree"))}
+
     def _InputEdited(self, session: SessionState) -> dict[str, Any]:
         return {"input": self._input(session), "text": self._text()}
 
@@ -285,6 +299,10 @@ class Chance:
         calls = [call.id for call in session.turn.calls] if session.turn else []
         call = self.one_of(*calls, CallId("call_gone"))
         return {"turn": self._turn(session), "call": call, "outcome": "completed"}
+
+    def _CallInterruptElapsed(self, session: SessionState) -> dict[str, Any]:
+        calls = [call.id for call in session.turn.calls] if session.turn else []
+        return {"turn": self._turn(session), "call": self.one_of(*calls, CallId("call_gone"))}
 
     def _PermissionAsked(self, session: SessionState) -> dict[str, Any]:
         return {

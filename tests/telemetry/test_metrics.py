@@ -62,7 +62,8 @@ def test_an_interrupt_is_counted_once_for_all_ladder_steps() -> None:
         ("interrupted", {"scope": "turn", "turn_id": "t1", "step": "ask"}, 5.0),
         ("interrupted", {"scope": "turn", "turn_id": "t1", "step": "kill"}, 9.0),
         ("turn_ended", {"outcome": "interrupted", "seconds": 6.0, "turn_id": "t1"}, 11.0),
-        ("interrupted", {"scope": "tool_call", "call_id": "c1"}, 12.0),
+        ("interrupted", {"scope": "tool_call", "call_id": "c1", "unreachable": 0}, 12.0),
+        ("interrupted", {"scope": "tool_call", "call_id": "c1", "unreachable": 1}, 17.0),
     )
 
     assert found["understudy_interrupts_total|turn"] == 1

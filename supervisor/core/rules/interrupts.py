@@ -2,27 +2,37 @@
 
 Rule 1: an interrupt whose target has ended, or never existed, changes nothing and reports that;
         it can never hit the next turn, because it names its target.
-Rule 2: a replacement of the turn is accepted in the same step, so it is durable before anything
+Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: nothing
+        but its own cancel scope or process may be hit.
+Rule 3: a replacement of the turn is accepted in the same step, so it is durable before anything
         is cancelled.
 """
 
 from __future__ import annotations
 
-from supervisor.core.agent_events import LadderElapsed
+from supervisor.core.agent_events import CallInterruptElapsed, LadderElapsed
 from supervisor.core.effects import (
     AbandonTurn,
     CancelCall,
     CancelTurn,
+    ClearCallTimer,
     EndBackground,
+    SetCallTimer,
     SetTimer,
     WithdrawSteering,
 )
 from supervisor.core.errors import SessionNotActive
-from supervisor.core.events import InterruptRequested
-from supervisor.core.ids import CallId, InputId
+from supervisor.core.events import (
+    InterruptRequested,
+    MemberInterruptRequested,
+    TreeInterruptEnded,
+    TreeInterruptRequested,
+)
+from supervisor.core.ids import InputId
 from supervisor.core.receipts import InterruptReport
-from supervisor.core.state import LadderStep, OpenTurn, SessionState
+from supervisor.core.state import LadderStep, OpenCall, Phase, SessionState
 from supervisor.core.step import Draft, InterruptPending
+from supervisor.core.tree.tree_interrupt import TreeInterrupt
 
 from .refusals import budget_problem, queue_problem, refuse_any, text_problem
 from .turn_flow import accept_input, cancel_requests, continue_after_turn, end_turn, settle_input
@@ -42,24 +52,74 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
         draft.accept(InterruptPending(turn.id))
 
 
-def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
-    """Wait for the interrupt in progress; the session is stopping."""
-    turn = draft.state.turn
-    if turn is None or event.turn not in (None, turn.id) or not _has_call(turn, event.call):
-        report_no_target(draft, event)
-    elif event.replace_with is not None:
-        draft.refuse(
-            SessionNotActive(
-                f"session {draft.state.id} is stopping",
-                hint="wait until it is stopped, then send the text, which resumes it",
-            )
+def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
+    """Return the levels of the tree, unless a replacement would be refused at the end."""
+    request = event.interrupt
+    if draft.state.turn is not None and request.replace_with is not None:
+        if draft.state.phase is Phase.STOPPING:
+            draft.refuse(_stopping_problem(draft))
+            return
+        if _replacement_refused(draft, request):
+            return
+    draft.accept(TreeInterrupt(draft.tree_view.levels))
+
+
+def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
+    """Interrupt the open turn, and end what else the agent runs; cancel its queue if requested.
+
+    Without a turn, the session is as it was, except that its queue may be cancelled.
+    """
+    session = draft.state
+    turn = session.turn
+    if session.phase is not Phase.STOPPING:
+        if event.queued == "cancel" and (turn is not None or session.inputs):
+            cancel_queue(draft)
+        if turn is not None:
+            begin_interrupt(draft, reason=event.reason)
+        if session.agent is not None:
+            draft.do(EndBackground())
+    draft.accept(InterruptReport("tree") if turn is None else InterruptPending(turn.id))
+
+
+def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
+    """Record the outcome of a tree interrupt, unless it hit nothing."""
+    report = event.report
+    hit = report.matched or report.already_over or report.unreachable
+    if hit and not draft.state.archived:  # read-only
+        draft.note(
+            "interrupted",
+            scope="tree",
+            reason=event.reason,
+            step=report.ladder_step,
+            matched=report.matched,
+            stopped=report.stopped,
+            already_over=report.already_over,
+            unreachable=report.unreachable,
         )
+    draft.accept()
+
+
+def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
+    """Wait for the interrupt in progress, which ends calls too; the session is stopping."""
+    turn = draft.state.turn
+    call = turn.find_call(event.call) if turn is not None else None
+    no_call = event.call is not None and call is None
+    if turn is None or event.turn not in (None, turn.id) or no_call:
+        report_no_target(draft, event)
+    elif call is not None:
+        _ask_call(draft, call, event.reason)
+        draft.accept(InterruptPending(turn.id, call.id))
+    elif event.replace_with is not None:
+        draft.refuse(_stopping_problem(draft))
     else:
         draft.accept(InterruptPending(turn.id, event.call))
 
 
-def _has_call(turn: OpenTurn, call_id: CallId | None) -> bool:
-    return call_id is None or any(call.id == call_id for call in turn.calls)
+def _stopping_problem(draft: Draft) -> SessionNotActive:
+    return SessionNotActive(
+        f"session {draft.state.id} is stopping",
+        hint="wait until it is stopped, then send the text, which resumes it",
+    )
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:
@@ -79,17 +139,50 @@ def _end_background(draft: Draft, event: InterruptRequested) -> None:
 def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
     turn = draft.state.turn
     assert turn is not None
-    call = next((call for call in turn.calls if call.id == event.call), None)
+    call = turn.find_call(event.call)
     if call is None:
         draft.accept(InterruptReport("tool_call", already_over=1))
     elif not call.cancellable:
+        if call.interrupt is None:  # on record once
+            _note_call_interrupt(draft, call, reason=event.reason, unreachable=True)
         draft.accept(InterruptReport("tool_call", matched=1, unreachable=1))
     else:
-        draft.note(
-            "interrupted", scope="tool_call", call_id=call.id, reason=event.reason, step=None
-        )
-        draft.do(CancelCall(turn.id, call.id))
+        if _ask_call(draft, call, event.reason):
+            draft.do(CancelCall(turn.id, call.id))
         draft.accept(InterruptPending(turn.id, call.id))
+
+
+def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
+    """Record that a call is to end, and set its timer; return False if that was done already."""
+    if call.interrupt == "asked":
+        return False
+    _note_call_interrupt(draft, call, reason=reason, unreachable=False)
+    draft.do(SetCallTimer(call.id, draft.state.terms.ladder.ask_seconds))
+    return True
+
+
+def call_unreachable(draft: Draft, event: CallInterruptElapsed) -> None:
+    """Record that a call is unreachable, because it did not end in time; its turn goes on."""
+    turn = draft.state.turn
+    if turn is None or turn.id != event.turn:
+        return
+    call = turn.find_call(event.call)
+    if call is not None and call.interrupt == "asked":
+        _note_call_interrupt(draft, call, reason=None, unreachable=True)
+        draft.do(ClearCallTimer(call.id))
+
+
+def _note_call_interrupt(
+    draft: Draft, call: OpenCall, *, reason: str | None, unreachable: bool
+) -> None:
+    draft.note(
+        "interrupted",
+        scope="tool_call",
+        call_id=call.id,
+        reason=reason,
+        step=None,
+        unreachable=int(unreachable),
+    )
 
 
 def _replacement_refused(draft: Draft, event: InterruptRequested) -> bool:

@@ -8,12 +8,13 @@ Rule 2: the end of a turn closes everything that is open in it, in the same step
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
 from supervisor.core.effects import (
     AnswerRequest,
+    ClearCallTimer,
     ClearTimer,
     CloseAgent,
     SetTimer,
@@ -27,6 +28,7 @@ from supervisor.core.state import (
     Cause,
     Failure,
     InputOutcome,
+    OpenCall,
     OpenTurn,
     Outcome,
     PendingInput,
@@ -167,9 +169,7 @@ def end_turn(
         outcome = "timed_out"
     cancel_requests(draft)
     for call in turn.calls:
-        draft.note(
-            "tool_ended", call_id=call.id, name=call.name, outcome="interrupted", result=None
-        )
+        end_call(draft, call, "interrupted")
     requeue_steering(draft)
     draft.note(
         "turn_ended",
@@ -192,6 +192,18 @@ def end_turn(
     if turn.verdict == "clear":
         start_chapter(draft)
     return turn
+
+
+def end_call(
+    draft: Draft,
+    call: OpenCall,
+    outcome: Literal["completed", "failed", "interrupted"],
+    result: object = None,
+) -> None:
+    """Record the end of a call; an interrupt of it is over."""
+    draft.note("tool_ended", call_id=call.id, name=call.name, outcome=outcome, result=result)
+    if call.interrupt == "asked":
+        draft.do(ClearCallTimer(call.id))
 
 
 def start_chapter(draft: Draft) -> None:

@@ -23,7 +23,7 @@ from supervisor.core.step import Draft
 from supervisor.core.text import TurnOutput
 
 from .interrupts import begin_interrupt
-from .turn_flow import begin_stopping, continue_after_turn, end_turn, start_next_turn
+from .turn_flow import begin_stopping, continue_after_turn, end_call, end_turn, start_next_turn
 
 
 def _is_of_other_turn(
@@ -49,15 +49,9 @@ def call_ended(draft: Draft, event: CallEnded) -> None:
     turn = draft.state.turn
     if turn is None or _is_of_other_turn(draft, event):
         return
-    call = next((call for call in turn.calls if call.id == event.call), None)
+    call = turn.find_call(event.call)
     if call is not None:
-        draft.note(
-            "tool_ended",
-            call_id=call.id,
-            name=call.name,
-            outcome=event.outcome,
-            result=event.result,
-        )
+        end_call(draft, call, event.outcome, event.result)
 
 
 def report_usage(draft: Draft, event: UsageReported) -> None:

@@ -34,6 +34,8 @@ class TreeView:
     child_slots_full: bool = False
     # True while the tree that it belongs to is being interrupted.
     tree_interrupted: bool = False
+    # Its descendants by level, the deepest first, if its tree is to be interrupted.
+    levels: tuple[tuple[SessionId, ...], ...] = ()
     # The supervisor shuts down: nothing starts, waiting inputs are kept.
     shutting_down: bool = False
     # True if a sibling that was started later must stop first.

@@ -92,9 +92,14 @@ def _restarting(_: str, body: Body) -> Sentence:
 
 
 def _interrupted(_: str, body: Body) -> Sentence:
-    target = "tool call" if body.get("scope") == "tool_call" else "turn"
+    if body.get("scope") == "tool_call":
+        state = "cannot be interrupted" if body.get("unreachable") else "is interrupted"
+        return f"The tool call {state}", (body.get("reason"),), "bad"
     step = f" ({body.get('step')})" if body.get("step") else ""
-    return f"The {target} is interrupted{step}", (body.get("reason"),), "bad"
+    if body.get("scope") == "tree":
+        counts = f"{body.get('stopped')} of {body.get('matched')} turns ended{step}"
+        return "The tree was interrupted", (counts, body.get("reason")), "bad"
+    return f"The turn is interrupted{step}", (body.get("reason"),), "bad"
 
 
 def _rule_changed(_: str, body: Body) -> Sentence:

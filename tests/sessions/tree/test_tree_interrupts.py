@@ -8,8 +8,10 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor import Phase, Session, Supervisor
-from tests.support.fake_agents import AgentRun, FakeAgent, records, waiting_texts
+from supervisor import InputTooLarge, InterruptReport, Ladder, Phase, Session, Supervisor
+from supervisor.drivers.python import PythonDriver
+from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records, waiting_texts
+from tests.support.fake_hooks import fence_actor
 from tests.support.tree_queries import WIDE, all_at_once, all_infos, check_tree_counts, refusal
 
 
@@ -33,9 +35,117 @@ async def test_all_turns_of_a_tree_are_interrupted_and_no_session_is_stopped(
     assert (report.scope, report.matched, report.stopped) == ("tree", 4, 4)
     assert {one.phase for one in await all_infos(sup)} == {Phase.IDLE}
     for session in family:
-        (interrupted,) = await records(session, "interrupted")
-        assert interrupted.body["reason"] == "enough"
+        interrupted = (await records(session, "interrupted"))[0]
+        assert (interrupted.body["scope"], interrupted.body["reason"]) == ("turn", "enough")
     await check_tree_counts(sup)
+
+
+async def test_the_outcome_is_on_record_in_the_named_session_alone(
+    sup: Supervisor, family: list[Session]
+) -> None:
+    root, child, *below = family
+    await child.interrupt("tree", reason="enough")
+
+    tree = [one for one in await records(child, "interrupted") if one.body["scope"] == "tree"]
+    assert [dict(one.body) for one in tree] == [
+        {
+            "request": tree[0].body["request"],
+            "scope": "tree",
+            "reason": "enough",
+            "step": "ask",
+            "matched": 3,
+            "stopped": 3,
+            "already_over": 0,
+            "unreachable": 0,
+        }
+    ]
+    assert await records(root, "interrupted") == []
+    assert [len(await records(one, "interrupted")) for one in below] == [1, 1]
+
+
+async def test_unreachable_members_are_on_record_in_the_named_session(
+    sup: Supervisor, fake_agent: FakeAgent, shielded_agent: FakeAgent
+) -> None:
+    root = await sup.create("fake", limits=WIDE)
+    await root.spawn("shielded", "x")
+    await shielded_agent.next_run()
+    await root.interrupt("tree")
+
+    (tree,) = await records(root, "interrupted")
+    counts = ("scope", "matched", "stopped", "unreachable")
+    assert [tree.body[name] for name in counts] == ["tree", 1, 0, 1]
+
+
+async def test_the_outcome_is_on_record_though_the_caller_gave_up(
+    sup: Supervisor, shielded_agent: FakeAgent
+) -> None:
+    root = await sup.create("fake", limits=WIDE)
+    await root.spawn("shielded", "x")
+    await shielded_agent.next_run()
+    with trio.move_on_after(1.0):
+        await root.interrupt("tree")
+    await trio.sleep(10.0)
+
+    (tree,) = await records(root, "interrupted")
+    assert (tree.body["scope"], tree.body["unreachable"]) == ("tree", 1)
+
+
+async def test_a_refused_replacement_interrupts_no_member(
+    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+) -> None:
+    root = await sup.create("fake", limits=WIDE, max_text_bytes=10)
+    await root.send("go")
+    await fake_agent.next_run()
+    child = await root.spawn("kid", "x")
+    await kid.next_run()
+    with pytest.raises(InputTooLarge):
+        await root.interrupt("tree", replace_with="much too long")
+
+    assert [(await one.info()).phase for one in (root, child)] == ["running", "running"]
+    assert await records(root, "interrupted") == []
+
+
+@pytest.mark.parametrize("when", ["member", "top"])
+async def test_a_tree_interrupt_survives_a_restart_of_an_actor(
+    sup: Supervisor, fake_agent: FakeAgent, shielded_agent: FakeAgent, when: str
+) -> None:
+    root = await sup.create("fake", limits=WIDE)
+    await root.send("go")
+    await fake_agent.next_run()
+    child = await root.spawn("shielded", "x")
+    await shielded_agent.next_run()
+    reports: list[InterruptReport] = []
+
+    async def interrupt() -> None:
+        reports.append(await root.interrupt("tree"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interrupt)
+        await trio.sleep(1.0)
+        await fence_actor(sup, child if when == "member" else root)
+    await settle()
+
+    assert [one.scope for one in reports] == ["tree"]
+    assert [(await one.info()).turn_id for one in (root, child)] == [None, None]
+    assert isinstance(await root.spawn("kid", "after"), Session)
+
+
+async def test_background_work_of_idle_members_ends(
+    session: Session, child: Session, errand: AgentRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[PythonDriver] = []
+
+    def stop_background_work(driver: PythonDriver) -> None:
+        ended.append(driver)
+
+    monkeypatch.setattr(PythonDriver, "stop_background_work", stop_background_work)
+    errand.finish()
+    await settle()
+    before = len(await records(child))
+    await session.interrupt("tree")
+
+    assert len(ended) == 2
+    assert len(await records(child)) == before
 
 
 async def test_nothing_outside_the_tree_is_touched(
@@ -124,6 +234,68 @@ async def test_queues_can_be_cancelled_with_their_turns(
 
     assert await waiting_texts(child) == []
     assert (await child.info()).phase == "idle"
+
+
+async def test_queues_of_members_without_a_turn_are_cancelled(
+    session: Session, shielded_agent: FakeAgent
+) -> None:
+    child = await session.spawn("shielded", "x")
+    await shielded_agent.next_run()
+    await child.interrupt()  # its zombie prevents further turns
+    later = await child.send("later")
+    report = await session.interrupt("tree", queued="cancel")
+
+    assert (report.matched, await waiting_texts(child)) == (0, [])
+    assert (await outcomes(child))[later.input_id] == ["cancelled"]
+    assert await records(session, "interrupted") == []
+
+
+async def test_the_queue_of_a_member_that_does_not_start_is_cancelled(
+    sup: Supervisor, session: Session, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(session.spawn, "slow", "x")
+    await settle()
+    (child,) = [one for one in await all_infos(sup) if one.parent == session.id]
+    report = await session.interrupt("tree", queued="cancel")
+
+    assert (report.matched, report.seconds) == (0, Ladder().total_seconds)
+    assert await waiting_texts(sup.session(child.id)) == []
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("phase", ["suspended", "stopped"])
+async def test_an_inactive_named_session_is_not_started_if_nothing_is_hit(
+    sup: Supervisor, phase: str
+) -> None:
+    root = await sup.create("fake", suspend_after_seconds=60)
+    await root.spawn("kid", "x", lifetime="detached")
+    await settle()
+    if phase == "stopped":
+        await root.stop()
+    for one in await all_infos(sup):
+        await sup.session(one.id).interrupt()
+    await trio.sleep(70.0)
+    before = [(one.id, one.phase, one.last_seq, one.epoch) for one in await all_infos(sup)]
+    report = await root.interrupt("tree", queued="cancel")
+    await settle()
+
+    assert (report.matched, (await root.info()).phase) == (0, phase)
+    assert [(one.id, one.phase, one.last_seq, one.epoch) for one in await all_infos(sup)] == before
+
+
+async def test_detached_members_of_a_stopped_session_are_interrupted_and_it_stays_stopped(
+    sup: Supervisor, kid: FakeAgent
+) -> None:
+    root = await sup.create("fake")
+    child = await root.spawn("kid", "x", lifetime="detached")
+    await kid.next_run()
+    await root.stop()
+    report = await root.interrupt("tree")
+
+    assert (report.matched, report.stopped) == (1, 1)
+    assert [(await one.info()).phase for one in (root, child)] == ["stopped", "idle"]
+    (tree,) = await records(root, "interrupted")
+    assert (tree.body["scope"], tree.body["stopped"]) == ("tree", 1)
 
 
 async def test_a_replacement_runs_at_the_top_only(
