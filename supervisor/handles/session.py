@@ -19,9 +19,9 @@ from supervisor.core.step import InterruptPending
 from supervisor.core.validation import (
     check_choice,
     check_custom,
+    check_prompt,
     check_tags,
     check_text,
-    exact_str,
 )
 
 from .arguments import change_limits, check_role
@@ -209,7 +209,9 @@ class Session(SessionInputs, SessionRecords):
         Raise `InputRefused` while a turn runs or the agent starts, `InputTooLarge`, and
         `SessionNotActive` if the session is stopping or archived.
         """
-        message = ev.MessageAppended(role=check_role(role), text=exact_str(text), **self._stamp())
+        message = ev.MessageAppended(
+            role=check_role(role), text=check_prompt(text), **self._stamp()
+        )
         await self._ask(message)
 
     async def fork(self, at_turn: str | None = None) -> Session:

@@ -16,6 +16,7 @@ from supervisor.core.state import Source, WhenBusy
 from supervisor.core.validation import (
     check_attachments,
     check_choice,
+    check_prompt,
     check_text,
     check_ttl_seconds,
     exact_str,
@@ -37,7 +38,10 @@ def make_input(
     if_stopped: IfStopped,
     source: Source,
 ) -> ev.InputSubmitted:
-    """Return the event of an input; raise `ConfigError`. The session checks the text."""
+    """Return the event of an input; raise `ConfigError` or `InputRefused`.
+
+    The session checks the length of the text.
+    """
     parts.services.refuse_if_shutting_down()
     when_busy = check_choice("when_busy", when_busy, WhenBusy)
     if_stopped = check_choice("if_stopped", if_stopped, IfStopped)
@@ -45,7 +49,7 @@ def make_input(
     stamp = parts.services.stamp()
     return ev.InputSubmitted(
         input=InputId(parts.services.ids.new("in")),
-        text=exact_str(text),
+        text=check_prompt(text),
         when_busy=when_busy,
         source=source,
         expires_at=_expires_at(stamp["at"], ttl_seconds),
@@ -59,12 +63,12 @@ def make_input(
 def make_steering(
     parts: Parts, text: str, *, ttl_seconds: float | None, source: Source
 ) -> ev.SteeringSubmitted:
-    """Return the event of steering for the running turn; the session checks the text."""
+    """Return the event of steering for the running turn; raise `InputRefused`."""
     parts.services.refuse_if_shutting_down()
     stamp = parts.services.stamp()
     return ev.SteeringSubmitted(
         input=InputId(parts.services.ids.new("in")),
-        text=exact_str(text),
+        text=check_prompt(text),
         source=source,
         expires_at=_expires_at(stamp["at"], ttl_seconds),
         **stamp,
