@@ -16,7 +16,7 @@ import math
 import os.path
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, NotRequired, Unpack, get_args, get_origin
+from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack, get_args, get_origin
 
 import attrs
 
@@ -31,9 +31,9 @@ from supervisor.decode import (
     Checked,
     DecodeError,
     InvalidField,
-    decode,
     format_path,
     json_types,
+    make_decoder,
 )
 from supervisor.handles import arguments
 
@@ -156,6 +156,10 @@ class Param:
         return kind if self.is_required else NotRequired[kind]
 
 
+# Takes plain data and the root of its paths, returns the arguments.
+_Decoder: TypeAlias = Callable[[object, str], dict[str, Any]]
+
+
 @attrs.frozen
 class Params:
     """The arguments of an operation."""
@@ -166,30 +170,28 @@ class Params:
         """Return the names of the arguments."""
         return frozenset(field.name for field in self.fields)
 
-    @functools.cached_property
-    def _kind(self) -> Any:  # noqa: ANN401 - a TypedDict that is built at run time
-        return self._typed_dict(all_checks=False)
-
-    @functools.cached_property
-    def _checked_kind(self) -> Any:  # noqa: ANN401 - as above
-        return self._typed_dict(all_checks=True)
-
-    def _typed_dict(self, *, all_checks: bool) -> Any:  # noqa: ANN401 - as above
-        make: Any = typing.TypedDict
-        fields = {field.name: field.annotation(all_checks=all_checks) for field in self.fields}
-        return make("Arguments", fields)
-
     def decode_body(self, body: object) -> dict[str, Any]:
         """Return the arguments in a JSON body; raise DecodeError."""
         return self._decode(body, "$")
 
     def _decode(self, plain: object, root: str) -> dict[str, Any]:
-        arguments: dict[str, Any]
         try:
-            arguments = decode(self._kind, plain, root=root)
+            return self._decoder(plain, root)
         except DecodeError:
-            arguments = decode(self._checked_kind, plain, root=root)  # raises with all faults
-        return arguments
+            return self._checking_decoder(plain, root)  # raises with the faults of values as well
+
+    @functools.cached_property
+    def _decoder(self) -> _Decoder:
+        return make_decoder(self._typed_dict(all_checks=False))
+
+    @functools.cached_property
+    def _checking_decoder(self) -> _Decoder:
+        return make_decoder(self._typed_dict(all_checks=True))
+
+    def _typed_dict(self, *, all_checks: bool) -> Any:  # noqa: ANN401 - made at run time
+        make: Any = typing.TypedDict
+        fields = {field.name: field.annotation(all_checks=all_checks) for field in self.fields}
+        return make("Arguments", fields)
 
     def invalid_values(self, arguments: Mapping[str, Any], *, root: str) -> DecodeError | None:
         """Return the error of all values that a constraint refuses; None if there are none."""
@@ -223,6 +225,10 @@ class Params:
         if faults:
             raise DecodeError(tuple(faults[:MAX_INVALID_FIELDS]))
         return arguments
+
+
+# Of an operation without arguments. One object, because its decoder is generated once.
+NO_PARAMS: Final = Params()
 
 
 def body_params_of(
