@@ -199,8 +199,9 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
     parts = Parts(
         services, registry, router, admission, lifecycle, spawner, deletion, repair, hooks
     )
-    services.health.on_change = partial(on_health_change, services, router.order_postponed_stops)
-    services.tasks.evict_idle_process = partial(evict_idle_process, services, registry, admission)
+    # The store and the drivers exist before the parts that they call.
+    services.health.set_on_change(partial(on_health_change, services, router.order_postponed_stops))
+    services.tasks.set_eviction(partial(evict_idle_process, services, registry, admission))
     return parts, keys
 
 

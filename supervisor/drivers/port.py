@@ -348,8 +348,7 @@ class DriverRuntime:
         # is left, and a start slot while it starts.
         self.process_slots = trio.CapacityLimiter(max_agent_processes)
         self.start_slots = trio.CapacityLimiter(start_concurrency)
-        # A driver that finds no free process slot calls this before it waits for one.
-        self.evict_idle_process: Callable[[], object] = lambda: None
+        self._evict: Callable[[], object] | None = None
         # Set when the supervisor shuts down; work that never ends by itself may wait for it.
         self.shutdown_started = trio.Event()
         # Turns that are over and whose work has not ended, each with a description of its owner.
@@ -367,6 +366,20 @@ class DriverRuntime:
         """Run a function in a task of its own; do nothing if the runtime is closed."""
         if not self.is_closed:
             self._nursery.start_soon(work, *args, name=name)
+
+    def set_eviction(self, evict: Callable[[], object]) -> None:
+        """Set the function that suspends the longest-idle agent process."""
+        self._evict = evict
+
+    def evict_idle_process(self) -> None:
+        """Free a process slot if an agent process is idle; called before waiting for a slot."""
+        if self._evict is not None:
+            self._evict()
+
+    def set_limits(self, *, max_agent_processes: int, start_concurrency: int) -> None:
+        """Replace the numbers of slots; a process beyond the new number keeps its slot."""
+        self.process_slots.total_tokens = max_agent_processes
+        self.start_slots.total_tokens = start_concurrency
 
     def close(self) -> None:
         """Cancel all tasks and start no more."""

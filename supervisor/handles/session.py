@@ -264,9 +264,8 @@ class Session(SessionInputs, SessionRecords):
         if isinstance(limits, Mapping) and limits:
             # Exclusive, so that of two callers who change different limits neither is overwritten.
             name = f"limits of {self.id}"
-            await self._parts.services.detached_tasks.exclusive(
-                name, self._change_limits, change, limits
-            )
+            tasks = self._parts.services.detached_tasks
+            await tasks.exclusive(name, self._change_limits, change, limits)
         elif limits is None or isinstance(limits, Limits):
             await self._ask(attrs.evolve(change, limits=limits))
         else:
