@@ -13,12 +13,12 @@ Rule 3: a turn may be started before AgentAttached was reported; the driver keep
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple, Unpack
 
 import attrs
 import trio
 
-from supervisor.core.creation import Message
+from supervisor.core.creation import Message, PromptOptions, SendOptions, SpawnOptions
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.events import Event
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
@@ -154,7 +154,9 @@ class DriverContext(Protocol):
     def record_usage(self, turn: TurnId, usage: Usage) -> None:
         """Count usage of the turn against the budgets; raise `BudgetSpent` if one is exhausted."""
 
-    async def spawn(self, turn: TurnHandle, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - those of Session.spawn
+    async def spawn(
+        self, turn: TurnHandle, agent: str, text: str, **options: Unpack[SpawnOptions]
+    ) -> ChildHandle:
         """Spawn a child with an input and wait until its agent is attached; raise `SpawnRefused`.
 
         Cancelling the wait does not undo the spawn.
@@ -228,10 +230,10 @@ class ChildHandle(Protocol):
     async def wait(self) -> TurnResult:
         """Wait for the result of the input that the child was spawned with."""
 
-    async def send(self, text: str, **options: Any) -> Receipt:  # noqa: ANN401 - those of Session.send
+    async def send(self, text: str, **options: Unpack[SendOptions]) -> Receipt:
         """Send another input."""
 
-    async def prompt(self, text: str, **options: Any) -> TurnResult:  # noqa: ANN401 - those of Session.prompt
+    async def prompt(self, text: str, **options: Unpack[PromptOptions]) -> TurnResult:
         """Send another input and wait for its result."""
 
     async def result(self, input_id: str) -> TurnResult:
