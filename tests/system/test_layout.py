@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -148,3 +151,25 @@ def test_a_long_chain_and_a_foreign_private_would_be_seen() -> None:
 
     assert long_chains(source) == ["self.a.b.c.d"]
     assert foreign_privates(source) == ["other._y"]
+
+
+# Libraries -------------------------------------------------------------------------------
+
+
+def imported_libraries(source: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import():
+                found |= {name.name.partition(".")[0] for name in node.names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - set(PACKAGES)
+
+
+def test_the_imported_libraries_are_the_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[\[<>=]", one)[0].replace("-", "_") for one in project["dependencies"]}
+    paths = [path for package in PACKAGES for path in sources(package)]
+
+    assert set().union(*(imported_libraries(path.read_text()) for path in paths)) == declared
