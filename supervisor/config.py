@@ -20,9 +20,8 @@ def _instance_of(kind: type) -> Any:  # noqa: ANN401 - the type attrs has for a 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
             name = f"settings.{field.name}"
-            raise ConfigError(
-                f"{name} is {short_repr(value)}", hint=f"give {name} a {kind.__name__}(...)"
-            )
+            wanted = "true or false" if kind is bool else f"a {kind.__name__}(...)"
+            raise ConfigError(f"{name} is {short_repr(value)}", hint=f"give {name} {wanted}")
 
     return check
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 
 import actors
 
 from .config import Settings
+from .core.creation import SpawnOptions
 from .core.errors import ConfigError, short_repr
 from .core.ids import SessionId
 from .core.state import Cause, SessionState
@@ -149,7 +149,7 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
         return Child(Session(parts, session_id, caller=above), turn)
 
     async def spawn_child(
-        session_id: SessionId, turn: TurnHandle, agent: str, text: str, options: Mapping[str, Any]
+        session_id: SessionId, turn: TurnHandle, agent: str, text: str, options: SpawnOptions
     ) -> ChildHandle:
         parent = Session(parts, session_id, caller=session_id, turn=turn.id)
         made = await parent.spawn(agent, text, **options)
@@ -210,8 +210,9 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
         hooks,
         interrupter,
     )
-    services.health.on_change = partial(on_health_change, services, router.order_postponed_stops)
-    services.tasks.evict_idle_process = partial(evict_idle_process, services, registry, admission)
+    # The store and the drivers exist before the parts that they call.
+    services.health.set_on_change(partial(on_health_change, services, router.order_postponed_stops))
+    services.tasks.set_eviction(partial(evict_idle_process, services, registry, admission))
     return parts, keys
 
 

@@ -3,11 +3,15 @@
 import ast
 import subprocess
 import sys
+import typing
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import supervisor
+from supervisor.core.creation import PromptOptions, SendOptions, SpawnOptions
 
 TREE = ast.parse(Path(supervisor.__file__).read_text())
 
@@ -47,3 +51,22 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     ).stdout.split()
 
     assert not {"trio", "attrs", "attr", "sqlite3", "orjson", "cattrs"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (supervisor.Session.send, SendOptions),
+        (supervisor.Session.prompt, PromptOptions),
+        (supervisor.Session.spawn, SpawnOptions),
+    ],
+)
+def test_options_of_an_agents_child_are_those_of_a_session(
+    method: Callable[..., Any], options: type
+) -> None:
+    hints = typing.get_type_hints(method)
+    wanted = {name: hint for name, hint in hints.items() if name not in ("agent", "text", "return")}
+    if wanted.pop("options", None) is not None:
+        wanted |= typing.get_type_hints(supervisor.Options)
+
+    assert typing.get_type_hints(options) == wanted

@@ -28,7 +28,7 @@ from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
 
 from .drain import DrainState
-from .params import Params
+from .params import NO_PARAMS, Params
 
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 
@@ -112,12 +112,18 @@ class Operation:
     method: Method
     path: str
     handle: Handler
-    params: Params = Params()
+    params: Params = NO_PARAMS
     status: int = 200
     raises: tuple[type[SupervisorError], ...] = ()
     # Media types of answers that are not JSON, with a description of each.
     other_media_types: Mapping[str, str] = attrs.field(factory=dict)
     is_stream: bool = False
+    # Whether its arguments are in a body, not in the query.
+    has_body: bool = attrs.field(init=False)
+
+    @has_body.default
+    def _has_body(self) -> bool:
+        return self.method in ("POST", "PATCH")
 
     @property
     def name(self) -> str:
@@ -153,16 +159,11 @@ class Operation:
         """Whether it may answer 202 before the work is done."""
         return DeferredResponse in self._result_kinds
 
-    @property
-    def has_body(self) -> bool:
-        """Whether its arguments are in a body, not in the query."""
-        return self.method in ("POST", "PATCH")
-
 
 def operation(
     method: Method,
     path: str,
-    params: Params = Params(),  # noqa: B008 - frozen
+    params: Params = NO_PARAMS,
     *,
     status: int = 200,
     raises: tuple[type[SupervisorError], ...] = (),

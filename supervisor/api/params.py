@@ -2,8 +2,10 @@
 
 Rule 1: parameters are read from the signature of a method, so that the two cannot differ.
 Rule 2: an argument that was not given is not passed on: the defaults of the method apply.
-Rule 3: constraints are functions of `core/validation` and `handles/arguments`, never new ones
-        for an argument of the embedding API. The decoder calls them so that a fault has a path.
+Rule 3: the decoder checks types, and the constraints that only this interface has. The embedding
+        API checks the values of its own arguments. Only after a refusal are the same checks, of
+        `core/validation` and `handles/arguments`, called here, so that the answer names the path
+        of every invalid value.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ import math
 import os.path
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, NotRequired, Unpack, get_args, get_origin
+from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack, get_args, get_origin
 
 import attrs
 
 from supervisor.config import Settings
 from supervisor.core import validation
-from supervisor.core.errors import ConfigError, short_repr
+from supervisor.core.errors import ConfigError, SupervisorError, short_repr
 from supervisor.core.ids import as_key
 from supervisor.core.state import Decision
 from supervisor.decode import (
@@ -29,9 +31,9 @@ from supervisor.decode import (
     Checked,
     DecodeError,
     InvalidField,
-    decode,
     format_path,
     json_types,
+    make_decoder,
 )
 from supervisor.handles import arguments
 
@@ -42,17 +44,22 @@ MAX_WAIT_SECONDS: Final = 60.0
 
 @attrs.frozen
 class Constraint:
-    """A check of an argument besides its type, and the same as JSON schema."""
+    """A check of an argument besides its type, and the same as JSON schema.
+
+    With `only_here` the embedding API does not check it, so the decoder does.
+    """
 
     check: Check
     schema: Mapping[str, Any] = attrs.field(factory=dict)
+    only_here: bool = attrs.field(default=False, kw_only=True)
 
 
 _NON_BLANK: Final = {"minLength": 1, "pattern": r"\S"}
 
 
-def _non_blank(name: str) -> Constraint:
-    return Constraint(functools.partial(validation.check_text, name), _NON_BLANK)
+def _non_blank(name: str, *, only_here: bool = False) -> Constraint:
+    check = functools.partial(validation.check_text, name)
+    return Constraint(check, _NON_BLANK, only_here=only_here)
 
 
 def _check_absolute_path(path: str) -> None:
@@ -85,7 +92,8 @@ def _setting(name: str) -> Constraint:
 BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     **{field.name: _setting(field.name) for field in attrs.fields(Settings)},
     **{name: _non_blank(name) for name in ("agent", "name", "title", "role", "reason", "at_turn")},
-    **{name: _non_blank(name) for name in ("idempotency_key", "turn_id", "call_id")},
+    "idempotency_key": _non_blank("idempotency_key"),
+    **{name: _non_blank(name, only_here=True) for name in ("turn_id", "call_id")},
     "text": Constraint(validation.check_prompt, _NON_BLANK),
     "replace_with": Constraint(validation.check_prompt, _NON_BLANK),
     "key": Constraint(as_key),
@@ -103,7 +111,7 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "max_bytes": _count("max_bytes"),
     # The permission request checks which of them it offers.
     "decision": Constraint(lambda _: None, {"enum": list(get_args(Decision))}),
-    "path": Constraint(_check_absolute_path, {"pattern": "^/"}),
+    "path": Constraint(_check_absolute_path, {"pattern": "^/"}, only_here=True),
 }
 
 QUERY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
@@ -112,14 +120,17 @@ QUERY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "limit": Constraint(
         functools.partial(validation.check_integer, "limit", most=MAX_PAGE),
         {"minimum": 1, "maximum": MAX_PAGE},
+        only_here=True,
     ),
-    "after": _count("after"),
+    "after": attrs.evolve(_count("after"), only_here=True),
     **{
         name: _seconds(name)
         for name in ("created_after", "created_before", "updated_after", "updated_before")
     },
     "at": Constraint(functools.partial(validation.check_integer, "at"), {"minimum": 1}),
-    "wait": Constraint(_check_wait_seconds, {"minimum": 0, "maximum": MAX_WAIT_SECONDS}),
+    "wait": Constraint(
+        _check_wait_seconds, {"minimum": 0, "maximum": MAX_WAIT_SECONDS}, only_here=True
+    ),
 }
 
 
@@ -137,12 +148,16 @@ class Param:
         """Whether the argument has no default."""
         return self.default is attrs.NOTHING
 
-    @property
-    def annotation(self) -> Any:  # noqa: ANN401 - an annotation
-        """The annotation for the decoder: with the constraint, and whether it is required."""
-        check = self.constraint and Checked(self.constraint.check)
-        kind = self.kind if check is None else Annotated[self.kind, check]
+    def annotation(self, *, all_checks: bool) -> Any:  # noqa: ANN401 - an annotation
+        """Return the annotation for the decoder, with the constraint that it has to check."""
+        kind, constraint = self.kind, self.constraint
+        if constraint is not None and (all_checks or constraint.only_here):
+            kind = Annotated[kind, Checked(constraint.check)]
         return kind if self.is_required else NotRequired[kind]
+
+
+# Takes plain data and the root of its paths, returns the arguments.
+_Decoder: TypeAlias = Callable[[object, str], dict[str, Any]]
 
 
 @attrs.frozen
@@ -155,16 +170,42 @@ class Params:
         """Return the names of the arguments."""
         return frozenset(field.name for field in self.fields)
 
-    @functools.cached_property
-    def kind(self) -> Any:  # noqa: ANN401 - a TypedDict that is built at run time
-        """The arguments as a TypedDict, which the decoder reads."""
-        make: Any = typing.TypedDict
-        return make("Arguments", {field.name: field.annotation for field in self.fields})
-
     def decode_body(self, body: object) -> dict[str, Any]:
         """Return the arguments in a JSON body; raise DecodeError."""
-        arguments: dict[str, Any] = decode(self.kind, body)
-        return arguments
+        return self._decode(body, "$")
+
+    def _decode(self, plain: object, root: str) -> dict[str, Any]:
+        try:
+            return self._decoder(plain, root)
+        except DecodeError:
+            return self._checking_decoder(plain, root)  # raises with the faults of values as well
+
+    @functools.cached_property
+    def _decoder(self) -> _Decoder:
+        return make_decoder(self._typed_dict(all_checks=False))
+
+    @functools.cached_property
+    def _checking_decoder(self) -> _Decoder:
+        return make_decoder(self._typed_dict(all_checks=True))
+
+    def _typed_dict(self, *, all_checks: bool) -> Any:  # noqa: ANN401 - made at run time
+        make: Any = typing.TypedDict
+        fields = {field.name: field.annotation(all_checks=all_checks) for field in self.fields}
+        return make("Arguments", fields)
+
+    def invalid_values(self, arguments: Mapping[str, Any], *, root: str) -> DecodeError | None:
+        """Return the error of all values that a constraint refuses; None if there are none."""
+        faults: list[InvalidField] = []
+        for field in self.fields:
+            value = arguments.get(field.name)
+            if value is None or field.constraint is None:
+                continue
+            try:
+                field.constraint.check(value)
+            except SupervisorError as error:
+                path = format_path(root, [field.name])
+                faults.append(InvalidField(path, error.args[0], error.hint, error.code))
+        return DecodeError(tuple(faults[:MAX_INVALID_FIELDS])) if faults else None
 
     def decode_query(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
         """Return the arguments in a query; raise DecodeError."""
@@ -178,12 +219,16 @@ class Params:
             plain[name] = _parse_query_value(kinds[name], text) if name in kinds else text
         arguments: dict[str, Any] = {}
         try:
-            arguments = decode(self.kind, plain, root="?")
+            arguments = self._decode(plain, "?")
         except DecodeError as error:
             faults += error.invalid_fields
         if faults:
             raise DecodeError(tuple(faults[:MAX_INVALID_FIELDS]))
         return arguments
+
+
+# Of an operation without arguments. One object, because its decoder is generated once.
+NO_PARAMS: Final = Params()
 
 
 def body_params_of(

@@ -35,7 +35,7 @@ STATUSES: Final[Mapping[type[SupervisorError], int]] = {
     errors.InputTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.OutputTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     # The state forbids it, or another request came first. A blank text is an InputRefused too,
-    # but the decoder refuses that with its path.
+    # but an invalid argument is a 422 with its path.
     errors.InputRefused: HTTPStatus.CONFLICT,
     errors.SessionNotActive: HTTPStatus.CONFLICT,
     errors.NotRunning: HTTPStatus.CONFLICT,

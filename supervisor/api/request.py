@@ -23,7 +23,7 @@ from supervisor.core.errors import IdempotencyConflict
 from supervisor.decode import DecodeError, InvalidField
 
 from .operation import Operation
-from .params import Params
+from .params import NO_PARAMS
 from .problems import RequestRefused
 
 MAX_DEPTH: Final = 64
@@ -206,12 +206,9 @@ def _too_large_error() -> RequestRefused:
 
 def read_query(operation: Operation, scope: Scope) -> dict[str, Any]:
     """Return the arguments in the query; raise DecodeError."""
+    params = NO_PARAMS if operation.has_body else operation.params
     text = scope.get("query_string", b"")
-    if (
-        not text
-        and not operation.has_body
-        and not any(f.is_required for f in operation.params.fields)
-    ):
+    if not text and not any(field.is_required for field in params.fields):
         return {}
     try:
         pairs = parse_qsl(
@@ -226,7 +223,6 @@ def read_query(operation: Operation, scope: Scope) -> dict[str, Any]:
             "?", "malformed query", "percent-encode it as UTF-8, with at most 64 names"
         )
         raise DecodeError((fault,)) from None
-    params = Params() if operation.has_body else operation.params
     return params.decode_query(pairs)
 
 

@@ -25,6 +25,7 @@ from .operation import (
     Operation,
     OperationCall,
     OperationContext,
+    Result,
     StreamResponse,
     TextResponse,
 )
@@ -62,7 +63,7 @@ class Resource:
         try:
             operation = self._operation(scope)
             call = await self._read(operation, scope, incoming)
-            answer = await operation.handle(call)
+            answer = await _call(operation, call)
             if isinstance(answer, StreamResponse):
                 await answer(scope, incoming, send)
                 return
@@ -131,6 +132,21 @@ def no_such_route() -> RequestRefused:
     return RequestRefused(
         "no_such_route", "unknown path", hint="GET /v1/openapi.json lists all paths"
     )
+
+
+async def _call(operation: Operation, call: OperationCall) -> Result:
+    """Return the answer of an operation; after a refusal, raise DecodeError for invalid values.
+
+    An invalid value is a 422 with its path, whatever else was refused.
+    """
+    try:
+        return await operation.handle(call)
+    except (SupervisorError, NotFound, DecodeError):
+        root = "$" if operation.has_body else "?"
+        invalid = operation.params.invalid_values(call.arguments, root=root)
+        if invalid is not None:
+            raise invalid from None
+        raise
 
 
 async def _response(operation: Operation, answer: Any) -> Response:  # noqa: ANN401 - see Result

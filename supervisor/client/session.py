@@ -24,7 +24,7 @@ from supervisor.core.receipts import InterruptReport, Receipt, TurnResult
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope
 from supervisor.core.state import PermissionRule, Phase, WhenBusy
-from supervisor.core.validation import check_choice, check_prompt, check_text
+from supervisor.core.validation import check_choice, check_integer, check_prompt, check_text
 from supervisor.handles.arguments import check_role
 from supervisor.handles.shapes import Input, InputState, Options, Page, Role, TurnRecords, Why
 
@@ -165,10 +165,7 @@ class RemoteSession:
 
     async def move_input(self, input_id: str, position: int) -> None:
         """Move a queued input to another position, from 0."""
-        if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-            raise ConfigError(
-                f"position is {short_repr(position)}", hint="give a whole number, from 0"
-            )
+        check_integer("position", position, least=0)
         await self._transport.request_bytes(
             "PATCH", self._queued_input_path(input_id), {"position": position}
         )

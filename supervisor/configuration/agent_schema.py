@@ -1,22 +1,25 @@
-"""Schema of `[agents.NAME]`, and the readers of its values."""
+"""Schema of `[agents.NAME]`: the annotation of each value, and what is made of it.
+
+`supervisor.decode` decodes a value by its annotation; the functions below check the decoded value
+and turn it into the setting.
+"""
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Final, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.text import REDACTED
 
-from .agent_presets import PRESET_NAMES as PRESETS
+from .agent_presets import PRESET_NAMES
 from .agent_table import Driver, FromEnvironment, OutputForm, Secret, Transport
 from .paths import expand_path
-from .schema import Leaf, OpenTable, Reader, Table, table_for_class
+from .schema import DecodedValue, Leaf, OpenTable, Table, table_for_class
 from .sources import InvalidValue, Source
 
 # Names of the built-in agents (a test compares); they cannot be configured.
@@ -31,11 +34,14 @@ _FUNCTION: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w
 
 CommandWords: TypeAlias = tuple[str, ...]
 
+_QUOTED: Final = "write a text in quotes"
+_LIST_OF_WORDS: Final = 'write a list, each word in quotes: ["program", "--option"]'
 
-def read_text(value: object, _: Source) -> str:
+
+def _text(value: str, _: Source) -> str:
     """Return a text that is not blank."""
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidValue(f"is {short_repr(value)}", hint="write a text in quotes")
+    if not value.strip():
+        raise InvalidValue(f"is {short_repr(value)}", hint=_QUOTED)
     return _check_text(value)
 
 
@@ -48,69 +54,66 @@ def _check_text(value: str) -> str:
     return value
 
 
-def read_path(value: object, source: Source) -> str:
+def _path(value: str, source: Source) -> str:
     """Return a path, made absolute."""
-    return expand_path(read_text(value, source), folder=source.folder, home=source.home)
+    return expand_path(_text(value, source), folder=source.folder, home=source.home)
 
 
-def read_command(value: object, source: Source) -> CommandWords:
+def _command(value: str | CommandWords, source: Source) -> CommandWords:
     """Return the words of a command, given as a list or as one text with shell quotes.
 
     A program that starts with ./ or ~/ is made absolute: the agent runs in another directory.
     """
     words = _split(value) if isinstance(value, str) else value
-    if not isinstance(words, list) or not words:
-        hint = 'write a list: ["program", "--option"]'
-        raise InvalidValue(f"is {short_repr(value)}, not a command", hint=hint)
+    if not words:
+        raise InvalidValue("is not a command: it has no words", hint=_LIST_OF_WORDS)
     for word in words:
-        if not isinstance(word, str):
-            hint = "write each word of the command in quotes"
-            raise InvalidValue(f"contains {short_repr(word)}, which is not a text", hint=hint)
         _check_text(word)
-    program = read_text(words[0], source)
+    program = _text(words[0], source)
     if program.startswith(("./", "../", "~/")):
         program = expand_path(program, folder=source.folder, home=source.home)
     return (program, *words[1:])
 
 
-def _split(line: str) -> list[str]:
+def _split(line: str) -> CommandWords:
     try:
-        return shlex.split(line)
+        return tuple(shlex.split(line))
     except ValueError as error:
         hint = "close the quote, or write a list of words"
         raise InvalidValue(f"is not a shell command: {str(error).lower()}", hint=hint) from None
 
 
-def read_function(value: object, _: Source) -> str:
+_FUNCTION_NAME: Final = 'write "package.module:function"'
+
+
+def _function(value: str, _: Source) -> str:
     """Return the name of an async function, as `package.module:function`."""
-    if not isinstance(value, str) or not _FUNCTION.fullmatch(value):
-        raise InvalidValue(f"is {short_repr(value)}", hint='write "package.module:function"')
+    if not _FUNCTION.fullmatch(value):
+        raise InvalidValue(f"is {short_repr(value)}", hint=_FUNCTION_NAME)
     return value
 
 
-def read_output_path(value: object, source: Source) -> str:
+def _output_path(value: str, source: Source) -> str:
     """Return the path of a value in a line of JSON."""
     from supervisor.drivers.command.output import parse_json_path  # noqa: PLC0415 - drivers are slow to import
 
     try:
-        return parse_json_path("it", read_text(value, source)).text
+        return parse_json_path("it", _text(value, source)).text
     except ConfigError as error:
         raise InvalidValue(str(error.args[0]).removeprefix("it "), hint=error.hint) from None
 
 
-def read_secret(value: object, _: Source) -> Secret:
+def _secret(value: str | Mapping[str, object], _: Source) -> Secret:
     """Return a text, or the variable of our environment that holds it.
 
     Errors never show the value.
     """
-    if isinstance(value, Mapping):
+    if not isinstance(value, str):
         if set(value) != {"from"}:
             raise InvalidValue(
                 "is not a table with only `from`", hint='write { from = "VARIABLE" }, or a text'
             )
         value = f"${value['from']}"
-    if not isinstance(value, str):
-        raise InvalidValue("is not a text", hint="write it in quotes")
     _check_text(value)
     if value.startswith("$$"):
         return value[1:]
@@ -122,36 +125,19 @@ def read_secret(value: object, _: Source) -> Secret:
     return FromEnvironment(value[1:])
 
 
-def read_option(value: object, source: Source) -> str | bool:
+def _option(value: str | bool, source: Source) -> str | bool:  # noqa: FBT001 - a value, not a switch
     """Return an option of an agent: a text or a flag."""
-    return value if isinstance(value, bool) else read_text(value, source)
+    return value if isinstance(value, bool) else _text(value, source)
 
 
-def read_seconds(value: object, source: Source) -> float:
+_SECONDS: Final = f"write a number from 0 to {MAX_SECONDS}"
+
+
+def _seconds(value: float, _: Source) -> float:
     """Return a finite number of seconds."""
-    if source.is_text and isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            raise InvalidValue(f"is {short_repr(value)}", hint="write a number") from None
-    if type(value) not in (int, float) or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
-        raise InvalidValue(
-            f"is {short_repr(value)}", hint=f"write a number from 0 to {MAX_SECONDS}"
-        )
-    return float(value)  # type: ignore[arg-type]  # a number, checked above
-
-
-def read_one_of(*words: str) -> Reader:
-    """Return a reader of one of these words."""
-
-    def read(value: object, _: Source) -> object:
-        if not isinstance(value, str) or value not in words:
-            close = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else ()
-            hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(words)}"
-            raise InvalidValue(f"is {short_repr(value)}", hint=hint)
-        return value
-
-    return read
+    if not 0 <= value <= MAX_SECONDS:
+        raise InvalidValue(f"is {short_repr(value)}", hint=_SECONDS)
+    return value
 
 
 def _check_agent_name(name: str) -> None:
@@ -178,37 +164,43 @@ def _check_name(name: str) -> None:
         raise InvalidValue("is not a name", hint="use printable characters")
 
 
-_ENV: Final = OpenTable(Leaf(read_secret), _check_variable)
+_TEXT: Final = Leaf(DecodedValue(str, _text, _QUOTED))
+_COMMAND: Final = Leaf(DecodedValue(str | CommandWords, _command, _LIST_OF_WORDS))
+_OUTPUT_PATH: Final = Leaf(DecodedValue(str, _output_path, _QUOTED))
+_SECRET: Final = Leaf(
+    DecodedValue(str | Mapping[str, object], _secret, "write it in quotes", is_secret=True)
+)
+_ENV: Final = OpenTable(_SECRET, _check_variable)
 
 MCP_SERVER: Final = Table(
     {
-        "command": Leaf(read_command),
+        "command": _COMMAND,
         "env": _ENV,
-        "url": Leaf(read_text),
-        "transport": Leaf(read_one_of(*get_args(Transport))),
-        "headers": OpenTable(Leaf(read_secret), _check_header),
+        "url": _TEXT,
+        "transport": Leaf(DecodedValue(Transport)),
+        "headers": OpenTable(_SECRET, _check_header),
     }
 )
 
 AGENT: Final = Table(
     {
-        "driver": Leaf(read_one_of(*get_args(Driver))),
-        "preset": Leaf(read_one_of(*PRESETS)),
-        "command": Leaf(read_command),
-        "function": Leaf(read_function),
+        "driver": Leaf(DecodedValue(Driver)),
+        "preset": Leaf(DecodedValue(Literal[PRESET_NAMES])),
+        "command": _COMMAND,
+        "function": Leaf(DecodedValue(str, _function, _FUNCTION_NAME)),
         "env": _ENV,
-        "auth": Leaf(read_text),
+        "auth": _TEXT,
         "mcp_servers": OpenTable(MCP_SERVER, _check_name),
-        "mode": Leaf(read_text),
-        "options": OpenTable(Leaf(read_option), _check_name),
-        "handshake_seconds": Leaf(read_seconds),
-        "resume_command": Leaf(read_command),
-        "output": Leaf(read_one_of(*get_args(OutputForm))),
-        "text": Leaf(read_output_path),
-        "session_id_at": Leaf(read_output_path),
+        "mode": _TEXT,
+        "options": OpenTable(Leaf(DecodedValue(bool | str, _option, _QUOTED)), _check_name),
+        "handshake_seconds": Leaf(DecodedValue(float, _seconds, _SECONDS)),
+        "resume_command": _COMMAND,
+        "output": Leaf(DecodedValue(OutputForm)),
+        "text": _OUTPUT_PATH,
+        "session_id_at": _OUTPUT_PATH,
         "permissions": table_for_class(Permissions()),
         "limits": table_for_class(Limits()),
-        "workspace": Leaf(read_path),
+        "workspace": Leaf(DecodedValue(str, _path, _QUOTED)),
     }
 )
 

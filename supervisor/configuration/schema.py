@@ -3,8 +3,10 @@
 Each layer is read along the tree, value by value, and all its problems are collected; so a wrong
 value is found even if a later layer overrides it.
 
-The values of a table can be the fields of a frozen class. The validators of the class check them;
-here text of the environment becomes a number, and "none" becomes None.
+Every value is decoded by its annotation with `supervisor.decode`, by the light engine, because
+short commands read the configuration. The values of a table can be the fields of a frozen class,
+whose validators then check them. Before that, text of the environment becomes a number, and "none"
+becomes None.
 """
 
 from __future__ import annotations
@@ -12,19 +14,19 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Final, TypeAlias, get_type_hints
 
 import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.decode import DecodeError, decode_light, is_collection
+from supervisor.decode import DecodeError, alternatives, decode_light, is_collection
 
 from .paths import expand_path
 from .sources import ConfigProblem, InvalidValue, KeyPath, Source, Value, dotted
 
-# Takes one plain value and returns the setting; raises InvalidValue or DecodeError.
+# Takes one plain value and returns the setting; raises InvalidValue.
 Reader: TypeAlias = Callable[[object, Source], object]
 
 
@@ -74,10 +76,6 @@ def _walk(node: Node, value: object, at: KeyPath, source: Source, layer: Layer) 
             read = node.read(value, source)
         except InvalidValue as wrong:
             _add_problem(layer, source, at, wrong)
-        except DecodeError as error:
-            (fault,) = error.invalid_fields
-            detail = f"{fault.path.removeprefix('$')} {fault.detail}".strip()
-            _add_problem(layer, source, at, InvalidValue(detail, hint=fault.hint))
         else:
             layer.values[at] = Value(read, source.origin(at))
     elif not isinstance(value, Mapping):
@@ -149,6 +147,27 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
+@attrs.frozen
+class DecodedValue:
+    """Reader of one value: decodes it by its annotation, then `finish` makes the setting of it.
+
+    `hint` replaces the hint of the decoder. With `is_secret` no problem contains the value.
+    """
+
+    kind: Any  # an annotation for `supervisor.decode`
+    finish: Callable[[Any, Source], object] | None = None
+    hint: str | None = None
+    is_secret: bool = False
+
+    def __call__(self, value: object, source: Source) -> object:
+        """Return the setting; raise InvalidValue."""
+        try:
+            decoded = decode_light(self.kind, _plain(self.kind, value, source))
+        except DecodeError as error:
+            raise _mismatch(error, self) from None
+        return decoded if self.finish is None else self.finish(decoded, source)
+
+
 def table_for_class(example: attrs.AttrsInstance) -> Table:
     """Return a table with a value for each field of a class, and a table for each part."""
     kind = type(example)
@@ -173,35 +192,49 @@ class _Field:
 
     example: Any  # an instance of an attrs class
     name: str
-    hint: Any
+    kind: Any  # the annotation of the field
     is_path: bool
 
     def __call__(self, value: object, source: Source) -> object:
-        optional, kind = _without_none(self.hint)
-        if source.is_text and isinstance(value, str):
-            value = _from_text(kind, value)
-        value = None if optional and value == "none" else _decoded(kind, value)
-        if self.is_path and isinstance(value, str):
-            value = expand_path(value, folder=source.folder, home=source.home) if value else value
+        plain = _plain(self.kind, value, source)
+        try:
+            decoded: Any = decode_light(self.kind, plain)
+        except DecodeError as error:
+            self._check(plain)  # the hint of the class states the bounds
+            raise _mismatch(error) from None
+        if self.is_path and decoded:
+            decoded = expand_path(decoded, folder=source.folder, home=source.home)
+        self._check(decoded)
+        return decoded
+
+    def _check(self, value: object) -> None:
         try:
             attrs.evolve(self.example, **{self.name: value})
         except ConfigError as error:
-            raise self._wrong(error) from None
-        return float(value) if kind is float and isinstance(value, int) else value
-
-    def _wrong(self, error: ConfigError) -> InvalidValue:
-        # The class names `limits.max_depth`; the problem already has the whole path.
-        own = f"{type(self.example).__name__.lower()}.{self.name} "
-        problem = str(error.args[0]).removeprefix(own)
-        hint = error.hint.replace(f"give {own}", "give ").replace("None", '"none"')
-        return InvalidValue(problem, hint=hint)
+            # The class names `limits.max_depth`; the problem already has the whole path.
+            own = f"{type(self.example).__name__.lower()}.{self.name} "
+            problem = str(error.args[0]).removeprefix(own)
+            hint = error.hint.replace(f"give {own}", "give ").replace("None", '"none"')
+            raise InvalidValue(problem, hint=hint) from None
 
 
-def _without_none(hint: Any) -> tuple[bool, Any]:  # noqa: ANN401 - any annotation
-    if get_origin(hint) in (Union, types.UnionType):
-        others = [kind for kind in get_args(hint) if kind is not type(None)]
-        return True, others[0]
-    return False, hint
+def _mismatch(error: DecodeError, reader: DecodedValue | None = None) -> InvalidValue:
+    (fault,) = error.invalid_fields  # the light engine reports the first
+    if reader is not None and reader.is_secret:
+        return InvalidValue("is not a text", hint=reader.hint or fault.hint)
+    problem = f"{fault.path.removeprefix('$')} {fault.detail}".strip()
+    return InvalidValue(problem, hint=(reader and reader.hint) or fault.hint)
+
+
+def _plain(kind: Any, value: object, source: Source) -> object:  # noqa: ANN401 - any annotation
+    """Return a value for the decoder: text becomes a number, and some words a value."""
+    kinds = alternatives(kind)
+    if source.is_text and isinstance(value, str) and (len(kinds) == 1 or NoneType in kinds):
+        value = _from_text(kinds[0], value)
+    if NoneType in kinds and value == "none":
+        return None
+    # JSON has no other way to write infinity.
+    return math.inf if kinds[0] is float and value == "inf" else value
 
 
 def _from_text(kind: Any, text: str) -> object:  # noqa: ANN401 - as above
@@ -216,15 +249,6 @@ def _from_text(kind: Any, text: str) -> object:  # noqa: ANN401 - as above
             return text
     if kind is bool:
         return _BOOLEANS.get(text.lower(), text)
-    if get_origin(kind) in (tuple, frozenset):
+    if is_collection(kind):
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
-
-
-def _decoded(kind: Any, value: object) -> object:  # noqa: ANN401 - as above
-    if kind is float and value == "inf":  # JSON has no other way to write it
-        return math.inf
-    # A number or a choice is left to the validators of the class: their hints state the bounds.
-    if kind is bool or is_collection(kind):
-        return decode_light(kind, value)
-    return value

@@ -2,17 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 import attrs
 
 from .fold import fold, initial_state
 from .ids import InputId, SessionId, SessionKey, TurnId
-from .limits import Lifetime, Limits, Lineage, OnEnd, Terms
+from .limits import Ladder, Lifetime, Limits, Lineage, OnEnd, OnStall, Restart, Terms
 from .permissions import RIGHTS, Permissions, root_permissions
 from .records import Fact, message_kind
-from .state import SessionKind, SessionState
+from .state import SessionKind, SessionState, WhenBusy
+
+
+class Options(TypedDict, total=False):
+    """Options of a new session besides its agent and its key; see `Supervisor.create`."""
+
+    name: str | None
+    title: str | None
+    tags: Sequence[str]
+    custom: Mapping[str, str] | None
+    workspace: str | None
+    limits: Limits | None
+    permissions: Permissions | None
+    restart: Restart | None
+    ladder: Ladder | None
+    queue_cap: int | None
+    max_text_bytes: int | None
+    max_turn_bytes: int | None
+    steer_fallback: Literal["queue", "interrupt"] | None
+    permission_timeout_seconds: float | None
+    suspend_after_seconds: float | None
+    quiet_after_seconds: float | None
+    stalled_after_seconds: float | None
+    tool_stalled_after_seconds: float | None
+    on_stall: OnStall | None
+    turn_deadline_seconds: float | None
+    answers_for_children: bool | None
+
+
+class SpawnOptions(Options, total=False):
+    """Options of a child besides its agent and its text; see `Session.spawn`."""
+
+    role: str | None
+    lifetime: Lifetime
+    on_end: OnEnd
+    ttl_seconds: float | None
+    idempotency_key: str | None
+
+
+class PromptOptions(TypedDict, total=False):
+    """Options of an input besides its text; see `Session.prompt`."""
+
+    attachments: Sequence[Mapping[str, Any]]
+    when_busy: WhenBusy
+    idempotency_key: str | None
+    ttl_seconds: float | None
+    if_stopped: Literal["resume", "reject"]
+
+
+class SendOptions(PromptOptions, total=False):
+    """Options of an input whose turn is not awaited; see `Session.send`."""
+
+    queued: Literal["keep", "cancel"]
 
 
 @attrs.frozen(kw_only=True)

@@ -23,7 +23,8 @@ import h11
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.protocol.events import Body, EndBody, Response
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import (
@@ -185,10 +186,12 @@ class HttpConnection:
 class _Http1Protocol(H11Protocol):
     """hypercorn's HTTP/1.1 protocol with three private methods overridden.
 
+    hypercorn has no setting for any of the three.
     `_check_protocol`: never switch to h2c or websocket (rule 3).
     `_create_stream`: refuse requests with an ambiguous length, and drop `Upgrade` headers.
     `_send_error_response`: answer malformed requests with problem+json and the security headers.
-    tests/daemon/test_connections.py fails if hypercorn renames one of them.
+    tests/daemon/test_connections.py fails if hypercorn renames one, changes its parameters, or
+    no longer calls it.
     """
 
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -221,9 +224,9 @@ class _Http1Protocol(H11Protocol):
             (b"content-length", b"%d" % len(answer.content)),
             (b"connection", b"close"),
         ]
-        await self._send_h11_event(h11.Response(status_code=answer.status, headers=headers))
-        await self._send_h11_event(h11.Data(data=answer.content))
-        await self._send_h11_event(h11.EndOfMessage())
+        await self.stream_send(Response(STREAM_ID, headers=headers, status_code=answer.status))
+        await self.stream_send(Body(STREAM_ID, data=answer.content))
+        await self.stream_send(EndBody(STREAM_ID))
 
 
 _MALFORMED: Final = problem_response(
@@ -262,8 +265,7 @@ class _RequestTasks(TaskGroup):
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Run the app on a request and return the function that passes it body messages."""
         outside, inside = trio.open_memory_channel[ASGIReceiveEvent](config.max_app_queue_size)
-        assert self._nursery is not None
-        self._nursery.start_soon(self._run, app, config, scope, inside, send)
+        self.spawn(self._run, app, config, scope, inside, send)
         return partial(_put, outside)
 
     async def _run(

@@ -13,6 +13,8 @@ Rule 3: importing this package does not import cattrs, which a short command doe
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TypeVar
 
 from .annotations import (
@@ -46,6 +48,7 @@ __all__ = [
     "is_mapping",
     "is_str_enum",
     "json_types",
+    "make_decoder",
     "plain_kind",
 ]
 
@@ -62,3 +65,13 @@ def decode(kind: type[T], value: object, *, root: str = "$") -> T:
 
     made: T = structure(kind, value, root)
     return made
+
+
+def make_decoder(kind: type[T]) -> Callable[[object, str], T]:
+    """Return a function that takes plain data and a root, and decodes as `decode` does.
+
+    It is for a kind that is decoded again and again.
+    """
+    from .strict import structure  # noqa: PLC0415 - as above
+
+    return functools.partial(structure, kind)

@@ -17,6 +17,8 @@ MAX_INVALID_FIELDS: Final = 20
 
 _MAX_NAME_LENGTH: Final = 40
 
+_INT64: Final = 2**63
+
 _TYPE_NAMES: Final[Mapping[type, str]] = {
     str: "a string",
     int: "an integer",
@@ -64,9 +66,28 @@ def require_json_type(kind: Any, value: object) -> None:  # noqa: ANN401 - any a
         raise Mismatch(f"is {_describe(value)}", f"give {' or '.join([*names, *null])}")
 
 
+def exact_integer(value: Any, _: object = int) -> int:  # noqa: ANN401 - plain data
+    """Return an integer of 64 bits; raise Mismatch. A hook of cattrs has two parameters."""
+    if type(value) is not int:
+        require_json_type(int, value)
+    if not -_INT64 <= value < _INT64:
+        raise Mismatch("is too large", "give an integer of 64 bits")
+    return int(value)
+
+
+def exact_number(value: Any) -> float:  # noqa: ANN401 - plain data
+    """Return a number as a float; an integer has 64 bits. Raise Mismatch."""
+    if type(value) is not float:
+        require_json_type(float, value)
+    return float(exact_integer(value) if type(value) is int else value)
+
+
 def not_a_choice(value: object, choices: Iterable[str]) -> Mismatch:
     """Return the fault of a string that is not one of the choices."""
-    return Mismatch(f"is {short_repr(value)}", f"choose one of {', '.join(choices)}")
+    known = tuple(choices)
+    close = _closest(value, known) if isinstance(value, str) else None
+    hint = f"choose one of {', '.join(known)}"
+    return Mismatch(f"is {short_repr(value)}", f"did you mean {close}? {hint}" if close else hint)
 
 
 def _describe(value: object) -> str:
@@ -78,10 +99,15 @@ def _describe(value: object) -> str:
 
 def suggest(name: str, known: Sequence[str]) -> str:
     """Return the hint for an unknown field: the closest known name, or all known names."""
-    close = difflib.get_close_matches(name[:_MAX_NAME_LENGTH], known, n=1)
-    if close:
-        return f"did you mean {close[0]}?"
+    close = _closest(name, known)
+    if close is not None:
+        return f"did you mean {close}?"
     return f"known fields: {', '.join(known)}" if known else "leave it out"
+
+
+def _closest(name: str, known: Sequence[str]) -> str | None:
+    close = difflib.get_close_matches(name[:_MAX_NAME_LENGTH], known, n=1)
+    return close[0] if close else None
 
 
 def format_path(root: str, path: Iterable[str | int]) -> str:

@@ -13,7 +13,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import attrs
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
@@ -37,6 +37,8 @@ from .faults import (
     DecodeError,
     InvalidField,
     Mismatch,
+    exact_integer,
+    exact_number,
     format_path,
     not_a_choice,
     require_json_type,
@@ -45,8 +47,6 @@ from .faults import (
 
 # A hook of cattrs: takes the plain value and the annotation, returns the value.
 Hook: TypeAlias = Callable[[Any, Any], Any]
-
-_INT64: Final = 2**63
 
 
 def structure(kind: Any, value: object, root: str) -> Any:  # noqa: ANN401 - returns a `kind`
@@ -70,7 +70,12 @@ def make_converter(*, detailed: bool) -> Converter:
     is, which is faster.
     """
     converter = Converter(forbid_extra_keys=True, detailed_validation=detailed)
-    for kind, hook in ((str, _exact(str)), (bool, _exact(bool)), (int, _integer), (float, _number)):
+    for kind, hook in (
+        (str, _exact(str)),
+        (bool, _exact(bool)),
+        (int, exact_integer),
+        (float, _number),
+    ):
         converter.register_structure_hook(kind, hook)
     converter.register_structure_hook(types.NoneType, _exact(types.NoneType))
     # By class, as str is: cattrs asks for the class first, and an enum of strings is a str.
@@ -114,18 +119,8 @@ def _exact(kind: type) -> Hook:
     return check
 
 
-def _integer(value: Any, _: object) -> int:  # noqa: ANN401 - plain data
-    if type(value) is not int:
-        require_json_type(int, value)
-    if not -_INT64 <= value < _INT64:
-        raise Mismatch("is too large", "give an integer of 64 bits")
-    return int(value)
-
-
-def _number(value: Any, _: object) -> float:  # noqa: ANN401 - plain data
-    if type(value) is not float:
-        require_json_type(float, value)
-    number = float(_integer(value, int) if type(value) is int else value)
+def _number(value: object, _: object) -> float:
+    number = value if type(value) is float else exact_number(value)
     if not math.isfinite(number):
         raise Mismatch(f"is {number!r}", "give a finite number")
     return number

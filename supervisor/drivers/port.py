@@ -13,12 +13,12 @@ Rule 3: a turn may be started before AgentAttached was reported; the driver keep
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple, Unpack
 
 import attrs
 import trio
 
-from supervisor.core.creation import Message
+from supervisor.core.creation import Message, PromptOptions, SendOptions, SpawnOptions
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.events import Event
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
@@ -154,7 +154,9 @@ class DriverContext(Protocol):
     def record_usage(self, turn: TurnId, usage: Usage) -> None:
         """Count usage of the turn against the budgets; raise `BudgetSpent` if one is exhausted."""
 
-    async def spawn(self, turn: TurnHandle, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - those of Session.spawn
+    async def spawn(
+        self, turn: TurnHandle, agent: str, text: str, **options: Unpack[SpawnOptions]
+    ) -> ChildHandle:
         """Spawn a child with an input and wait until its agent is attached; raise `SpawnRefused`.
 
         Cancelling the wait does not undo the spawn.
@@ -228,10 +230,10 @@ class ChildHandle(Protocol):
     async def wait(self) -> TurnResult:
         """Wait for the result of the input that the child was spawned with."""
 
-    async def send(self, text: str, **options: Any) -> Receipt:  # noqa: ANN401 - those of Session.send
+    async def send(self, text: str, **options: Unpack[SendOptions]) -> Receipt:
         """Send another input."""
 
-    async def prompt(self, text: str, **options: Any) -> TurnResult:  # noqa: ANN401 - those of Session.prompt
+    async def prompt(self, text: str, **options: Unpack[PromptOptions]) -> TurnResult:
         """Send another input and wait for its result."""
 
     async def result(self, input_id: str) -> TurnResult:
@@ -348,8 +350,7 @@ class DriverRuntime:
         # is left, and a start slot while it starts.
         self.process_slots = trio.CapacityLimiter(max_agent_processes)
         self.start_slots = trio.CapacityLimiter(start_concurrency)
-        # A driver that finds no free process slot calls this before it waits for one.
-        self.evict_idle_process: Callable[[], object] = lambda: None
+        self._evict: Callable[[], object] | None = None
         # Set when the supervisor shuts down; work that never ends by itself may wait for it.
         self.shutdown_started = trio.Event()
         # Turns that are over and whose work has not ended, each with a description of its owner.
@@ -367,6 +368,20 @@ class DriverRuntime:
         """Run a function in a task of its own; do nothing if the runtime is closed."""
         if not self.is_closed:
             self._nursery.start_soon(work, *args, name=name)
+
+    def set_eviction(self, evict: Callable[[], object]) -> None:
+        """Set the function that suspends the longest-idle agent process."""
+        self._evict = evict
+
+    def evict_idle_process(self) -> None:
+        """Free a process slot if an agent process is idle; called before waiting for a slot."""
+        if self._evict is not None:
+            self._evict()
+
+    def set_limits(self, *, max_agent_processes: int, start_concurrency: int) -> None:
+        """Replace the numbers of slots; a process beyond the new number keeps its slot."""
+        self.process_slots.total_tokens = max_agent_processes
+        self.start_slots.total_tokens = start_concurrency
 
     def close(self) -> None:
         """Cancel all tasks and start no more."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, Unpack, get_args
 
 import trio
 
 from supervisor.core import agent_events
-from supervisor.core.creation import Message
+from supervisor.core.creation import Message, SpawnOptions
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import (
     ConfigError,
@@ -177,7 +177,7 @@ class Turn:
         self._turn_control.unreported_usage += used
         self._turn_control.report_usage()
 
-    async def spawn(self, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - those of Session.spawn
+    async def spawn(self, agent: str, text: str, **options: Unpack[SpawnOptions]) -> ChildHandle:
         """Spawn a child of this session with an input, and wait until its agent is attached.
 
         The options are those of `Session.spawn`. Raises `SpawnRefused`. Cancelling the wait does

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
+from supervisor.core.creation import PromptOptions, SendOptions
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
 from supervisor.core.receipts import InterruptReport, Receipt, TurnResult
@@ -46,14 +47,14 @@ class Child:
         """
         return await self._session.wait()
 
-    async def send(self, text: str, **options: Any) -> Receipt:  # noqa: ANN401 - see Session.send
+    async def send(self, text: str, **options: Unpack[SendOptions]) -> Receipt:
         """Send another input; return its receipt when the input is durable.
 
         The options, the errors and the effect of cancellation are those of `Session.send`.
         """
         return await self._session.send(text, **options)
 
-    async def prompt(self, text: str, **options: Any) -> TurnResult:  # noqa: ANN401
+    async def prompt(self, text: str, **options: Unpack[PromptOptions]) -> TurnResult:
         """Send another input and wait for its turn; return the result of that turn.
 
         The options, the errors and the effect of cancellation are those of `Session.prompt`.

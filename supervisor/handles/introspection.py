@@ -67,11 +67,12 @@ class Introspection:
 
     def running_turns(self) -> int:
         """Return the number of running turns."""
-        return sum(run.turn is not None for run in self._admission.tree.turn_slots.values())
+        tree = self._admission.tree
+        return sum(run.turn is not None for run in tree.turn_slots.values())
 
     def status_line(self) -> str:
         """Return one line on sessions, turns and the store's problem."""
-        problem = self._services.health.state.problem
+        problem = self.store_state().problem
         live = len(self._admission.tree.live)
         line = f"{live} sessions live, {self.running_turns()} turns run"
         return line if problem is None else f"{line}; {problem}"

@@ -19,9 +19,9 @@ from supervisor.core.step import InterruptPending
 from supervisor.core.validation import (
     check_choice,
     check_custom,
+    check_prompt,
     check_tags,
     check_text,
-    exact_str,
 )
 
 from .arguments import change_limits, check_role
@@ -209,7 +209,9 @@ class Session(SessionInputs, SessionRecords):
         Raise `InputRefused` while a turn runs or the agent starts, `InputTooLarge`, and
         `SessionNotActive` if the session is stopping or archived.
         """
-        message = ev.MessageAppended(role=check_role(role), text=exact_str(text), **self._stamp())
+        message = ev.MessageAppended(
+            role=check_role(role), text=check_prompt(text), **self._stamp()
+        )
         await self._ask(message)
 
     async def fork(self, at_turn: str | None = None) -> Session:
@@ -262,9 +264,8 @@ class Session(SessionInputs, SessionRecords):
         if isinstance(limits, Mapping) and limits:
             # Exclusive, so that of two callers who change different limits neither is overwritten.
             name = f"limits of {self.id}"
-            await self._parts.services.detached_tasks.exclusive(
-                name, self._change_limits, change, limits
-            )
+            tasks = self._parts.services.detached_tasks
+            await tasks.exclusive(name, self._change_limits, change, limits)
         elif limits is None or isinstance(limits, Limits):
             await self._ask(attrs.evolve(change, limits=limits))
         else:

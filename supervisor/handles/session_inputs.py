@@ -8,11 +8,10 @@ from typing import Any, Literal
 import attrs
 
 from supervisor.core import events as ev
-from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import InputId
 from supervisor.core.receipts import Receipt, TurnResult
 from supervisor.core.state import WhenBusy
-from supervisor.core.validation import check_choice, check_text, exact_str
+from supervisor.core.validation import check_choice, check_integer, check_prompt, check_text
 
 from .results import ResultWaiter, find_input_state, wait_for_result
 from .session_base import SessionBase
@@ -145,21 +144,17 @@ class SessionInputs(SessionBase):
 
     async def edit_input(self, input_id: str, text: str) -> None:
         """Replace the text of a queued input; raise `InputRefused` if it is not queued."""
+        text = check_prompt(text)
         edited, source = InputId(input_id), self._source()
         await run_input_hooks(self._parts, self.id, edited, text, when_busy="queue", source=source)
-        await self._ask(
-            ev.InputEdited(input=InputId(input_id), text=exact_str(text), **self._stamp())
-        )
+        await self._ask(ev.InputEdited(input=edited, text=text, **self._stamp()))
 
     async def move_input(self, input_id: str, position: int) -> None:
         """Move a queued input to another position, from 0.
 
         Raise `InputRefused` if the input is not queued.
         """
-        if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-            raise ConfigError(
-                f"position is {short_repr(position)}", hint="give a whole number, from 0"
-            )
+        check_integer("position", position, least=0)
         await self._ask(ev.InputMoved(input=InputId(input_id), position=position, **self._stamp()))
 
     async def promote_input(self, input_id: str) -> Receipt:

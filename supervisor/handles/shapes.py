@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, Literal, TypeAlias, TypedDict, TypeVar
+from collections.abc import Iterator
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from supervisor.core.creation import Options
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.info import Badge
-from supervisor.core.limits import Ladder, Limits, OnStall, Restart
-from supervisor.core.permissions import Permissions
 from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
@@ -37,32 +36,6 @@ T = TypeVar("T")
 
 # The role of a message. `assistant` is the name that other programs use for an agent.
 Role: TypeAlias = Literal["user", "agent", "assistant"]
-
-
-class Options(TypedDict, total=False):
-    """Options of a new session besides its agent and its key; see `Supervisor.create`."""
-
-    name: str | None
-    title: str | None
-    tags: Sequence[str]
-    custom: Mapping[str, str] | None
-    workspace: str | None
-    limits: Limits | None
-    permissions: Permissions | None
-    restart: Restart | None
-    ladder: Ladder | None
-    queue_cap: int | None
-    max_text_bytes: int | None
-    max_turn_bytes: int | None
-    steer_fallback: Literal["queue", "interrupt"] | None
-    permission_timeout_seconds: float | None
-    suspend_after_seconds: float | None
-    quiet_after_seconds: float | None
-    stalled_after_seconds: float | None
-    tool_stalled_after_seconds: float | None
-    on_stall: OnStall | None
-    turn_deadline_seconds: float | None
-    answers_for_children: bool | None
 
 
 @attrs.frozen

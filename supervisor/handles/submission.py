@@ -16,6 +16,7 @@ from supervisor.core.state import Source, WhenBusy
 from supervisor.core.validation import (
     check_attachments,
     check_choice,
+    check_prompt,
     check_text,
     check_ttl_seconds,
     exact_str,
@@ -37,7 +38,10 @@ def make_input(
     if_stopped: IfStopped,
     source: Source,
 ) -> ev.InputSubmitted:
-    """Return the event of an input; raise `ConfigError`. The session checks the text."""
+    """Return the event of an input; raise `ConfigError` or `InputRefused`.
+
+    The session checks the length of the text.
+    """
     parts.services.refuse_if_shutting_down()
     when_busy = check_choice("when_busy", when_busy, WhenBusy)
     if_stopped = check_choice("if_stopped", if_stopped, IfStopped)
@@ -45,7 +49,7 @@ def make_input(
     stamp = parts.services.stamp()
     return ev.InputSubmitted(
         input=InputId(parts.services.ids.new("in")),
-        text=exact_str(text),
+        text=check_prompt(text),
         when_busy=when_busy,
         source=source,
         expires_at=_expires_at(stamp["at"], ttl_seconds),
@@ -59,12 +63,12 @@ def make_input(
 def make_steering(
     parts: Parts, text: str, *, ttl_seconds: float | None, source: Source
 ) -> ev.SteeringSubmitted:
-    """Return the event of steering for the running turn; the session checks the text."""
+    """Return the event of steering for the running turn; raise `InputRefused`."""
     parts.services.refuse_if_shutting_down()
     stamp = parts.services.stamp()
     return ev.SteeringSubmitted(
         input=InputId(parts.services.ids.new("in")),
-        text=exact_str(text),
+        text=check_prompt(text),
         source=source,
         expires_at=_expires_at(stamp["at"], ttl_seconds),
         **stamp,
@@ -84,7 +88,7 @@ async def send(
     """Run the blocking hooks, send the event and return the receipt; raise a refusal."""
     idempotency = None if key is None else make_idempotency(key, _request_fields(event))
     ask: Callable[..., Awaitable[object]] = parts.router.ask
-    if parts.hooks.has_input_hooks():
+    if parts.services.hooks.has_input_hooks():
         # A repeated request gets its stored reply, so hooks do not run again.
         known = (
             key is not None and await parts.services.store.stored_reply(session_id, key) is not None
@@ -128,7 +132,7 @@ async def run_input_hooks(
 
     Return the time at which the input expires, which a hook may set. Raise `InputRefused`.
     """
-    if not parts.hooks.has_input_hooks():
+    if not parts.services.hooks.has_input_hooks():
         return None
     event = ev.InputSubmitted(
         input=input_id,

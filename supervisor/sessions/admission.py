@@ -83,9 +83,10 @@ class Admission:
         self.budgets = Budgets(services.timers, tree, stop=stop)
         self.spawn_refusals = SpawnRefusals()
 
-    def set_caps(self, caps: Caps) -> None:
-        """Replace the caps of the supervisor, and wake sessions that wait for a turn slot."""
+    def set_caps(self, caps: Caps, process_agents: frozenset[str]) -> None:
+        """Replace the caps and the names of process agents; wake sessions that wait for a slot."""
         self._caps = caps
+        self.tree.process_agents = process_agents
         self._wake_next()
 
     # Admission ----------------------------------------------------------------------------

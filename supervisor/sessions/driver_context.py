@@ -7,7 +7,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, Unpack
 
 import attrs
 import trio
@@ -15,7 +15,7 @@ import trio
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import agent_events
 from supervisor.core import events as ev
-from supervisor.core.creation import Message
+from supervisor.core.creation import Message, SpawnOptions
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
@@ -291,7 +291,9 @@ class SessionDriverContext:
     def record_usage(self, turn: TurnId, usage: Usage) -> None:
         self._tree.record_usage(self.session_id, turn, usage)
 
-    async def spawn(self, turn: TurnHandle, agent: str, text: str, **options: Any) -> ChildHandle:  # noqa: ANN401 - options of create
+    async def spawn(
+        self, turn: TurnHandle, agent: str, text: str, **options: Unpack[SpawnOptions]
+    ) -> ChildHandle:
         return await self._tree.spawn(self.session_id, turn, agent, text, options)
 
     async def descendant(self, turn: TurnHandle, session_id: str) -> ChildHandle:

@@ -64,23 +64,21 @@ def reload(
         )
     changes = _difference(services, wanted, settings or services.settings())
     services.agents.replace(wanted)
-    admission.tree.process_agents = process_agents(wanted)
     if settings is not None:
-        _set_settings(services, admission, settings)
+        services.settings.replace(_keep_fixed(services.settings(), settings))
+    new = services.settings()
+    services.tasks.set_limits(
+        max_agent_processes=new.max_agent_processes, start_concurrency=new.start_concurrency
+    )
+    services.start_limiter.set_limit(new.start_concurrency)
+    # Last: it wakes sessions that may get a turn slot now.
+    caps = Caps(new.max_sessions, new.max_running_turns, new.max_agent_processes)
+    admission.set_caps(caps, process_agents(wanted))
     return changes
 
 
-def _set_settings(services: Services, admission: Admission, settings: Settings) -> None:
-    kept = {name: getattr(services.settings(), name) for name in _FIXED}
-    settings = attrs.evolve(settings, **kept)
-    services.settings.replace(settings)
-    services.tasks.start_slots.total_tokens = settings.start_concurrency
-    services.tasks.process_slots.total_tokens = settings.max_agent_processes
-    services.start_limiter.set_limit(settings.start_concurrency)
-    # Last: it wakes sessions that may get a turn slot now.
-    admission.set_caps(
-        Caps(settings.max_sessions, settings.max_running_turns, settings.max_agent_processes)
-    )
+def _keep_fixed(had: Settings, settings: Settings) -> Settings:
+    return attrs.evolve(settings, **{name: getattr(had, name) for name in _FIXED})
 
 
 def _difference(

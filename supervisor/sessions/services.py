@@ -131,7 +131,7 @@ def make_services(
     """Make the services of one supervisor over a store and its writer."""
     instruments, inbox, hooks = Instruments(), Inbox(), Hooks(tasks)
     feeds, removals = GlobalFeeds(), Removals()
-    health.on_commit = instruments.committed
+    health.set_on_commit(instruments.committed)
     return Services(
         settings=SettingsCell(settings),
         agents=AgentsCell(agents),

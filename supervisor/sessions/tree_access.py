@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from supervisor.core import events as ev
+from supervisor.core.creation import SpawnOptions
 from supervisor.core.errors import BudgetSpent, InvalidDecision, PermissionDenied, short_repr
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.permissions import may_allow
@@ -20,7 +21,7 @@ from .services import Services
 MakeChild: TypeAlias = Callable[[SessionId, SessionId, TurnHandle], ChildHandle]
 # Spawn a child of a session in a turn: agent, text, options.
 SpawnChild: TypeAlias = Callable[
-    [SessionId, TurnHandle, str, str, Mapping[str, Any]], Awaitable[ChildHandle]
+    [SessionId, TurnHandle, str, str, SpawnOptions], Awaitable[ChildHandle]
 ]
 
 
@@ -48,7 +49,7 @@ class TreeAccess:
         turn: TurnHandle,
         agent: str,
         text: str,
-        options: Mapping[str, Any],
+        options: SpawnOptions,
     ) -> ChildHandle:
         """Spawn a child of the session; raise SpawnRefused."""
         return await self._spawn(session_id, turn, agent, text, options)

@@ -233,10 +233,21 @@ class StoreHealth:
         self.throttle = WriteThrottle()
         # Whether a task retries the degraded store.
         self.is_retrying = False
-        # Called synchronously at every change.
-        self.on_change: Callable[[StoreState], None] | None = None
-        # Called at every commit with its duration and the number of writes.
-        self.on_commit: Callable[[float, int], None] | None = None
+        self._on_change: Callable[[StoreState], None] | None = None
+        self._on_commit: Callable[[float, int], None] | None = None
+
+    def set_on_change(self, callback: Callable[[StoreState], None]) -> None:
+        """Set the function that is called synchronously at every change."""
+        self._on_change = callback
+
+    def set_on_commit(self, callback: Callable[[float, int], None]) -> None:
+        """Set the function that is called at every commit with its seconds and its writes."""
+        self._on_commit = callback
+
+    def committed(self, seconds: float, writes: int) -> None:
+        """Report a commit of the writer."""
+        if self._on_commit is not None:
+            self._on_commit(seconds, writes)
 
     @property
     def is_degraded(self) -> bool:
@@ -294,5 +305,5 @@ class StoreHealth:
         self._notify()
 
     def _notify(self) -> None:
-        if self.on_change is not None:
-            self.on_change(self.state)
+        if self._on_change is not None:
+            self._on_change(self.state)

@@ -283,8 +283,7 @@ class Writer(Actor):
         try:
             return await self._store.commit(writes)
         finally:
-            if self._health.on_commit is not None:
-                self._health.on_commit(trio.current_time() - started, len(writes))
+            self._health.committed(trio.current_time() - started, len(writes))
 
     async def _claim(self) -> None:
         claims, self._claims = self._claims, []

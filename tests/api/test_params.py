@@ -72,6 +72,22 @@ def test_a_constraint_is_checked_only_for_the_right_type() -> None:
     ]
 
 
+def test_a_value_of_the_embedding_api_is_not_checked_by_the_decoder() -> None:
+    given = {"text": " ", "ttl_seconds": -1.0}
+
+    form = body_params_of(Session.send)
+
+    assert form.decode_body(given) == given
+    refused = form.invalid_values(given, root="$")
+    assert refused is not None
+    assert [fault.path for fault in refused.invalid_fields] == ["$.text", "$.ttl_seconds"]
+
+
+def test_a_value_that_only_http_restricts_is_checked_by_the_decoder() -> None:
+    with pytest.raises(DecodeError, match="path is 'relative'"):
+        body_params(path=str).decode_body({"path": "relative"})
+
+
 def test_empty_params_accept_no_argument() -> None:
     assert Params().decode_body({}) == {}
     with pytest.raises(DecodeError):

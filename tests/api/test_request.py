@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import subprocess
 import sys
+import typing
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,3 +97,16 @@ def test_encode_and_decode_import_no_server_library() -> None:
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 
     assert said.stdout.strip() == b"[]"
+
+
+async def test_requests_with_a_body_generate_no_decoders(client: httpx.AsyncClient) -> None:
+    def typed_dicts() -> int:
+        return sum(typing.is_typeddict(one) for one in gc.get_objects())
+
+    body = {"agent": "echo", "tags": [" "]}
+    await client.post("/v1/sessions", json=body)
+    before = typed_dicts()
+    for _ in range(5):
+        await client.post("/v1/sessions", json=body)
+
+    assert typed_dicts() == before

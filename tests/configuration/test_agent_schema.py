@@ -107,6 +107,18 @@ def test_secret_values_of_an_agent_appear_in_no_message_or_repr(home: Home) -> N
     assert "hush" not in repr(home.load())
 
 
+def test_a_secret_of_another_type_is_in_no_message(home: Home) -> None:
+    problem = home.problem('agents.a = { command = "a", env = { PIN = 4711 } }')
+
+    assert (problem.path, problem.problem) == ("agents.a.env.PIN", "is not a text")
+
+
+def test_a_flag_gives_a_number_of_an_agent_as_text(home: Home) -> None:
+    flags: dict[str, object] = {"agents.a.command": "a", "agents.a.handshake_seconds": "2.5"}
+
+    assert home.load(flags=flags).agent("a").handshake_seconds == 2.5
+
+
 def test_programs_beside_the_file_are_found_from_anywhere(home: Home) -> None:
     home.write("user", 'agents.a.command = ["./a", "./b"]\nagents.b.command = "~/b"')
 

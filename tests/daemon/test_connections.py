@@ -1,5 +1,6 @@
 """HTTP connections over a real socket."""
 
+import inspect
 import os
 import socket
 from pathlib import Path
@@ -295,15 +296,24 @@ async def test_a_malformed_request_closes_only_its_own_connection(folder: Path) 
 # The private parts of hypercorn that connection.py overrides or uses -----------------------------
 
 
-@pytest.mark.parametrize("name", ["_check_protocol", "_create_stream", "_send_error_response"])
-def test_hypercorn_still_has_each_overridden_protocol_method(name: str) -> None:
-    assert name in vars(H11Protocol)
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("_check_protocol", ["self", "event"]),
+        ("_create_stream", ["self", "request"]),
+        ("_send_error_response", ["self", "status_code"]),
+    ],
+)
+def test_hypercorn_still_has_each_overridden_protocol_method(
+    name: str, parameters: list[str]
+) -> None:
+    method = vars(H11Protocol)[name]
+
+    assert list(inspect.signature(method).parameters) == parameters
+    assert inspect.iscoroutinefunction(method)
 
 
-def test_hypercorn_still_sends_protocol_events_by_a_private_method() -> None:
-    assert "_send_h11_event" in vars(H11Protocol)
+def test_hypercorn_task_group_still_starts_apps_as_overridden() -> None:
+    parameters = ["self", "app", "config", "scope", "send"]
 
-
-async def test_hypercorn_task_group_still_has_its_nursery() -> None:
-    async with TaskGroup() as group:
-        assert isinstance(group._nursery, trio.Nursery)
+    assert list(inspect.signature(TaskGroup.spawn_app).parameters) == parameters

@@ -136,6 +136,23 @@ def test_the_light_decoder_ignores_unknown_fields() -> None:
     assert decode_light(Bag, {"name": "a", "colour": "red"}) == Bag(name="a")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(int, 2**63), (float, 10**400), (int, True), (float, "1"), (Literal["a"], "b"), (str, 5)],
+)
+def test_both_decoders_refuse_a_value_with_the_same_words(kind: Any, value: object) -> None:  # noqa: ANN401
+    with pytest.raises(DecodeError) as raised:
+        decode_light(kind, value)
+
+    assert raised.value.invalid_fields == tuple(faults(kind, value).values())
+
+
+def test_a_word_that_is_not_a_choice_gets_the_closest_choice_as_hint() -> None:
+    hint = faults(Literal["approve_all", "deny_all"], "approve_al")["$"].hint
+
+    assert hint == "did you mean approve_all? choose one of approve_all, deny_all"
+
+
 @pytest.mark.parametrize("kind", [Bag, Limits, Permissions | None, Record, Info, Page[Bag]])
 @given(value=JSON)
 def test_any_json_is_decoded_or_has_faults(kind: Any, value: object) -> None:  # noqa: ANN401

@@ -151,7 +151,7 @@ async def test_a_turn_without_a_process_slot_reports_its_wait(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     asked: list[str] = []
-    runtime.evict_idle_process = lambda: asked.append("room")
+    runtime.set_eviction(lambda: asked.append("room"))
     first, second = command_harness(runtime), command_harness(runtime)
     first.order("go")
     await settle()

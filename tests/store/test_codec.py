@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.ids import SessionKey
+from supervisor.core import state as rows
+from supervisor.core.ids import CallId, InputId, SessionKey, TurnId
 from supervisor.core.limits import Ladder, Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
 from supervisor.core.records import KINDS, Record, number_facts

@@ -13,7 +13,7 @@ LOCKED = StoreDegraded("it is locked", hint="close the other program")
 
 def listen(health: StoreHealth) -> list[StoreState]:
     told: list[StoreState] = []
-    health.on_change = told.append
+    health.set_on_change(told.append)
     return told
 
 
@@ -76,7 +76,7 @@ def test_a_second_error_while_degraded_replaces_the_first() -> None:
 def test_a_listener_sees_the_new_state() -> None:
     health = StoreHealth()
     seen: list[bool] = []
-    health.on_change = lambda _: seen.append(health.is_degraded)
+    health.set_on_change(lambda _: seen.append(health.is_degraded))
 
     health.degrade(FULL)
     health.recover()

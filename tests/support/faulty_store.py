@@ -85,7 +85,7 @@ class WriterClient:
         self.health = health
         self.nursery = nursery
         self.told: list[StoreState] = []
-        health.on_change = self._changed
+        health.set_on_change(self._changed)
 
     def _changed(self, state: StoreState) -> None:
         self.told.append(state)

@@ -108,7 +108,8 @@ def exited_while_idle(draft: Draft, event: AgentExited) -> None:
     """Complete the session after a clean exit; treat any other exit as a crash."""
     if draft.state.agent is None:
         return  # an agent that had been closed before
-    if event.failure is None and draft.state.terms.restart.policy != "always":
+    restart = draft.state.terms.restart
+    if event.failure is None and restart.policy != "always":
         stop_at_once(draft, "completed")
     else:
         failure = event.failure or Failure("process_exit", "the agent exited")

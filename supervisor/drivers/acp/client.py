@@ -12,7 +12,7 @@ from supervisor.core import agent_events
 from supervisor.core.creation import Message
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge
-from supervisor.core.ids import TurnId
+from supervisor.core.ids import RequestId, TurnId
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import DriverContext, DriverRuntime
 from supervisor.drivers.process.environment import agent_environment
@@ -23,7 +23,7 @@ from .capabilities import AgentCapabilities, AgentStatus, client_capabilities
 from .failures_map import safe_text
 from .file_access import FileAccess
 from .pending_permissions import PendingPermissions
-from .permissions import Grants, PermissionHandler
+from .permissions import Grants, PermissionAnswer, PermissionHandler
 from .prompts import context_blocks, prompt_blocks
 from .rpc_handlers import RequestHandler, RpcHandlers
 from .terminals import RecordedProcesses, Terminals
@@ -151,6 +151,10 @@ class AcpClient:
     def stop_background_work(self) -> None:
         """Kill all terminals, of any turn."""
         self._terminals.kill_all()
+
+    def answer_permission(self, request: RequestId, answer: PermissionAnswer) -> None:
+        """Answer an open permission request of the agent, if it is still open."""
+        self.pending_permissions.answer(request, answer)
 
     def end_turn(self) -> TurnActivity:
         """Close the turn's permission requests and grants; return its activity besides text."""

@@ -131,7 +131,7 @@ class AcpDriver:
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._session is not None:
-            self._session.client.pending_permissions.answer(request, decision)
+            self._session.client.answer_permission(request, decision)
 
     def close(self) -> None:
         self._is_closing = True

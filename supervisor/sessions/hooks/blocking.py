@@ -96,10 +96,6 @@ class BlockingHooks:
             raise PermissionDenied(_denial_text("to resume it", denied), hint=_HINT) from None
         return True
 
-    def has_input_hooks(self) -> bool:
-        """Return True if an input has to wait for hooks before it is accepted."""
-        return self._hooks.has("input_submitted") or self._hooks.has("session_resume")
-
     async def before_input(
         self, session_id: SessionId, event: ev.InputSubmitted | ev.SteeringSubmitted
     ) -> float | None:

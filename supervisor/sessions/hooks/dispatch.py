@@ -101,6 +101,10 @@ class Hooks:
         """Return True if the blocking point has a hook."""
         return bool(self._by_point[point])
 
+    def has_input_hooks(self) -> bool:
+        """Return True if an input has to wait for hooks before it is accepted."""
+        return bool(self._by_point["input_submitted"] or self._by_point["session_resume"])
+
     async def ask(
         self,
         point: BlockingPoint,

@@ -214,7 +214,7 @@ async def test_a_start_without_a_process_slot_evicts_an_idle_agent(
 async def test_a_waiting_start_evicts_an_idle_process_only_once(nursery: trio.Nursery) -> None:
     asked: list[str] = []
     runtime = DriverRuntime(nursery, processes=InMemoryProcesses(), max_agent_processes=1)
-    runtime.evict_idle_process = lambda: asked.append("please")
+    runtime.set_eviction(lambda: asked.append("please"))
     for _ in range(3):
         AcpHarness(scripted_process(), runtime, InMemoryProcesses()).driver.start()
         await settle()

@@ -148,8 +148,8 @@ async def test_a_parent_that_waits_is_not_interrupted_for_a_child_that_is(
     parent = await sup.create("fake", on_stall="interrupt", stalled_after_seconds=400.0)
     await parent.send("x")
     run = await fake_agent.next_run()
-    patience = {"stalled_after_seconds": STALLED}
-    child = await run.do(run.turn.spawn("kid", "x", on_stall="interrupt", **patience))
+    spawning = run.turn.spawn("kid", "x", on_stall="interrupt", stalled_after_seconds=STALLED)
+    child = await run.do(spawning)
     action = run.begin(child.wait())
     await kid.next_run()
 
