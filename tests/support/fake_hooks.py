@@ -79,4 +79,4 @@ async def check_nothing_left(sup: Supervisor, session: Session) -> None:
     info = await session.info()
     assert (info.turn_id, info.queued, info.phase) == (None, 0, Phase.IDLE)
     assert not sup._services.tasks.zombies
-    assert not sup._services.detached_tasks.count
+    assert not sup._services.detached_tasks.count.value
