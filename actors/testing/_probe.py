@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import trio
+from trio_util import RepeatedEvent
 
 from actors import Actor, Group
 
@@ -24,7 +25,7 @@ class Probe(Actor):
         self.messages: list[Any] = []
         self._answer = answer
         self._taken = 0
-        self._arrived = trio.Event()
+        self._arrived = RepeatedEvent()
 
     @classmethod
     async def start(
@@ -47,8 +48,7 @@ class Probe(Actor):
 
     async def receive(self, message: Any) -> Any:
         self.messages.append(message)
-        arrived, self._arrived = self._arrived, trio.Event()
-        arrived.set()
+        self._arrived.set()
         return None if self._answer is None else self._answer(message)
 
     async def next(self, *, timeout_seconds: float = 5.0) -> Any:
@@ -70,13 +70,12 @@ class Probe(Actor):
         checked = self._taken
         with trio.move_on_after(seconds):
             while True:
-                arrived = self._arrived
                 for place in range(max(checked, self._taken), len(self.messages)):
                     if wanted(self.messages[place]):
                         self._taken = place + 1
                         return self.messages[place]
                 checked = len(self.messages)
-                await arrived.wait()
+                await self._arrived.wait()
         raise AssertionError(
             f"{what} did not arrive within {seconds:g} s; unread: {list(self.unread)!r}"
         )

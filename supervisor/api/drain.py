@@ -6,64 +6,76 @@ Rule 1: `close()` ends every stream and every long wait at once, because a serve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal, TypeAlias
 
 import trio
+from trio_util import AsyncValue, move_on_when
 
 from .problems import RequestRefused
+
+_Stage: TypeAlias = Literal["starting", "open", "draining", "closed"]
 
 
 class DrainState:
     """Drain state shared by all apps of a process. Not ready until `open()`."""
 
     def __init__(self) -> None:
-        self._is_open = False
-        self._is_draining = False
-        self._is_closed = False
-        # One for each open stream and long wait; cancelled by close().
-        self._scopes: set[trio.CancelScope] = set()
+        # Invariant: only moves to the right in `_Stage`.
+        self._stage: AsyncValue[_Stage] = AsyncValue("starting")
+        # Number of open streams and long waits.
+        self._stream_count = AsyncValue(0)
 
     @property
     def is_ready(self) -> bool:
         """Whether new work is accepted."""
-        return self._is_open and not self._is_draining and not self._is_closed
+        stage: _Stage = self._stage.value
+        return stage == "open"
 
     @property
     def is_draining(self) -> bool:
         """Whether new work is refused because the process shuts down."""
-        return self._is_draining or self._is_closed
+        return self._stage.value in ("draining", "closed")
 
     @property
     def open_streams(self) -> int:
         """Number of open streams and long waits."""
-        return len(self._scopes)
+        count: int = self._stream_count.value
+        return count
 
     def open(self) -> None:
         """Accept work; called when recovery is done."""
-        self._is_open = True
+        if self._stage.value == "starting":
+            self._stage.value = "open"
 
     def drain(self) -> None:
         """Refuse new work. Streams continue, and show how running turns end."""
-        self._is_draining = True
+        if self._stage.value != "closed":
+            self._stage.value = "draining"
 
     def close(self) -> None:
         """End all streams and long waits, and refuse new ones."""
-        self._is_closed = True
-        for scope in self._scopes:
-            scope.cancel()
+        self._stage.value = "closed"
 
-    @contextmanager
-    def cancelled_on_close(self) -> Iterator[trio.CancelScope]:
-        """Yield a scope that `close()` cancels; raise RequestRefused if already closed."""
-        if self._is_closed:
+    async def wait_no_streams(self) -> None:
+        """Wait until there is no open stream and no long wait."""
+        await self._stream_count.wait_value(0)
+
+    @asynccontextmanager
+    async def move_on_when_closed(self) -> AsyncIterator[trio.CancelScope]:
+        """Yield a scope that `close()` cancels; raise RequestRefused if already closed.
+
+        Errors of the block are raised in an exception group.
+        """
+        if self._stage.value == "closed":
             raise draining_error()
-        with trio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
+        self._stream_count.value += 1
+        try:
+            async with move_on_when(self._stage.wait_value, "closed") as scope:
                 yield scope
-            finally:
-                self._scopes.discard(scope)
+        finally:
+            self._stream_count.value -= 1
 
 
 def draining_error() -> RequestRefused:

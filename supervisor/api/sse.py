@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 import trio
 from starlette.types import Receive, Scope, Send
+from trio_util import move_on_when
 
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.feed_items import Delta, Gap, Item
@@ -254,12 +255,14 @@ class EventStream(StreamResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Stream until the source ends, the reader stalls or disconnects, or the server closes."""
         writing = _EventWriter(send)
-        with self._drain_state.cancelled_on_close() as scope_of_stream:
-            async with self._source() as chunks, trio.open_nursery() as nursery:
-                nursery.start_soon(_watch_disconnect, receive, writing, scope_of_stream)
-                await _pump(chunks, writing, _Pacer(self._drain_state))
-                nursery.cancel_scope.cancel()
-        if not writing.is_over:
+        # The source first: its errors are raised bare, those of the others in groups.
+        async with (
+            self._source() as chunks,
+            self._drain_state.move_on_when_closed(),
+            move_on_when(_wait_disconnected, receive) as connected,
+        ):
+            await _pump(chunks, writing, _Pacer(self._drain_state))
+        if not writing.is_over and not connected.cancel_called:
             await writing.end()
 
 
@@ -288,13 +291,9 @@ class _EventWriter:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _watch_disconnect(
-    receive: Receive, writing: _EventWriter, stream: trio.CancelScope
-) -> None:
+async def _wait_disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    writing.is_over = True
-    stream.cancel()
 
 
 class _Pacer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -41,15 +42,14 @@ async def progress(screen: Screen, what: str) -> AsyncIterator[None]:
 
 
 async def _animate(screen: Screen, what: str) -> None:
-    began = trio.current_time()
     await trio.sleep(_DELAY_SECONDS)
+    from trio_util import periodic  # noqa: PLC0415 - takes 5 ms, and most work is not animated
+
+    signs = itertools.cycle(_FRAMES)
     try:
-        for number in range(1 << 31):
-            sign = _FRAMES[number % len(_FRAMES)]
-            _write(
-                screen, f"\r{sign} {what} ({format_duration(trio.current_time() - began)})\x1b[K"
-            )
-            await trio.sleep(_FRAME_SECONDS)
+        async for shown_seconds, _ in periodic(_FRAME_SECONDS):
+            duration = format_duration(_DELAY_SECONDS + shown_seconds)
+            _write(screen, f"\r{next(signs)} {what} ({duration})\x1b[K")
     finally:
         _write(screen, "\r\x1b[K")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
@@ -18,7 +18,7 @@ from supervisor.core.errors import (
     short_repr,
 )
 from supervisor.core.ids import SessionId
-from supervisor.core.info import Info
+from supervisor.core.info import IDLE_KINDS, Info, is_idle
 from supervisor.core.limits import MAX_INT64, Lifetime, Limits, OnEnd
 from supervisor.core.receipts import InterruptReport, Receipt, TurnResult
 from supervisor.core.records import Record
@@ -267,13 +267,28 @@ class RemoteSession:
         if info.phase is not Phase.STOPPED:  # "after_turn": a turn is still running
             await self.wait_stopped()
 
+    async def wait_idle(self) -> Info:
+        """Wait until no turn runs or starts and no input is queued; return the session's `Info`.
+
+        A suspended or stopped session is idle too.
+        """
+        return await self._wait_until(
+            lambda info: is_idle(info.phase, queued=info.queued), IDLE_KINDS
+        )
+
     async def wait_stopped(self) -> Info:
         """Wait until the session has stopped."""
+        return await self._wait_until(
+            lambda info: info.phase is Phase.STOPPED, frozenset({"session_stopped"})
+        )
+
+    async def _wait_until(self, condition: Callable[[Info], bool], kinds: frozenset[str]) -> Info:
+        """Wait until the condition is met; only records of these kinds can change that."""
         info = await self.info()
-        while info.phase is not Phase.STOPPED:
+        while not condition(info):
             async with self.watch(after=info.last_seq) as feed:
                 async for item in feed:
-                    if isinstance(item, Record) and item.kind == "session_stopped":
+                    if isinstance(item, Record) and item.kind in kinds:
                         break
             info = await self.info()
         return info

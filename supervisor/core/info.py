@@ -31,6 +31,28 @@ FAILED_REASONS: Final = frozenset(
 )
 
 
+# Kinds of records after which a session may be idle; see `is_idle`.
+IDLE_KINDS: Final = frozenset(
+    {
+        "turn_ended",
+        "input_settled",
+        "session_started",
+        "session_suspended",
+        "session_resumed",
+        "session_stopped",
+    }
+)
+
+
+def is_idle(phase: Phase, *, queued: int) -> bool:
+    """Return whether a session does nothing more without a request.
+
+    A stopped session is idle although inputs may be queued: they run only after a resume.
+    """
+    is_without_turn = phase in (Phase.IDLE, Phase.SUSPENDED)
+    return phase is Phase.STOPPED or (is_without_turn and not queued)
+
+
 @attrs.frozen(kw_only=True)
 class Info:
     """One session, at one instant."""

@@ -54,7 +54,6 @@ logger = logging.getLogger("supervisor.daemon")
 # do not end.
 _EXIT_GRACE_SECONDS: Final = 10.0
 
-_POLL_SECONDS: Final = 0.2
 # Time in which open streams receive the last records.
 _STREAM_FLUSH_SECONDS: Final = 0.25
 
@@ -197,8 +196,8 @@ class _Daemon:
         logger.info("%s", status)
         drain_state.drain()
         await sup.drain()
-        if drain_state.open_streams:
-            await trio.sleep(_STREAM_FLUSH_SECONDS)
+        with trio.move_on_after(_STREAM_FLUSH_SECONDS):
+            await drain_state.wait_no_streams()
 
     async def _cancel_on_fast_leave(self, scope: trio.CancelScope) -> None:
         await self.signals.wait_to_leave_fast()
@@ -207,8 +206,7 @@ class _Daemon:
     async def _exit_if_stuck(self, sup: Supervisor) -> None:
         """End the process if a task still runs long after all sessions have closed."""
         introspection = sup.introspect()
-        while not introspection.is_closed:  # noqa: ASYNC110 - 0.2 s between looks is cheap
-            await trio.sleep(_POLL_SECONDS)
+        await introspection.wait_closed()
         # The supervisor itself waits this long for observers and zombies.
         await trio.sleep(2 * self.configuration.settings.exit_seconds + _EXIT_GRACE_SECONDS)
         logger.error("exiting although tasks have not ended; the next start recovers")

@@ -32,7 +32,7 @@ class DaemonSignals:
         self._end_process = end_process
         # Invariant: only moves to the right in _URGENCIES.
         self._urgency: AsyncValue[Urgency] = AsyncValue("none")
-        self._reload = AsyncBool()  # type: ignore[no-untyped-call]  # no annotations
+        self._reload = AsyncBool()
 
     @property
     def urgency(self) -> Urgency:

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVarTuple, U
 
 import attrs
 import trio
+from trio_util import AsyncValue
 
 from supervisor.core.creation import Message, PromptOptions, SendOptions, SpawnOptions
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
@@ -355,6 +356,8 @@ class DriverRuntime:
         self.shutdown_started = trio.Event()
         # Turns that are over and whose work has not ended, each with a description of its owner.
         self.zombies: dict[TurnId, str] = {}
+        # Invariant: the length of `zombies`, which only the two methods below change.
+        self._zombie_count = AsyncValue(0)
 
     @property
     def processes(self) -> Processes:
@@ -382,6 +385,22 @@ class DriverRuntime:
         """Replace the numbers of slots; a process beyond the new number keeps its slot."""
         self.process_slots.total_tokens = max_agent_processes
         self.start_slots.total_tokens = start_concurrency
+
+    def add_zombie(self, turn: TurnId, owner: str) -> None:
+        """List a turn that is over and whose work has not ended."""
+        self.zombies[turn] = owner
+        self._zombie_count.value = len(self.zombies)
+
+    def remove_zombie(self, turn: TurnId) -> None:
+        """Remove a turn whose work has ended, if it is listed."""
+        self.zombies.pop(turn, None)
+        self._zombie_count.value = len(self.zombies)
+
+    async def wait_no_zombies(self) -> None:
+        """Wait until no zombie is listed."""
+        await self._zombie_count.wait_value(0)
+        while self.zombies:  # listed after the last one ended, before this task ran
+            await self._zombie_count.wait_value(0)
 
     def close(self) -> None:
         """Cancel all tasks and start no more."""

@@ -192,7 +192,8 @@ class _PythonRun:
             self._report_zombie_end()
         elif not self._is_abandoned:
             self._is_abandoned = True
-            self._runtime.zombies[self.turn.id] = f"{self._agent.name} in {self.turn.session_id}"
+            owner = f"{self._agent.name} in {self.turn.session_id}"
+            self._runtime.add_zombie(self.turn.id, owner)
 
     # Ctrl-C is for the program and is raised in its main task. Without the protection it could be
     # raised in an agent and look like a failure of that agent.
@@ -204,7 +205,7 @@ class _PythonRun:
         finally:
             self.has_ended = True
             self.turn_control.end()
-            self._runtime.zombies.pop(self.turn.id, None)
+            self._runtime.remove_zombie(self.turn.id)
         if self._is_abandoned:
             self._report_zombie_end()
         else:

@@ -61,6 +61,10 @@ class Introspection:
         """Whether the supervisor has closed, so that every call raises."""
         return self._services.is_closed
 
+    async def wait_closed(self) -> None:
+        """Wait until the supervisor is closed."""
+        await self._services.run_state.wait_value("closed")
+
     def store_state(self) -> StoreState:
         """Return the health of the store, without counting what waits."""
         return self._services.health.state

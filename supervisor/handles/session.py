@@ -11,7 +11,7 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.errors import ConfigError, InputRefused, short_repr
 from supervisor.core.ids import RequestId
-from supervisor.core.info import Info
+from supervisor.core.info import Info, is_idle
 from supervisor.core.limits import Lifetime, Limits, OnEnd
 from supervisor.core.receipts import InterruptReport, TurnResult
 from supervisor.core.state import PermissionRule, Phase
@@ -162,6 +162,23 @@ class Session(SessionInputs, SessionRecords):
         """
         check_choice("when", when, Literal["now", "after_turn"])
         await self._parts.router.stop_for_user(self.id, after_turn=when == "after_turn")
+
+    async def wait_idle(self) -> Info:
+        """Wait until no turn runs or starts and no input is queued; return the session's `Info`.
+
+        A suspended session is idle too, and so is a stopped one: inputs that it holds run only
+        after a resume. Return at once if the session is idle already. Raise `InputRefused` if the
+        session's own agent calls it. Cancelling the call changes nothing.
+        """
+        self._refuse_own_session("wait_idle()", "return from the turn, then it can be idle")
+        with self._mark_awaited():
+            while True:
+                await self._parts.registry.wait_until(
+                    self.id, lambda row: is_idle(row.phase, queued=len(row.inputs))
+                )
+                info = await self.info()
+                if is_idle(info.phase, queued=info.queued):  # else another input came meanwhile
+                    return info
 
     async def wait_stopped(self) -> Info:
         """Wait until the session has stopped; return its `Info`.

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import trio
+from trio_util import RepeatedEvent
 
 from supervisor.core import agent_events
 from supervisor.core import events as ev
@@ -68,6 +69,8 @@ class Admission:
     ) -> None:
         self._services = services
         self.tree = tree
+        # Set by every step that may remove a session from `tree.processes`.
+        self.process_freed = RepeatedEvent()
         self._registry = registry
         self._stop = stop
         settings = services.settings()
@@ -127,6 +130,7 @@ class Admission:
         """Withdraw the reservation of a session that was not created."""
         member = self.tree.find(session_id)
         self.tree.withdraw(session_id)
+        self.process_freed.set()
         if member is not None:
             self._wake_relatives(member)
         self._wake_next()
@@ -134,6 +138,7 @@ class Admission:
     def delete(self, session_id: SessionId) -> None:
         """Drop everything about a deleted session."""
         self.tree.delete(session_id)
+        self.process_freed.set()
         self._turn_queue.pop(session_id, None)
         self.notifications.forget(session_id)
         self.budgets.forget(session_id)
@@ -287,6 +292,8 @@ class Admission:
         member = self.tree.find(session.id)
         limits = member.limits if member is not None else None
         self.tree.apply(session, trio.current_time())
+        if session.is_inactive:
+            self.process_freed.set()
         self._update_turn_queue(session)
         if member is not None:
             if member.limits != limits:
@@ -312,9 +319,7 @@ class Admission:
         """Return what the session waits for in the tree: a turn slot or a child slot."""
         if session_id in self._turn_queue:
             return "turn_slot"
-        if self.waits_for_child_slot(session_id):
-            return "child_slot"
-        return None
+        return "child_slot" if self.waits_for_child_slot(session_id) else None
 
     def needs_recheck(self, session_id: SessionId) -> bool:
         """Return True if the session must re-evaluate itself against the tree."""
@@ -369,9 +374,7 @@ class Admission:
     def stop_dependents(self, session_id: SessionId) -> None:
         """Order every with_parent child to stop; they stop the youngest first."""
         member = self.tree.find(session_id)
-        if member is None:
-            return
-        for child in reversed(member.order_stops()):
+        for child in reversed([] if member is None else member.order_stops()):
             self._stop(child.id, "parent_stopped", None)
 
     def must_stop_with_parent(self, session: SessionState) -> bool:

@@ -10,6 +10,7 @@ import time
 from typing import Final
 
 import trio
+from trio_util import periodic
 
 from supervisor.drivers.watchdog import uses_real_clock
 
@@ -63,9 +64,8 @@ class ActiveClock:
         """Tick until cancelled; return at once under a virtual clock."""
         if not uses_real_clock():
             return
-        while True:
+        async for _ in periodic(TICK_SECONDS):
             self.tick(trio.current_time())
-            await trio.sleep(TICK_SECONDS)
 
     def tick(self, now: float) -> None:
         """Record a tick at `now`; count the time since the last tick as suspended if it is long."""

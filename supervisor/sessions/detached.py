@@ -7,6 +7,7 @@ from typing import TypeVar, TypeVarTuple
 
 import outcome
 import trio
+from trio_util import AsyncValue
 
 from supervisor.drivers.port import DriverRuntime
 
@@ -22,7 +23,7 @@ class DetachedTasks:
     def __init__(self, tasks: DriverRuntime) -> None:
         self._tasks = tasks
         # Number of detached tasks that have not finished.
-        self.count = 0
+        self.count = AsyncValue(0)
         # Names under which exclusive work runs now, with the event that its end sets.
         self._in_progress: dict[str, trio.Event] = {}
 
@@ -37,7 +38,7 @@ class DetachedTasks:
         If the caller is cancelled, the work continues.
         """
         self.refuse_if_closed()
-        self.count += 1
+        self.count.value += 1
         done = trio.Event()
         result: list[outcome.Outcome[T]] = []
 
@@ -49,7 +50,7 @@ class DetachedTasks:
             finally:
                 if not result:  # cancelled, because the supervisor closes
                     result.append(outcome.Error(supervisor_closed()))
-                self.count -= 1
+                self.count.value -= 1
                 done.set()
 
         self._tasks.start_soon(do)

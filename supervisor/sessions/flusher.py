@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 import trio
+from trio_util import RepeatedEvent
 
 from actors import Ref
 from supervisor.core.errors import SupervisorError
@@ -39,7 +40,7 @@ class OutputFlusher:
         self._scheduled: deque[tuple[float, Log]] = deque()
         # Logs with complete records.
         self._queued: deque[Log] = deque()
-        self._wake: trio.Event | None = None
+        self._wake = RepeatedEvent()
 
     def request_flush(self, log: Log) -> None:
         """Flush the log's output: complete records with the next batch, open text in 250 ms."""
@@ -54,14 +55,14 @@ class OutputFlusher:
             log.flush_scheduled = True
             self._scheduled.append((trio.current_time() + PART_SECONDS, log))
             if len(self._scheduled) == 1:
-                self._notify()
+                self._wake.set()
 
     def flush_soon(self, log: Log) -> None:
         """Flush the log's complete records with the next batch."""
         if not log.flush_queued:
             log.flush_queued = True
             self._queued.append(log)
-            self._notify()
+            self._wake.set()
 
     async def run(self) -> None:
         """Write batches until cancelled."""
@@ -77,10 +78,9 @@ class OutputFlusher:
             await trio.lowlevel.checkpoint()
             return
         due = self._scheduled[0][0] if self._scheduled else math.inf
-        self._wake = trio.Event()
+        # Nothing is awaited between the looks above and the wait, so no wake-up is missed.
         with trio.move_on_at(due):
             await self._wake.wait()
-        self._wake = None
 
     def _collect(self) -> list[tuple[Log, tuple[Record, ...]]]:
         """Take the records of the next batch out of their logs."""
@@ -116,10 +116,6 @@ class OutputFlusher:
                 answer.on_settled(partial(_written, log, records[-1].seq))
             else:
                 _written(log, records[-1].seq, answer)
-
-    def _notify(self) -> None:
-        if self._wake is not None:
-            self._wake.set()
 
 
 def _written(log: Log, last: int, refusal: SupervisorError | None) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import trio
+from trio_util import RepeatedEvent
 
 from supervisor.core.errors import OutputTooLarge
 from supervisor.core.feed_items import Delta
@@ -55,6 +56,7 @@ class Log:
         "_turn_buffer",
         "_unpublished",
         "_unsent",
+        "_waiting_agents",
         "_writable",
         "epoch",
         "flush_queued",
@@ -92,7 +94,9 @@ class Log:
         self._held: list[_HeldOutput | None] | None = None
         self._part: OpenPart | None = None
         self._backlog = 0
-        self._writable: trio.Event | None = None
+        # Made at the first wait of an agent: it takes 1.8 KB, and most logs never make one wait.
+        self._writable: RepeatedEvent | None = None
+        self._waiting_agents = 0
         # Whether the flusher will flush this log, in time or next.
         self.flush_scheduled = False
         self.flush_queued = False
@@ -151,7 +155,6 @@ class Log:
             self._backlog = 0
             if self._writable is not None:
                 self._writable.set()
-                self._writable = None
 
     def fail(self, error: Exception) -> None:
         """Report that output could not be written, so that no later record can be either."""
@@ -309,7 +312,7 @@ class Log:
     @property
     def is_agent_waiting(self) -> bool:
         """Whether the agent waits for the store to catch up."""
-        return self._writable is not None
+        return self._waiting_agents > 0
 
     @property
     def is_writable(self) -> bool:
@@ -320,8 +323,12 @@ class Log:
         """Wait until the log is writable."""
         while not self.is_writable:
             if self._writable is None:
-                self._writable = trio.Event()
-            await self._writable.wait()
+                self._writable = RepeatedEvent()
+            self._waiting_agents += 1
+            try:
+                await self._writable.wait()
+            finally:
+                self._waiting_agents -= 1
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
@@ -331,7 +338,6 @@ class Log:
         self._unpublished = []
         if self._writable is not None:
             self._writable.set()
-            self._writable = None
 
     def _reserve_bytes(self, turn: TurnId, size: int) -> TurnBuffer | None:
         output = self._turn_buffer

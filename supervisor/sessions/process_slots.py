@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Final
 
 import trio
 
@@ -31,8 +30,8 @@ async def wait_for_process_slot(
         return
     if evict_idle_process(services, registry, admission):
         with trio.move_on_after(settings.ladder.total_seconds):
-            while len(tree.processes) >= max_processes:  # noqa: ASYNC110 - the exit of any process frees a slot
-                await trio.sleep(_POLL_SECONDS)
+            while len(tree.processes) >= max_processes:
+                await admission.process_freed.wait()
 
 
 def evict_idle_process(services: Services, registry: SessionRegistry, admission: Admission) -> bool:
@@ -48,9 +47,6 @@ def evict_idle_process(services: Services, registry: SessionRegistry, admission:
             slot.ref.tell(IdleElapsed(**services.stamp()), urgent=True)
             return True
     return False
-
-
-_POLL_SECONDS: Final = 0.05
 
 
 def _is_evictable(slot: SessionSlot, tree: SessionTree) -> bool:

@@ -330,6 +330,13 @@ class SessionRouter:
         """Tell the session in a task of its own, starting the actor if it has none."""
         self._services.tasks.start_soon(self._tell_eventually, session_id, event)
 
+    async def _wait_for_store(self) -> None:
+        """Wait until the degraded store recovers; pause if it can write, and only a read failed."""
+        if self._services.health.is_degraded:
+            await self._services.health.wait_healthy()
+        else:
+            await trio.sleep(_DEGRADED_PAUSE_SECONDS)
+
     async def _tell_eventually(self, session_id: SessionId, event: ev.Event) -> None:
         ref: Ref | None = None
         is_dead = False
@@ -342,8 +349,8 @@ class SessionRouter:
                 )
                 ref.tell(event)
             except StoreDegraded:
-                tries = 0  # retried until the store recovers
-                await trio.sleep(_DEGRADED_PAUSE_SECONDS)
+                tries = 0  # retried when the store has recovered
+                await self._wait_for_store()
             except MailboxFull:
                 await trio.sleep(_RETRY_SECONDS)
             except ActorStopped:  # it stopped because it was idle, or crashed too often

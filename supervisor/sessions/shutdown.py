@@ -45,7 +45,7 @@ async def wait_for_zombies(services: Services) -> None:
     """Wait for the tasks of abandoned turns; log those that outlast `exit_seconds`."""
     services.tasks.shutdown_started.set()
     with trio.move_on_after(services.settings().exit_seconds):
-        await _wait_until_no_zombies(services)
+        await services.tasks.wait_no_zombies()
         return
     for turn, owner in services.tasks.zombies.items():
         logger.error("shutdown waits for a task that does not end: %s, %s", owner, turn)
@@ -68,14 +68,17 @@ async def _suspend_all(services: Services, registry: SessionRegistry) -> None:
     await trio.lowlevel.checkpoint()
     while True:
         awake = [slot for slot in registry.live_or_starting() if not _is_held_by_zombie(slot)]
-        if not awake and not services.detached_tasks.count:
+        if not awake and not services.detached_tasks.count.value:
             return
         for slot in awake:
             if slot.ref is not None and slot.ref not in told:
                 told.add(slot.ref)
                 _tell(slot, agent_events.ShutdownRequested(**services.stamp()))
         if not await _wait_one_step(registry, awake):
-            await trio.sleep(_POLL_SECONDS)
+            # The end of a detached task is seen at once. Bounded, because one may start a session
+            # and wait for it, which must be told to suspend.
+            with trio.move_on_after(_POLL_SECONDS):
+                await services.detached_tasks.count.wait_transition()
 
 
 async def _wait_one_step(registry: SessionRegistry, slots: list[SessionSlot]) -> bool:
@@ -95,12 +98,6 @@ def _is_held_by_zombie(slot: SessionSlot) -> bool:
     """Return whether only a zombie keeps the session's actor running."""
     session = slot.session
     return session is not None and session.zombie is not None and session.is_inactive
-
-
-async def _wait_until_no_zombies(services: Services) -> None:
-    while services.tasks.zombies:  # noqa: ASYNC110 - only at shutdown, and rarely long
-        await trio.sleep(_POLL_SECONDS)
-    await trio.lowlevel.checkpoint()
 
 
 def _longest_ladder(registry: SessionRegistry) -> float:

@@ -6,9 +6,10 @@ hours, and users should learn of it while the file can still be restored.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Final
 
-import trio
+from trio_util import periodic
 
 from supervisor.core.errors import StoreDegraded
 from supervisor.drivers.watchdog import uses_real_clock
@@ -23,9 +24,13 @@ async def watch_file(services: Services) -> None:
 
     Return at once on a virtual clock: changes of a file do not follow virtual time.
     """
-    while uses_real_clock():
-        await trio.sleep(CHECK_SECONDS)
-        await check_file(services)
+    if not uses_real_clock():
+        return
+    # aclosing: a cancelled check leaves the generator suspended, which trio warns about.
+    async with aclosing(periodic(CHECK_SECONDS)) as ticks:
+        async for _, since_last in ticks:
+            if since_last is not None:  # the file was opened a moment ago
+                await check_file(services)
 
 
 async def check_file(services: Services) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 import trio
+from trio_util import AsyncValue
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
 
@@ -226,7 +227,7 @@ class StoreHealth:
     """State of the store, with its backlog and throttle; set by the writer."""
 
     def __init__(self) -> None:
-        self._error: StoreDegraded | None = None
+        self._problem: AsyncValue[StoreDegraded | None] = AsyncValue(None)
         # Set when recovery could not write; then no session starts.
         self.is_read_only = False
         self.backlog = Backlog()
@@ -250,9 +251,18 @@ class StoreHealth:
             self._on_commit(seconds, writes)
 
     @property
+    def _error(self) -> StoreDegraded | None:
+        error: StoreDegraded | None = self._problem.value
+        return error
+
+    @property
     def is_degraded(self) -> bool:
         """Whether the store cannot write at present."""
         return self._error is not None
+
+    async def wait_healthy(self) -> None:
+        """Wait until the store can write; a read-only store never can."""
+        await self._problem.wait_value(None)
 
     @property
     def state(self) -> StoreState:
@@ -281,27 +291,28 @@ class StoreHealth:
 
     def refuse_if_degraded(self) -> None:
         """Raise `StoreDegraded` if the store cannot write at present."""
-        if self._error is not None:
+        error = self._error
+        if error is not None:
             # A new error each time: an exception accumulates its tracebacks.
-            raise StoreDegraded(self._error.args[0], hint=self._error.hint)
+            raise StoreDegraded(error.args[0], hint=error.hint)
 
     def degrade(self, trouble: StoreDegraded) -> None:
         """Mark the store as degraded."""
         is_news = self._error is None
-        self._error = trouble
+        self._problem.value = trouble
         if is_news:
             self._notify()
 
     def recover(self) -> None:
         """Mark the store as healthy, unless it is read-only."""
         if self._error is not None and not self.is_read_only:
-            self._error = None
+            self._problem.value = None
             self._notify()
 
     def set_read_only(self, trouble: StoreDegraded) -> None:
         """Mark the store as read-only until it is opened again."""
         self.is_read_only = True
-        self._error = trouble
+        self._problem.value = trouble
         self._notify()
 
     def _notify(self) -> None:

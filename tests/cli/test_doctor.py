@@ -203,6 +203,17 @@ async def test_a_store_file_is_checked(kept: Kept, tmp_path: Path) -> None:
     assert codes(await storage.check_store(tmp_path / "none.db")) == ["store-unreadable"]
 
 
+async def test_a_changed_schema_is_an_error_that_names_the_change(kept: Kept) -> None:
+    with sqlite3.connect(kept.path) as connection:
+        connection.execute("DROP INDEX records_by_number")
+    connection.close()
+
+    (found,) = await storage.check_store(kept.path)
+
+    assert (found.level, found.code) == ("error", "store-schema")
+    assert "index records_by_number is missing" in found.detail
+
+
 def test_an_unresponsive_daemon_is_an_error(home: Path) -> None:
     """A real socket whose listener accepts nothing."""
     path = str(Path(os.environ["XDG_RUNTIME_DIR"]) / "x.sock")

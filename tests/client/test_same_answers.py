@@ -124,6 +124,7 @@ async def its_end_and_beyond(sup: Sup, session: Session, told: Told, folder: Pat
     note, ask = told.note, told.ask
     child = await ask("spawn", session.spawn("echo", "go", role="helper", tags=["c"]))
     await ask("wait", child.wait())
+    note("wait_idle", (await child.wait_idle()).phase)
     await seen(session, "child_ended")
     await ask("tree", sup.tree(session.id))
     fork = await ask("fork", session.fork())

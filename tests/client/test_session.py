@@ -193,6 +193,32 @@ async def test_wait_stopped_returns_after_the_stop(sup: Sup) -> None:
     assert ends == [supervisor.Phase.STOPPED]
 
 
+async def test_wait_idle_returns_when_the_last_queued_input_has_run(sup: Sup) -> None:
+    session = await sup.create("scripted")
+    for text in ("sleep 0.05", "say one", "say two"):
+        await session.send(text)
+
+    with trio.fail_after(10):
+        info = await session.wait_idle()
+
+    assert (info.phase, info.queued, info.turns) == (supervisor.Phase.IDLE, 0, 3)
+
+
+async def test_wait_idle_returns_when_the_session_is_stopped(sup: Sup) -> None:
+    session = await busy(sup)
+    await session.send("next")
+    ends = []
+
+    async def wait() -> None:
+        ends.append((await session.wait_idle()).phase)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await session.stop()
+
+    assert ends == [supervisor.Phase.STOPPED]
+
+
 async def test_a_fork_has_the_same_history(sup: Sup) -> None:
     session = await sup.create("echo")
     await session.prompt("hello")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+import trio
 
 import supervisor
 from actors.testing import settle
@@ -61,6 +62,18 @@ async def test_the_longest_idle_agent_process_is_suspended_for_a_new_process(
     await sup.create("process")
 
     assert await phase_of(oldest) is Phase.SUSPENDED
+
+
+async def test_a_session_waits_no_longer_for_a_process_slot_than_the_suspension_takes(
+    sup: Supervisor,
+) -> None:
+    for _ in range(2):
+        await sup.create("process")
+    began = trio.current_time()
+
+    await sup.create("process")
+
+    assert trio.current_time() == began
 
 
 async def test_agents_without_processes_take_no_process_slot(sup: Supervisor) -> None:

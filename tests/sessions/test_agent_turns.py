@@ -199,8 +199,9 @@ async def play_selfish(selfish: Selfish) -> tuple[Session, TurnResult]:
         lambda session, _: session.prompt("and then?"),
         lambda session, turn: session.result(turn.input_id),
         lambda session, _: session.wait_stopped(),
+        lambda session, _: session.wait_idle(),
     ],
-    ids=["prompt", "result", "wait_stopped"],
+    ids=["prompt", "result", "wait_stopped", "wait_idle"],
 )
 async def test_an_agent_may_not_wait_for_the_end_of_its_own_turn(
     action: Callable[[Session, Turn], Awaitable[object]],

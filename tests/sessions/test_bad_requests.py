@@ -73,6 +73,7 @@ UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
     "interrupt": lambda session: session.interrupt(),
     "info": lambda session: session.info(),
     "stop": lambda session: session.stop(),
+    "wait_idle": lambda session: session.wait_idle(),
     "wait_stopped": lambda session: session.wait_stopped(),
     "resume": lambda session: session.resume(),
     "clear": lambda session: session.clear(),

@@ -9,7 +9,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import HookEvent, Session, Settings, Supervisor
 from tests.support.fake_agents import AgentRun, FakeAgent, records
-from tests.support.fake_hooks import REST_SECONDS, Ear, fence_actor
+from tests.support.fake_hooks import REST_SECONDS, PointRecorder, fence_actor
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def settings() -> Settings:
     return Settings(suspend_after_seconds=REST_SECONDS)
 
 
-async def refuse_unless_told_of_every_record(sup: Supervisor, ear: Ear) -> None:
+async def refuse_unless_told_of_every_record(sup: Supervisor, ear: PointRecorder) -> None:
     """Every record there is, each once, and in order within its session."""
     await settle()
     stored = await sup._services.store.all_records(after=0, limit=100_000)
@@ -31,7 +31,7 @@ async def refuse_unless_told_of_every_record(sup: Supervisor, ear: Ear) -> None:
 
 
 async def test_session_start_is_observed_for_each_agent_start(sup: Supervisor) -> None:
-    ear = Ear(sup, "session_start")
+    ear = PointRecorder(sup, "session_start")
     session = await sup.create("fake")
     await session.stop()
     await session.resume()
@@ -44,7 +44,7 @@ async def test_session_start_is_observed_for_each_agent_start(sup: Supervisor) -
 async def test_session_start_is_observed_after_waking(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await trio.sleep(2 * REST_SECONDS)
-    ear = Ear(sup, "session_start")
+    ear = PointRecorder(sup, "session_start")
     await session.prompt("hello")
     await settle()
 
@@ -54,7 +54,7 @@ async def test_session_start_is_observed_after_waking(sup: Supervisor) -> None:
 async def test_session_stop_is_observed_with_its_reason(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear, end = Ear(sup, "session_stop"), Ear(sup, "session_end")
+    ear, end = PointRecorder(sup, "session_stop"), PointRecorder(sup, "session_end")
     await session.stop()
     await session.stop()
     await settle()
@@ -67,7 +67,7 @@ async def test_session_stop_is_observed_for_children_stopped_with_their_parent(
     sup: Supervisor, session: Session
 ) -> None:
     child = await session.spawn("fake", "errand")
-    ear = Ear(sup, "session_stop")
+    ear = PointRecorder(sup, "session_stop")
     await session.stop()
     await settle()
 
@@ -79,7 +79,7 @@ async def test_session_stop_is_observed_for_children_stopped_with_their_parent(
 async def test_session_end_is_observed_once_with_its_reason(sup: Supervisor, reason: str) -> None:
     key = "fake:web:ann"
     session = await sup.create("fake", key=key)
-    ear = Ear(sup, "session_end")
+    ear = PointRecorder(sup, "session_end")
     match reason:
         case "archive":
             await session.stop()
@@ -103,7 +103,7 @@ async def test_session_end_of_an_expired_suspended_child_names_the_expiry(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     child = await session.spawn("echo", "errand", ttl_seconds=1000.0)
-    ear = Ear(sup, "session_end")
+    ear = PointRecorder(sup, "session_end")
     await trio.sleep(1001.0)
 
     assert ear.data(child) == [{"reason": "timeout"}]
@@ -113,7 +113,7 @@ async def test_unarchiving_a_session_is_not_observed_as_its_end(sup: Supervisor)
     session = await sup.create("fake")
     await session.stop()
     await session.archive()
-    ear = Ear(sup, "session_end")
+    ear = PointRecorder(sup, "session_end")
     await session.unarchive()
     await settle()
 
@@ -124,7 +124,7 @@ async def test_a_replaced_session_may_be_archived_later(sup: Supervisor) -> None
     old = await sup.create("fake", key="fake:web:ann")
     await sup.delete((await sup.new("fake:web:ann")).id)
     await old.unarchive()
-    ear = Ear(sup, "session_end")
+    ear = PointRecorder(sup, "session_end")
     await old.archive()
     await settle()
 
@@ -149,7 +149,7 @@ async def test_session_end_of_a_deleted_session_follows_its_stop(
 async def test_turn_end_is_observed_with_its_outcome(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "turn_end")
+    ear = PointRecorder(sup, "turn_end")
     run.finish("done")
     await settle()
 
@@ -164,7 +164,7 @@ async def test_turn_end_of_a_failed_turn_has_its_error(
     sup: Supervisor, fake_agent: FakeAgent, outcome: str
 ) -> None:
     session = await sup.create("fake", turn_deadline_seconds=10.0)
-    ear = Ear(sup, "turn_end")
+    ear = PointRecorder(sup, "turn_end")
     await session.send("go")
     run = await fake_agent.next_run()
     match outcome:
@@ -186,7 +186,7 @@ async def test_turn_end_of_a_failed_turn_has_its_error(
 async def test_tool_after_is_observed_with_its_outcome(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "tool_after")
+    ear = PointRecorder(sup, "tool_after")
     call = await run.open_call("bash")
     call.call.result({"files": 3})
     await call.close()
@@ -201,7 +201,7 @@ async def test_tool_after_is_observed_with_its_outcome(
 async def test_tool_after_of_an_interrupted_call_is_observed_once(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "tool_after")
+    ear = PointRecorder(sup, "tool_after")
     first, second = await run.open_call("one"), await run.open_call("two")
     await session.interrupt(supervisor.ToolCall(first.id))
     await session.interrupt()
@@ -216,7 +216,7 @@ async def test_tool_after_of_an_interrupted_call_is_observed_once(
 async def test_tool_after_is_observed_for_a_lost_turn(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "tool_after")
+    ear = PointRecorder(sup, "tool_after")
     call = await run.open_call("bash")
     await fence_actor(sup, session)
     await settle()
@@ -227,7 +227,7 @@ async def test_tool_after_is_observed_for_a_lost_turn(
 async def test_spawn_after_is_observed_once_and_not_at_resume(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "spawn_after")
+    ear = PointRecorder(sup, "spawn_after")
     child = await session.spawn("echo", "errand", name="Kim", role="tester")
     await child.stop()
     await child.resume()
@@ -243,7 +243,7 @@ async def test_spawn_after_is_observed_once_and_not_at_resume(
 async def test_record_written_is_observed_with_the_record(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     before = len(await records(session))
     await run.do(run.turn.say("hello"))
     run.finish()
@@ -258,7 +258,7 @@ async def test_record_written_is_observed_with_the_record(
 
 
 async def test_record_written_is_observed_for_session_created(sup: Supervisor) -> None:
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     await sup.create("echo")
 
     await refuse_unless_told_of_every_record(sup, ear)
@@ -269,7 +269,7 @@ async def test_record_written_is_observed_for_the_creation_of_a_child(
 ) -> None:
     await sup.delete(session.id)
     parent = await sup.create("fake")
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     before = {parent.id: (await parent.info()).last_seq}
     child = await parent.spawn("echo", "errand")
     await settle()
@@ -281,7 +281,7 @@ async def test_record_written_is_observed_for_the_creation_of_a_child(
 async def test_record_written_is_observed_for_the_history_of_a_fork(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await session.prompt("hello")
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     fork = await session.fork()
     await settle()
 
@@ -291,7 +291,7 @@ async def test_record_written_is_observed_for_the_history_of_a_fork(sup: Supervi
 async def test_record_written_is_observed_once_across_an_actor_crash(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     before = len(await records(session))
     await run.do(run.turn.say("hello"))
     await fence_actor(sup, session)
@@ -305,7 +305,7 @@ async def test_record_written_is_observed_once_across_an_actor_crash(
 async def test_record_written_is_observed_once_across_suspend_and_wake(sup: Supervisor) -> None:
     session = await sup.create("echo")
     before = len(await records(session))
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     for _ in range(3):
         await session.prompt("hello")
         await trio.sleep(2 * REST_SECONDS)
@@ -323,7 +323,7 @@ async def test_mutating_an_observed_event_changes_nothing(
         event.data["body"].clear()
 
     sup.hooks.add("record_written", spoil)
-    ear = Ear(sup, "record_written")
+    ear = PointRecorder(sup, "record_written")
     run.finish("done")
     await settle()
 

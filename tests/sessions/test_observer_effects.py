@@ -9,7 +9,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import HookEvent, Restart, Session, Settings, Supervisor
 from tests.support.fake_agents import AgentRun, FakeAgent, records
-from tests.support.fake_hooks import REST_SECONDS, Ear, fence_actor
+from tests.support.fake_hooks import REST_SECONDS, PointRecorder, fence_actor
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def settings() -> Settings:
 # Health ---------------------------------------------------------------------------------
 
 
-def changes(ear: Ear, session: Session) -> list[tuple[str, str]]:
+def changes(ear: PointRecorder, session: Session) -> list[tuple[str, str]]:
     return [(one["before"], one["badge"]) for one in ear.data(session)]
 
 
 async def test_health_changed_has_the_new_and_the_previous_badge(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
-    ear = Ear(sup, "health_changed")
+    ear = PointRecorder(sup, "health_changed")
     session = await sup.create("fake")
     await session.send("go")
     run = await fake_agent.next_run()
@@ -57,7 +57,7 @@ async def test_health_changed_has_the_new_and_the_previous_badge(
 
 async def test_consecutive_health_changes_are_contiguous(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=Restart(max_restarts=1))
-    ear = Ear(sup, "health_changed")
+    ear = PointRecorder(sup, "health_changed")
     await session.prompt("say hello")
     await trio.sleep(2 * REST_SECONDS)
     await session.prompt("say hello again")
@@ -77,7 +77,7 @@ async def test_consecutive_health_changes_are_contiguous(sup: Supervisor) -> Non
 async def test_a_zombie_makes_its_session_unhealthy_until_it_ends(
     sup: Supervisor, shielded_session: Session, shielded_run: AgentRun
 ) -> None:
-    ear = Ear(sup, "health_changed")
+    ear = PointRecorder(sup, "health_changed")
     await shielded_session.interrupt()
     shielded_run.finish()
     await settle()
@@ -88,7 +88,7 @@ async def test_a_zombie_makes_its_session_unhealthy_until_it_ends(
 async def test_health_changed_is_not_observed_without_a_badge_change(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "health_changed")
+    ear = PointRecorder(sup, "health_changed")
     await run.do(run.turn.say("hello"))
     await session.send("more")
     await session.set(title="another")
@@ -100,7 +100,7 @@ async def test_health_changed_is_not_observed_without_a_badge_change(
 async def test_health_changed_is_correct_after_an_actor_crash(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = Ear(sup, "health_changed")
+    ear = PointRecorder(sup, "health_changed")
     await fence_actor(sup, session)
     await trio.sleep(5.0)
 
@@ -131,7 +131,7 @@ async def test_an_observer_that_raises_affects_no_session(sup: Supervisor) -> No
         raise ValueError
 
     sup.hooks.add("turn_end", broken)
-    ear = Ear(sup, "turn_end")
+    ear = PointRecorder(sup, "turn_end")
     session = await sup.create("echo")
     await session.prompt("hello")
     await settle()
@@ -223,7 +223,7 @@ async def test_session_end_of_a_deleted_session_is_observed_in_every_phase(
             await session.stop()
     if phase == "archived":
         await session.archive()
-    ear = Ear(sup, "session_end")
+    ear = PointRecorder(sup, "session_end")
     await sup.delete(session.id)
     await settle()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import trio
+from trio.testing import MockClock, assert_checkpoints
 
+from actors.testing import settle
 from supervisor.core.errors import StoreDegraded
 from supervisor.store.pending import StoreHealth, StoreState
 
@@ -111,3 +114,36 @@ def test_a_degraded_store_is_not_read_only() -> None:
     health.degrade(FULL)
 
     assert not health.state.read_only
+
+
+async def test_waiting_for_a_healthy_store_ends_with_the_recovery(
+    autojump_clock: MockClock,
+) -> None:
+    health = StoreHealth()
+    health.degrade(FULL)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(health.wait_healthy)
+        await settle()
+        health.degrade(LOCKED)
+        await settle()
+        assert nursery.child_tasks
+        health.recover()
+
+    assert trio.current_time() == 0.0
+
+
+async def test_waiting_for_a_store_that_is_healthy_is_a_checkpoint() -> None:
+    with assert_checkpoints():
+        await StoreHealth().wait_healthy()
+
+
+async def test_a_read_only_store_is_never_healthy(autojump_clock: MockClock) -> None:
+    health = StoreHealth()
+    health.set_read_only(FULL)
+
+    with trio.move_on_after(100) as bound:
+        health.recover()
+        await health.wait_healthy()
+
+    assert bound.cancelled_caught

@@ -80,14 +80,14 @@ async def check_nothing_left(sup: Supervisor, session: Session) -> None:
     info = await session.info()
     assert (info.turn_id, info.queued, info.phase) == (None, 0, Phase.IDLE)
     assert not sup._services.tasks.zombies
-    assert not sup._services.detached_tasks.count
+    assert not sup._services.detached_tasks.count.value
 
 
 REST_SECONDS = 60.0
 
 
-class Ear:
-    """Hears one point, of one session or of all."""
+class PointRecorder:
+    """Records the events of one observed point, of one session or of all."""
 
     def __init__(self, sup: Supervisor, point: ObservedPoint) -> None:
         self.events: list[HookEvent] = []

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import trio
+from trio_util import move_on_when
 
 from supervisor.api.drain import draining_error
 from supervisor.api.operation import NotFound, OperationCall, operation
@@ -104,19 +105,14 @@ async def _run_unless_disconnected(
     """Return the result of the work; stop waiting when the client disconnects or on drain."""
     found: list[InputState] = []
     refusal: list[Exception] = []
-
-    async def cancel_on_disconnect() -> None:
-        await call.wait_disconnected()
-        nursery.cancel_scope.cancel()
-
-    with call.context.drain_state.cancelled_on_close() as closing:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cancel_on_disconnect)
-            try:
-                found.append(await work())
-            except Exception as error:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it
-                refusal.append(error)
-            nursery.cancel_scope.cancel()
+    async with (
+        call.context.drain_state.move_on_when_closed() as closing,
+        move_on_when(call.wait_disconnected),
+    ):
+        try:
+            found.append(await work())
+        except Exception as error:  # noqa: BLE001 - raised below, outside the nurseries, which would wrap it
+            refusal.append(error)
     if closing.cancelled_caught:
         raise draining_error()
     if refusal:

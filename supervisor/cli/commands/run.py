@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-import trio
+from trio_util import run_and_cancelling
 
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.columns import Cell
@@ -69,10 +69,8 @@ class _RunCommand:
         async with open_session(self._options) as (sup, session):
             ask = self._user_prompt()
             prompt = PermissionPrompt(self._screen, sup, ask, start_line=self._printer.end_line)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(prompt.run)
+            async with run_and_cancelling(prompt.run):
                 result = await self._run_turn(session)
-                nursery.cancel_scope.cancel(reason="the turn is over")
             return await self._report(session, result)
 
     async def _run_turn(self, session: Session) -> TurnResult:

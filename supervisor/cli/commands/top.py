@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import sys
 import time
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 import trio
+from trio_util import periodic
 
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.options import json_option
@@ -106,12 +108,13 @@ class _LiveScreen:
 
     async def refresh(self, every: float) -> None:
         """Refresh the sessions periodically."""
-        while True:
-            self._stats = await self._sup.stats()
-            requests = await self._sup.permissions() if self._stats.permissions else ()
-            self._board.update(await self._sup.tree(), requests)
-            self._draw()
-            await trio.sleep(every)
+        # aclosing: a cancelled request leaves the generator suspended, which trio warns about.
+        async with aclosing(periodic(every)) as ticks:
+            async for _ in ticks:
+                self._stats = await self._sup.stats()
+                requests = await self._sup.permissions() if self._stats.permissions else ()
+                self._board.update(await self._sup.tree(), requests)
+                self._draw()
 
     async def handle_keys(self) -> None:
         """Handle keys until one of them exits."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import trio
+from trio_util import run_and_cancelling
 
 from supervisor.cli.times import format_duration
 from supervisor.runtime import open as open_supervisor
@@ -85,14 +86,10 @@ SCENES: Final = (
 async def perform(play: Play, folder: Path) -> bool:
     """Run all scenes; return True if the last one found everything."""
     path = folder / "state.db"
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(play.show)
-        # It starts while the other scenes run, so that the last scene need not wait for it.
-        async with start_kill_target(path) as process:
-            await _with_one_supervisor(play)
-            nothing_lost = await _scene(play, 7, lambda: crash_and_recover(play, process, path))
-        nursery.cancel_scope.cancel(reason="the play is over")
-    return nothing_lost
+    # The kill target starts while the other scenes run: the last scene need not wait for it.
+    async with run_and_cancelling(play.show), start_kill_target(path) as process:
+        await _with_one_supervisor(play)
+        return await _scene(play, 7, lambda: crash_and_recover(play, process, path))
 
 
 async def _with_one_supervisor(play: Play) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trio
+from trio_util import periodic
 
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
@@ -97,14 +98,15 @@ class Play:
 
     async def show(self) -> None:
         """Show the tree periodically until cancelled."""
-        while True:
-            sup = self.sup
-            try:
-                roots = () if sup is None else await sup.tree()
-            except SupervisorError:  # the supervisor has just closed
-                roots = ()
-            self.stage.show(roots, self.activity.by_session, self.remark)
-            await trio.sleep(_LOOK_EVERY_SECONDS)
+        # aclosing: a cancelled look leaves the generator suspended, which trio warns about.
+        async with aclosing(periodic(_LOOK_EVERY_SECONDS)) as ticks:
+            async for _ in ticks:
+                sup = self.sup
+                try:
+                    roots = () if sup is None else await sup.tree()
+                except SupervisorError:  # the supervisor has just closed
+                    roots = ()
+                self.stage.show(roots, self.activity.by_session, self.remark)
 
 
 @asynccontextmanager

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import trio
 
 from supervisor.cli.times import format_size
 from supervisor.configuration import DaemonSettings
@@ -115,9 +117,21 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
+def check_schema(path: Path, problems: Sequence[str]) -> Iterator[Finding]:
+    """Check the differences between the schema of a store and that of its version."""
+    if problems:
+        yield error(
+            "store",
+            "store-schema",
+            f"another program has changed {path}: {', '.join(problems)}",
+            "undo the change, or restore a backup",
+        )
+
+
 async def check_store(path: Path) -> list[Finding]:
-    """Check that every session in a file can be read."""
+    """Check that every session in a file can be read, and that its schema is ours."""
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - slow to import
+    from supervisor.store.sqlite.inspection import schema_problems  # noqa: PLC0415 - slow too
 
     try:
         async with open_for_reading(str(path)) as sup:
@@ -132,5 +146,8 @@ async def check_store(path: Path) -> list[Finding]:
                 getattr(problem, "hint", "give the path of a store"),
             )
         ]
-    found = list(check_damaged_sessions(f"{path} is a store", stats.damaged))
+    found = [
+        *check_damaged_sessions(f"{path} is a store", stats.damaged),
+        *check_schema(path, await trio.to_thread.run_sync(schema_problems, path)),
+    ]
     return found or [ok("store", f"{path} has {stats.sessions} sessions, all readable")]

@@ -102,14 +102,14 @@ class AcpSession:
         turn.steering = self._new_steering(effect.turn)
         self.client.end_turn()
         self.client.begin_turn(effect.turn)
-        turn.adopted.set()
+        turn.adopted.value = True
 
     def cancel_turn(self) -> None:
         """Send `session/cancel`; the agent confirms by answering the prompt."""
         turn = self._turn
         if turn is not None and not turn.is_cancelled:
             turn.is_cancelled = True
-            turn.adopted.set()  # a cancelled turn is not adopted any more
+            turn.adopted.value = True  # a cancelled turn is not adopted any more
             turn.authentication.cancel(reason="the turn was cancelled")
             self.client.cancel_turn(turn.id)
             self._nursery.start_soon(self._notify_cancel, turn)
@@ -179,11 +179,11 @@ class AcpSession:
     async def wait_adopted(self) -> None:
         """Wait until the session has named the agent's turn; bounded."""
         turn = self._turn
-        if turn is not None and not turn.adopted.is_set():
-            adopted = turn.adopted
-            with trio.move_on_after(ADOPTION_SECONDS):
-                await adopted.wait()
-            adopted.set()  # after the bound, no other update waits
+        if turn is not None and not turn.adopted.value:
+            with trio.move_on_after(ADOPTION_SECONDS) as bound:
+                await turn.adopted.wait_value(True)  # noqa: FBT003 - the value waited for
+            if bound.cancelled_caught:
+                turn.adopted.value = True  # after the bound, no other update waits
 
     async def _kill_unless_ended(self, turn: AcpTurn) -> None:
         """Kill the agent if the turn does not end within the ladder's ask step."""
@@ -330,9 +330,7 @@ class AcpSession:
     # Inside -------------------------------------------------------------------------------
 
     def _new_turn(self, turn_id: TurnId) -> AcpTurn:
-        turn = AcpTurn(turn_id, self._new_steering(turn_id))
-        turn.adopted.set()
-        return turn
+        return AcpTurn(turn_id, self._new_steering(turn_id))
 
     def _new_steering(self, turn: TurnId) -> SteeringDelivery:
         return SteeringDelivery(
@@ -361,7 +359,7 @@ class AcpSession:
                 # The first cancel was sent before the agent started this turn.
                 self._nursery.start_soon(self._notify_cancel, turn)
             else:
-                turn.adopted = trio.Event()
+                turn.adopted.value = False
 
     async def _notify_cancel(self, turn: AcpTurn) -> None:
         # Cancel only a turn that runs in the agent: a late cancel would end the next turn.

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 import trio
+from trio_util import AsyncBool
 
 from supervisor.core.ids import TurnId
 
@@ -86,8 +87,8 @@ class AcpTurn:
     output_problem: str | None = None
     # Set when the agent started this turn, or its successor, by itself.
     silence: SilenceDetector | None = None
-    # Not set while the session has yet to name a turn that the agent started by itself.
-    adopted: trio.Event = attrs.field(factory=trio.Event)
+    # False while the session has yet to name a turn that the agent started by itself.
+    adopted: AsyncBool = attrs.field(factory=lambda: AsyncBool(value=True))
     # Set when `session/cancel` is sent, or will not be.
     cancel_sent: trio.Event = attrs.field(factory=trio.Event)
     # Around authentication in the turn.

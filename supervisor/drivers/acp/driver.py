@@ -169,7 +169,7 @@ class AcpDriver:
             self._session = None
             failure = self._forget_process() or failure
             if self._abandoned is not None:
-                self._runtime.zombies.pop(self._abandoned, None)
+                self._runtime.remove_zombie(self._abandoned)
         self._report_end(failure)
 
     def _report_end(self, failure: Failure | None) -> None:
@@ -321,7 +321,7 @@ class AcpDriver:
         self._abandoned = turn
         pid = self._process.identity.pid if self._process is not None else None
         owner = f"{self._agent.name} in {self._context.session_id} (process {pid})"
-        self._runtime.zombies[turn] = owner
+        self._runtime.add_zombie(turn, owner)
 
     def _report_cancelled_before_start(self, turn: TurnId) -> None:
         self._context.report_eventually(

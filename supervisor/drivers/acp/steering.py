@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import trio
+from trio_util import AsyncBool
 
 from supervisor.core import agent_events
 from supervisor.core.effects import OfferSteering
@@ -57,14 +58,14 @@ class SteeringDelivery:
         # Steering to send, oldest first.
         self._queued: list[OfferSteering] = []
         self._is_closed = False
-        # Not set from start_delivery() until deliver() has returned.
-        self._settled = trio.Event()
-        self._settled.set()
+        # False from start_delivery() until deliver() has returned.
+        self._settled = AsyncBool(value=True)
 
     @property
     def is_settled(self) -> bool:
         """True while no delivery runs."""
-        return self._settled.is_set()
+        is_settled: bool = self._settled.value
+        return is_settled
 
     def add(self, offer: OfferSteering) -> None:
         """Queue steering for `deliver`; decline it if the turn is over."""
@@ -77,7 +78,7 @@ class SteeringDelivery:
         """Return whether the caller must start `deliver`: something is queued and none runs."""
         starts = bool(self._queued) and self.is_settled
         if starts:
-            self._settled = trio.Event()
+            self._settled.value = False
         return starts
 
     def withdraw(self, input_id: InputId) -> None:
@@ -100,12 +101,12 @@ class SteeringDelivery:
                 outcome = await self._send(batch)
                 self._report(outcome, [offer.input for offer in batch])
         finally:
-            self._settled.set()
+            self._settled.value = True
 
     async def wait_settled(self, seconds: float) -> None:
         """Wait until no delivery runs, at most `seconds`."""
         with trio.move_on_after(seconds):
-            await self._settled.wait()
+            await self._settled.wait_value(True)  # noqa: FBT003 - the value waited for
 
     async def _send(self, batch: list[OfferSteering]) -> SteeringOutcome:
         params: dict[str, Any] = {

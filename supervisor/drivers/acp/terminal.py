@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 import trio
+from trio_util import run_and_cancelling
 
 from supervisor.core.ids import TurnId
 from supervisor.drivers.process.processes import (
@@ -284,12 +285,10 @@ class Terminal:
                 self.output.add(data)
             done.set()
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read)
+        async with run_and_cancelling(read):
             self.exit = await process.wait()
             with trio.move_on_after(DRAIN_SECONDS):
                 await done.wait()
-            nursery.cancel_scope.cancel(reason="the command has ended")
         self.output.end()
 
     async def kill_and_wait(self) -> None:

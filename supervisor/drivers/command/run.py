@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 from trio.lowlevel import enable_ki_protection
+from trio_util import run_and_cancelling
 
 from supervisor.core import agent_events
 from supervisor.core.effects import StartTurn
@@ -103,7 +104,7 @@ class CommandRun:
             self.is_abandoned = True
             pid = None if self._identity is None else self._identity.pid
             owner = f"{self._template.name} in {self._context.session_id} (process {pid})"
-            self._runtime.zombies[self.turn] = owner
+            self._runtime.add_zombie(self.turn, owner)
 
     def close(self, *, within_seconds: float) -> None:
         """Terminate the process, and kill it after `within_seconds`; report no end of the turn."""
@@ -138,7 +139,7 @@ class CommandRun:
             self._fail(describe_error(error))
         finally:
             self._forget_process()
-            self._runtime.zombies.pop(self.turn, None)
+            self._runtime.remove_zombie(self.turn)
             self.is_over = True
             self.finished.set()
         if self.is_abandoned:
@@ -170,11 +171,9 @@ class CommandRun:
             return end
 
     async def _converse(self, process: AgentProcess, prompt: bytes) -> ProcessExit:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send_prompt, process, prompt)
+        async with run_and_cancelling(self._send_prompt, process, prompt):
             await self._read_output(process)
             end = await process.wait()
-            nursery.cancel_scope.cancel(reason="the process has ended")
         await process.wait_gone(self._context.ladder.kill_seconds)
         self._set_exit_failure(end, process)
         return end

@@ -21,6 +21,7 @@ from typing import Final
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
+from trio_util import run_and_cancelling
 
 from supervisor.drivers.identity import ProcessIdentity, identify
 from supervisor.drivers.sanitize import decode_printable
@@ -198,10 +199,8 @@ class ContainedProcess:
     async def listen(self) -> None:
         """Handle the guardian's reports; if it ends early, kill its containment."""
         with self._listen_scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._guardian_client.send_continue_periodically)
+            async with run_and_cancelling(self._guardian_client.send_continue_periodically):
                 await self._guardian_client.read_reports(self._on_report)
-                nursery.cancel_scope.cancel(reason="the guardian has ended")
             if not self._all_exited.is_set():
                 await self._kill_without_guardian()
 

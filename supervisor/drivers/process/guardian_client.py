@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 
 import trio
 from trio.lowlevel import enable_ki_protection
+from trio_util import periodic
 
 from supervisor.core.errors import short_repr
 from supervisor.drivers.identity import ProcessIdentity, identify
@@ -112,9 +113,9 @@ class GuardianClient:
     @enable_ki_protection
     async def send_continue_periodically(self) -> None:
         """Continue the guardian regularly, because an agent may stop it with SIGSTOP."""
-        while True:
-            await trio.sleep(_CONTINUE_EVERY_SECONDS)
-            self._guardian.send_signal(signal.SIGCONT)
+        async for _, since_last in periodic(_CONTINUE_EVERY_SECONDS):
+            if since_last is not None:  # it has just started
+                self._guardian.send_signal(signal.SIGCONT)
 
     async def kill_and_wait(self) -> None:
         """Kill the guardian if it has not ended, and wait for it."""

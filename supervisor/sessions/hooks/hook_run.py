@@ -136,7 +136,8 @@ class HookRun:
         self._scope.cancel(reason="the caller no longer waits for the hook")
         self._hook.zombies += 1
         self._zombie = TurnId(f"hook_{self._hook.number}_{self._number}")
-        self._runtime.zombies[self._zombie] = f"hook {self._hook.name} of {self._hook.point}"
+        owner = f"hook {self._hook.name} of {self._hook.point}"
+        self._runtime.add_zombie(self._zombie, owner)
 
     # Ctrl-C is for the main task of the program, so it is not raised here.
     @enable_ki_protection
@@ -154,7 +155,7 @@ class HookRun:
             self._ended.set()
             if self._zombie is not None:
                 self._hook.zombies -= 1
-                self._runtime.zombies.pop(self._zombie, None)
+                self._runtime.remove_zombie(self._zombie)
 
     @enable_ki_protection
     async def _call(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-import trio
+from trio_util import AsyncBool, RepeatedEvent
 
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.drivers.port import DriverRuntime
@@ -45,9 +45,9 @@ class Observers:
     def __init__(self, runtime: DriverRuntime) -> None:
         self._runtime = runtime
         self._queue: deque[HookNotification] = deque()
-        # Exists while a notification is undelivered; set when all are delivered.
-        self._delivered: trio.Event | None = None
-        self._wake: trio.Event | None = None
+        # False from the first notification that is queued until all are delivered, or `run` ends.
+        self._all_delivered = AsyncBool(value=True)
+        self._wake = RepeatedEvent()
         self._is_dropping = False
         self.dropped = 0
 
@@ -60,39 +60,29 @@ class Observers:
                 self._is_dropping = True
                 logger.warning("observer queue is full at %s, dropping the oldest", MAX_WAITING)
         self._queue.append(news)
-        if self._delivered is None:
-            self._delivered = trio.Event()
-        if self._wake is not None:
-            self._wake.set()
+        self._all_delivered.value = False
+        self._wake.set()
 
     async def wait_delivered(self) -> None:
         """Wait until all notifications are delivered, or `run` has ended.
 
         Without a running `run` nothing is delivered, and the wait does not end.
         """
-        if self._delivered is None:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._delivered.wait()
+        await self._all_delivered.wait_value(True)  # noqa: FBT003 - the value waited for
 
     async def run(self) -> None:
         """Deliver notifications until cancelled."""
         try:
             while True:
-                await self._wait()
+                # Nothing is awaited between the look and the wait, so no wake-up is missed.
+                if not self._queue:
+                    await self._wake.wait()
                 while self._queue:
                     await self._deliver(self._queue.popleft())
                 self._is_dropping = False
-                self._set_delivered()
+                self._all_delivered.value = True
         finally:
-            self._set_delivered()
-
-    async def _wait(self) -> None:
-        self._wake = trio.Event()
-        if self._queue:
-            self._wake.set()
-        await self._wake.wait()
-        self._wake = None
+            self._all_delivered.value = True
 
     async def _deliver(self, news: HookNotification) -> None:
         for hook in news.hooks:
@@ -108,8 +98,3 @@ class Observers:
                         news.session_id,
                         failure,
                     )
-
-    def _set_delivered(self) -> None:
-        if self._delivered is not None:
-            self._delivered.set()
-            self._delivered = None

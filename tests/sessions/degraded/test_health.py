@@ -19,11 +19,6 @@ def listen(sup: Supervisor) -> list[HookEvent]:
     return heard
 
 
-async def wait_until_well(sup: Supervisor) -> None:
-    while sup._services.health.is_degraded:  # noqa: ASYNC110 - asked rarely
-        await trio.sleep(0.01)
-
-
 async def test_observers_get_the_degradation_and_the_recovery(
     store: FailingStore, sup: Supervisor
 ) -> None:
@@ -93,7 +88,7 @@ async def test_at_most_one_retry_task_runs_after_repeated_degradations(
     for _ in range(30):
         await degrade(store, sup)
         store.is_failing = False
-        await wait_until_well(sup)
+        await sup._services.health.wait_healthy()
     await degrade(store, sup)
     await trio.sleep(20)
     attempts = len(store.attempts)
@@ -110,7 +105,7 @@ async def test_the_store_recovers_by_itself_without_pending_writes(
     store.is_failing = False
 
     with trio.fail_after(2.1):
-        await wait_until_well(sup)
+        await sup._services.health.wait_healthy()
 
     await session.send("hello")
 

@@ -49,6 +49,21 @@ async def test_a_talking_agent_is_slowed_until_the_store_recovers(
     await check_stored(store, session)
 
 
+async def test_an_agent_that_is_interrupted_no_longer_waits_for_the_store(
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    await degrade(store, sup)
+    run.begin(talk(run.turn, []))
+    await trio.sleep(100)
+    log = sup._parts.registry.slot(session.id).log
+    assert log is not None
+    assert log.is_agent_waiting
+
+    await session.interrupt()
+
+    assert not log.is_agent_waiting
+
+
 async def test_a_planning_agent_is_slowed(
     store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
