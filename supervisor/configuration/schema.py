@@ -204,7 +204,8 @@ class _Field:
             raise _mismatch(error) from None
         if self.is_path and decoded:
             decoded = expand_path(decoded, folder=source.folder, home=source.home)
-        self._check(decoded)
+        # A number is checked as it was written, so that a problem says -1 and not -1.0.
+        self._check(plain if isinstance(plain, int) else decoded)
         return decoded
 
     def _check(self, value: object) -> None:

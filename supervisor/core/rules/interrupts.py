@@ -157,7 +157,8 @@ def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
     if call.interrupt == "asked":
         return False
     _note_call_interrupt(draft, call, reason=reason, unreachable=False)
-    draft.do(SetCallTimer(call.id, draft.state.terms.ladder.ask_seconds))
+    ladder = draft.state.terms.ladder
+    draft.do(SetCallTimer(call.id, ladder.ask_seconds))
     return True
 
 
