@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from .client.connect import connect
-    from .client.errors import AnswerLost, DaemonBusy, NoDaemon
     from .client.feed import RemoteGlobalFeed, RemoteWatcher
     from .client.session import RemoteSession
     from .client.supervisor import RemoteSupervisor
+    from .client.transport import AnswerLost, DaemonBusy, NoDaemon
     from .config import Settings
     from .core.creation import Message
     from .core.errors import (
@@ -61,20 +61,19 @@ if TYPE_CHECKING:
         SupervisorError,
         TurnOver,
     )
-    from .core.feed_items import Delta, Gap, Item
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Node
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
-    from .core.records import Record
+    from .core.records import Delta, Gap, Item, Record
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.state import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.command.agent import CommandAgent, command
+    from .drivers.confined import Confined
     from .drivers.port import AgentKind, ChildRequest, News
     from .drivers.python import PythonAgent, agent
-    from .drivers.restricted import Confined
     from .drivers.turn import Call, Turn
     from .handles.child import Child
     from .handles.session import Session
@@ -99,7 +98,7 @@ __version__: str
 # and the scripted agent process need neither trio nor SQLite.
 _MODULES: Final = {
     "client.connect": ("connect",),
-    "client.errors": (
+    "client.transport": (
         "AnswerLost",
         "DaemonBusy",
         "NoDaemon",
@@ -143,11 +142,6 @@ _MODULES: Final = {
         "SupervisorError",
         "TurnOver",
     ),
-    "core.feed_items": (
-        "Delta",
-        "Gap",
-        "Item",
-    ),
     "core.ids": (
         "CallId",
         "InputId",
@@ -172,7 +166,12 @@ _MODULES: Final = {
         "Receipt",
         "TurnResult",
     ),
-    "core.records": ("Record",),
+    "core.records": (
+        "Delta",
+        "Gap",
+        "Item",
+        "Record",
+    ),
     "core.scopes": (
         "Scope",
         "ToolCall",
@@ -205,7 +204,7 @@ _MODULES: Final = {
         "PythonAgent",
         "agent",
     ),
-    "drivers.restricted": ("Confined",),
+    "drivers.confined": ("Confined",),
     "drivers.turn": (
         "Call",
         "Turn",

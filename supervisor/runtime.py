@@ -28,10 +28,8 @@ from .handles.session import Session
 from .handles.supervisor import Supervisor
 from .sessions.actor import SessionActor
 from .sessions.admission import Admission
-from .sessions.damage import SessionRepair
 from .sessions.deletion import Deletion
 from .sessions.driver_context import SessionDriverContext
-from .sessions.health import on_health_change
 from .sessions.hooks.blocking import BlockingHooks
 from .sessions.interrupter import Interrupter
 from .sessions.keys import KeyIndex
@@ -42,13 +40,13 @@ from .sessions.process_slots import evict_idle_process
 from .sessions.recovery import recover, start_sessions
 from .sessions.registry import SessionRegistry
 from .sessions.reload import agents_by_name
+from .sessions.repair import SessionRepair
 from .sessions.router import SessionRouter
-from .sessions.services import Services, make_services
-from .sessions.settings_cell import process_agents
+from .sessions.services import Services, make_services, process_agents
 from .sessions.shutdown import drain, wait_for_zombies
 from .sessions.slot import SessionSlot
 from .sessions.spawn import Spawner
-from .sessions.store_watch import watch_file
+from .sessions.store_health import on_health_change, watch_file
 from .sessions.tree_access import TreeAccess
 from .store.memory import MemoryStore
 from .store.pending import StoreHealth

@@ -1,29 +1,176 @@
-"""The ASGI app: every operation at its path, behind one gate."""
+"""The ASGI app: every operation at its path, behind one gate.
+
+A `Resource` is one path: it reads the request, calls the operation and writes the answer.
+
+Rule 1: every typed error becomes a problem document. Only a bug is a 500, and only a bug is
+        logged with a traceback.
+"""
 
 from __future__ import annotations
 
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version as installed_version
-from typing import Final
+from typing import Any, Final
 
+import attrs
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from supervisor.core.errors import SessionNotActive, SupervisorError
+from supervisor.decode import DecodeError
+from supervisor.handles.shapes import Page
 from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
 
 from .drain import DrainState
+from .encode import encode, encode_page
 from .gate import Gate, Gated
 from .openapi import openapi_document
-from .operation import Operation, OperationContext
-from .problems import RequestRefused, problem_of
-from .request import RequestBody
-from .resource import Resource, no_such_route
-from .response import problem_response
+from .operation import (
+    DeferredResponse,
+    NotFound,
+    Operation,
+    OperationCall,
+    OperationContext,
+    Result,
+    StreamResponse,
+    TextResponse,
+)
+from .problems import DRAINING_RETRY_SECONDS, RequestRefused, problem_of, problem_of_invalid_fields
+from .request import (
+    ClientDisconnected,
+    RequestBody,
+    header,
+    read_body,
+    read_query,
+    with_idempotency_key,
+)
+from .response import HTML_POLICY, Response, problem_response
 from .routes import OPERATIONS
+
+# All ids are ours and match this; another path segment is a 404.
+_ID: Final = re.compile(r"[a-z0-9_]{3,64}")
+# The headers that operations receive.
+_HEADERS: Final = (b"last-event-id",)
+_NOT_FOUND: Final = 404
+_UNAVAILABLE: Final = 503
+
+
+class Resource:
+    """The operations at one path, by method."""
+
+    def __init__(self, context: OperationContext, operations: Iterable[Operation]) -> None:
+        self._context = context
+        self._operations: Mapping[str, Operation] = {one.method: one for one in operations}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; nothing is sent to a client that has disconnected."""
+        incoming = RequestBody(receive)
+        try:
+            operation = self._operation(scope)
+            call = await self._read(operation, scope, incoming)
+            answer = await _call(operation, call)
+            if isinstance(answer, StreamResponse):
+                await answer(scope, incoming, send)
+                return
+            response = await _response(operation, answer)
+        except ClientDisconnected:
+            return
+        except (SupervisorError, NotFound, DecodeError) as error:
+            response = self._refusal(error)
+            await incoming.discard()
+        await response.send(scope, send)
+
+    def _operation(self, scope: Scope) -> Operation:
+        for value in scope["path_params"].values():
+            if _ID.fullmatch(value) is None:
+                raise no_such_route()
+        method = scope["method"]
+        found = self._operations.get("GET" if method == "HEAD" else method)
+        if found is None or (found.is_stream and method == "HEAD"):
+            raise RequestRefused(
+                "method_not_allowed",
+                f"{method} is not allowed here",
+                hint=f"use {' or '.join(self._operations)}",
+            )
+        return found
+
+    async def _read(
+        self, operation: Operation, scope: Scope, incoming: RequestBody
+    ) -> OperationCall:
+        if operation.has_body:
+            body = await read_body(scope, incoming)
+            read_query(operation, scope)  # refuses any query: arguments are in the body
+            given = operation.params.decode_body(with_idempotency_key(operation, scope, body))
+        else:
+            given = read_query(operation, scope)
+        return OperationCall(
+            context=self._context,
+            path_ids=scope["path_params"],
+            arguments=given,
+            headers={
+                name.decode(): value
+                for name in _HEADERS
+                if (value := header(scope, name)) is not None
+            },
+            wait_disconnected=incoming.wait_disconnected,
+        )
+
+    def _refusal(self, error: SupervisorError | NotFound | DecodeError) -> Response:
+        if isinstance(error, DecodeError):
+            return problem_response(problem_of_invalid_fields(error))
+        if isinstance(error, NotFound):
+            return problem_response(problem_of(error.error, status=_NOT_FOUND))
+        # While draining, a session that is not active is temporary: 503 instead of 409.
+        is_draining = self._context.drain_state.is_draining and type(error) is SessionNotActive
+        problem = problem_of(error)
+        if is_draining:
+            problem = attrs.evolve(
+                problem, status=_UNAVAILABLE, retry_after_seconds=DRAINING_RETRY_SECONDS
+            )
+        if problem.code != "method_not_allowed":
+            return problem_response(problem)
+        return problem_response(problem, [(b"allow", ", ".join(self._operations).encode())])
+
+
+def no_such_route() -> RequestRefused:
+    """Return the error for an unknown path."""
+    return RequestRefused(
+        "no_such_route", "unknown path", hint="GET /v1/openapi.json lists all paths"
+    )
+
+
+async def _call(operation: Operation, call: OperationCall) -> Result:
+    """Return the answer of an operation; after a refusal, raise DecodeError for invalid values.
+
+    An invalid value is a 422 with its path, whatever else was refused.
+    """
+    try:
+        return await operation.handle(call)
+    except (SupervisorError, NotFound, DecodeError):
+        root = "$" if operation.has_body else "?"
+        invalid = operation.params.invalid_values(call.arguments, root=root)
+        if invalid is not None:
+            raise invalid from None
+        raise
+
+
+async def _response(operation: Operation, answer: Any) -> Response:  # noqa: ANN401 - see Result
+    status = operation.status
+    if isinstance(answer, DeferredResponse):
+        answer, status = answer.value, answer.status
+    if answer is None:
+        return Response(204)
+    if isinstance(answer, TextResponse):
+        policy = (HTML_POLICY,) if answer.media_type.startswith("text/html") else ()
+        return Response(status, answer.content, answer.media_type, policy)
+    if isinstance(answer, Page):
+        return Response(status, await encode_page(answer.items, answer.next))
+    return Response(status, encode(answer))
+
 
 logger = logging.getLogger("supervisor.api")
 

@@ -23,9 +23,8 @@ from starlette.types import Receive, Scope, Send
 from trio_util import move_on_when
 
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.core.feed_items import Delta, Gap, Item
 from supervisor.core.info import Info
-from supervisor.core.records import Record
+from supervisor.core.records import Delta, Gap, Item, Record
 from supervisor.core.state import Phase
 from supervisor.handles.session import Session
 from supervisor.handles.supervisor import Supervisor

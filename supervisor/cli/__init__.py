@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     if tuple(given) in _HELP and _COMPLETION_VARIABLE not in os.environ:
-        from .table import print_overview  # noqa: PLC0415 - see Rule 1
+        from .command_table import print_overview  # noqa: PLC0415 - see Rule 1
 
         return print_overview(sys.stdout)
     if given[:1] == ["serve"]:

@@ -16,8 +16,8 @@ import click
 
 from supervisor.core.errors import SpawnRefused, SupervisorError
 
-from .columns import Cell
 from .output import Screen, json_text
+from .text_format import Cell
 
 OK: Final = 0
 ERROR: Final = 1

@@ -14,11 +14,11 @@ from click.shell_completion import CompletionItem
 
 from supervisor.core.errors import SupervisorError
 
+from .command_table import COMMANDS, overview_text
 from .early_interrupt import ExitOnInterrupt
 from .examples import examples_of
 from .failures import OK, report, report_defect, report_interrupt, report_usage
 from .output import Screen
-from .table import COMMANDS, overview_text
 
 
 class _CtrlC(Exception):

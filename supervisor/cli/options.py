@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .times import parse_duration, parse_size
+from .text_format import parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,8 +18,8 @@ from typing import Any, Final, TextIO
 import attrs
 import orjson
 
-from .columns import STYLES, Cell, align_columns, cell_width, truncate
 from .safe import escaped_json, safe, without_breaks
+from .text_format import STYLES, Cell, align_columns, cell_width, truncate
 
 
 def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - any JSON value, one return per kind

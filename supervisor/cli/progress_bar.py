@@ -12,7 +12,7 @@ import trio
 from supervisor.core.text import one_line
 
 from .output import Screen
-from .times import format_duration
+from .text_format import format_duration
 
 # Shorter work is not animated.
 _DELAY_SECONDS: Final = 0.4

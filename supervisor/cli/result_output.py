@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .columns import Cell
 from .failures import ERROR, INTERRUPTED, OK
 from .output import Screen
+from .text_format import Cell
 
 if TYPE_CHECKING:
     from supervisor.core.info import Info

@@ -9,10 +9,10 @@ follows streams; `supervisor` and `session` have the methods of the embedding AP
 """
 
 from .connect import connect, connect_once
-from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .feed import RemoteGlobalFeed, RemoteWatcher
 from .session import RemoteSession
 from .supervisor import RemoteSupervisor
+from .transport import AnswerLost, DaemonBusy, NoDaemon
 
 __all__ = [
     "AnswerLost",

@@ -10,10 +10,9 @@ from typing import Final
 from supervisor.api.reports import VersionReport
 
 from .address import find_address
-from .errors import AnswerLost
 from .http_client import OneShotClient
 from .supervisor import RemoteSupervisor
-from .transport import Transport
+from .transport import AnswerLost, Transport
 
 _API: Final = "v1"
 

@@ -19,14 +19,19 @@ import trio
 
 from supervisor.api.problems import error_of
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.core.feed_items import Delta, Gap, Item
-from supervisor.core.records import Record
+from supervisor.core.records import Delta, Gap, Item, Record
 
 from .address import ListenQueueFull
-from .errors import AnswerLost, DaemonBusy, NoDaemon
-from .sse import EventTooLong, ServerSentEvent, SseParser
-from .stream import ConnectionBroken, HttpStream, Unreachable, open_stream
-from .transport import Transport, decode_error, encode_query
+from .stream import (
+    ConnectionBroken,
+    EventTooLong,
+    HttpStream,
+    ServerSentEvent,
+    SseParser,
+    Unreachable,
+    open_stream,
+)
+from .transport import AnswerLost, DaemonBusy, NoDaemon, Transport, decode_error, encode_query
 
 T = TypeVar("T")
 F = TypeVar("F", bound="RemoteFeed[Any]")

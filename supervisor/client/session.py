@@ -29,9 +29,16 @@ from supervisor.handles.arguments import check_role
 from supervisor.handles.shapes import Input, InputState, Options, Page, Role, TurnRecords, Why
 
 from .arguments import checked_arguments, child_arguments, limits_argument, scope_arguments
-from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .feed import MAX_ABSENCE_SECONDS, RemoteWatcher, open_feed
-from .transport import QUICK_SECONDS, SLOW_SECONDS, Transport, is_id
+from .transport import (
+    QUICK_SECONDS,
+    SLOW_SECONDS,
+    AnswerLost,
+    DaemonBusy,
+    NoDaemon,
+    Transport,
+    is_id,
+)
 
 if TYPE_CHECKING:
     from supervisor.store.export import ExportFormat

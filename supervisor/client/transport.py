@@ -3,6 +3,13 @@
 Rule 1: every request has a timeout. A request that timed out may still have taken effect.
 Rule 2: a GET is repeated once if the connection broke; a request that changes something is not.
 Rule 3: unknown fields in an answer of a newer server are ignored.
+
+Errors between the client and the daemon; all other errors are raised as in the daemon.
+
+SupervisorError
+├── NoDaemon       no daemon listens there: nothing has happened
+├── DaemonBusy     the daemon accepts no more connections at present: nothing has happened
+└── AnswerLost     the request was sent, and no answer came: it may have taken effect or not
 """
 
 from __future__ import annotations
@@ -23,9 +30,21 @@ from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.decode import DecodeError, decode_light
 
 from .address import Address, ListenQueueFull
-from .errors import AnswerLost, DaemonBusy, NoDaemon
 from .http_client import HttpClient, HttpRequest, HttpResponse, Method
 from .stream import ConnectionBroken, Unreachable
+
+
+class NoDaemon(SupervisorError):
+    """No daemon listens at the address."""
+
+
+class DaemonBusy(SupervisorError):
+    """The daemon listens and accepts no more connections: nothing has happened."""
+
+
+class AnswerLost(SupervisorError):
+    """The request was sent and not answered: it may have taken effect."""
+
 
 T = TypeVar("T")
 

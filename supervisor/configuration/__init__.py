@@ -14,9 +14,9 @@ problems as a list. docs/reference/settings.md lists the settings.
 from .agent_presets import Preset, find_program, presets
 from .agent_table import AgentTable, FromEnvironment, McpServer
 from .agents import make_agents
-from .daemon_settings import DaemonSettings
 from .dump import to_plain, values
 from .loader import Configuration, check, load
+from .schema import DaemonSettings
 from .sources import ConfigProblem, Origin
 
 __all__ = [

@@ -47,7 +47,7 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
 
 
 def _make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
-    from supervisor.drivers.restricted import Confined  # noqa: PLC0415 - drivers are slow to import
+    from supervisor.drivers.confined import Confined  # noqa: PLC0415 - drivers are slow to import
 
     agent = _MAKERS[table.driver](table, environ)
     defaults = table.session_defaults()

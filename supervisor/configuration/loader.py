@@ -1,10 +1,17 @@
 """Merge of all layers into one configuration: defaults, files, environment, flags.
 
 A later layer wins. Only the configuration files are read; the environment is an argument.
+
+Environment variables and flags give values as text.
+
+`UNDERSTUDY_QUEUE_CAP` is `settings.queue_cap`, `UNDERSTUDY_LIMITS__MAX_DEPTH` is
+`settings.limits.max_depth`, `UNDERSTUDY_DAEMON__SOCKET` is `daemon.socket`. Agents are described in
+files only: their names are lower case, and child processes inherit variables.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,10 +26,17 @@ from supervisor.core.errors import AgentUnknown, ConfigError, short_repr
 from .agent_assembly import assemble
 from .agent_schema import AGENTS
 from .agent_table import AgentTable
-from .daemon_settings import EXAMPLE, DaemonSettings, make_daemon_settings
-from .env import FILE_VARIABLE, read_environment, read_flags
 from .paths import configuration_files, expand_path, home_folder
-from .schema import Layer, Table, leaves, read_layer, table_for_class
+from .schema import (
+    EXAMPLE,
+    DaemonSettings,
+    Layer,
+    Table,
+    leaves,
+    make_daemon_settings,
+    read_layer,
+    table_for_class,
+)
 from .sources import (
     DEFAULT,
     ConfigProblem,
@@ -36,6 +50,66 @@ from .sources import (
     escape_unprintable,
 )
 from .toml_file import read_file
+
+PREFIX: Final = "UNDERSTUDY_"
+# Path of a file that replaces all others.
+FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
+# Variables with our prefix that are not settings.
+IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
+
+
+def variable_paths(schema: Table) -> dict[str, KeyPath]:
+    """Return the path of each setting by the name of its variable."""
+    found = {}
+    for path in leaves(schema):
+        names = path[1:] if path[0] == "settings" else path
+        found[PREFIX + "__".join(names).upper()] = path
+    return found
+
+
+def read_environment(schema: Table, environ: Mapping[str, str], source: Source) -> Layer:
+    """Return the layer of the environment; an unknown variable with our prefix is a problem."""
+    layer = Layer()
+    known = variable_paths(schema)
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in IGNORED_VARIABLES:
+            continue
+        path = known.get(name)
+        named = attrs.evolve(source, name=name)
+        if path is None:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "unset it"
+            origin = Origin("environment", ascii(name)[1:-1])
+            layer.problems.append(
+                ConfigProblem("", "is not a variable of understudy", hint, origin)
+            )
+            continue
+        read = read_layer(schema, _nested({dotted(path): environ[name]}), named)
+        layer.values.update(read.values)
+        layer.problems.extend(read.problems)
+    return layer
+
+
+def read_flags(schema: Table, flags: Mapping[str, object], source: Source) -> Layer:
+    """Return the layer of the flags, by path; None means not given."""
+    return read_layer(schema, _nested(flags), source)
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, Any]:
+    tables: dict[str, Any] = {}
+    for path, value in values.items():
+        if value is None:
+            continue
+        *above, name = path.split(".")
+        table = tables
+        for part in above:
+            inside = table.get(part)
+            # A copy, because the caller owns it. Of two flags for one path the later wins.
+            table[part] = dict(inside) if isinstance(inside, Mapping) else {}
+            table = table[part]
+        table[name] = value
+    return tables
+
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 

@@ -1,4 +1,4 @@
-"""Schema of the configuration: a tree of tables and values.
+"""Schema of the configuration: a tree of tables and values, and the settings of the daemon.
 
 Each layer is read along the tree, value by value, and all its problems are collected; so a wrong
 value is found even if a later layer overrides it.
@@ -7,23 +7,28 @@ Every value is decoded by its annotation with `supervisor.decode`, by the light 
 short commands read the configuration. The values of a table can be the fields of a frozen class,
 whose validators then check them. Before that, text of the environment becomes a number, and "none"
 becomes None.
+
+The settings of sessions are in `supervisor.config.Settings`.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import NoneType
-from typing import Any, Final, TypeAlias, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, get_type_hints
 
 import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
+from supervisor.core.limits import one_of, whole_number
 from supervisor.decode import DecodeError, alternatives, decode_light, is_collection
 
-from .paths import expand_path
+from .paths import expand_path, socket_path, state_folder
 from .sources import ConfigProblem, InvalidValue, KeyPath, Source, Value, dotted
 
 # Takes one plain value and returns the setting; raises InvalidValue.
@@ -253,3 +258,82 @@ def _from_text(kind: Any, text: str) -> object:  # noqa: ANN401 - as above
     if is_collection(kind):
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
+
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+LogFormat: TypeAlias = Literal["text", "json"]
+
+# The longest path of a unix socket in Linux, without the final zero byte.
+MAX_SOCKET_PATH_BYTES: Final = 107
+
+
+def _check_path(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    name = f"daemonsettings.{field.name}"
+    if not isinstance(value, str) or not value.startswith("/") or not _is_storable(value):
+        raise ConfigError(f"{name} is {short_repr(value)}", hint=f"give {name} an absolute path")
+
+
+def _is_storable(path: str) -> bool:
+    # A name that is not UTF-8 has lone surrogates, which cannot be printed or sent.
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in path)
+
+
+def _check_socket_length(_: object, field: attrs.Attribute[Any], value: str) -> None:
+    size = len(os.fsencode(value))
+    if size > MAX_SOCKET_PATH_BYTES:
+        raise ConfigError(
+            f"daemonsettings.{field.name} has {size} bytes",
+            hint=f"choose a path of at most {MAX_SOCKET_PATH_BYTES} bytes",
+        )
+
+
+def _check_origins(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    name = f"daemonsettings.{field.name}"
+    wanted = 'give a list of texts such as "http://127.0.0.1:3000"'
+    if not isinstance(value, tuple):
+        raise ConfigError(f"{name} is {short_repr(value)}", hint=wanted)
+    for origin in value:
+        scheme, colon, rest = origin.partition("://") if isinstance(origin, str) else ("", "", "")
+        if scheme not in ("http", "https") or not colon or not rest or set(rest) & set("/?#@* "):
+            raise ConfigError(f"{name} contains {short_repr(origin)}", hint=wanted)
+
+
+@attrs.frozen(kw_only=True)
+class DaemonSettings:
+    """Settings of `understudy serve`."""
+
+    socket: str = attrs.field(
+        validator=[_check_path, _check_socket_length], metadata={PATH_METADATA: True}
+    )
+    state_folder: str = attrs.field(validator=_check_path, metadata={PATH_METADATA: True})
+    tcp_port: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(whole_number(least=1, most=65535))
+    )
+    allowed_origins: tuple[str, ...] = attrs.field(default=(), validator=_check_origins)
+    max_connections: int = attrs.field(default=2000, validator=whole_number(least=1))
+    log_level: LogLevel = attrs.field(default="info", validator=one_of(LogLevel))
+    log_format: LogFormat = attrs.field(default="text", validator=one_of(LogFormat))
+
+    @property
+    def database(self) -> str:
+        """Path of the database."""
+        return str(Path(self.state_folder) / "state.db")
+
+    @property
+    def token(self) -> str:
+        """Path of the file with the token for TCP."""
+        return str(Path(self.state_folder) / "token")
+
+
+# An instance to check single fields with; the real paths depend on the user.
+EXAMPLE: Final = DaemonSettings(socket="/run/understudy.sock", state_folder="/var/lib/understudy")
+
+
+def make_daemon_settings(given: Mapping[str, Any], environ: Mapping[str, str]) -> DaemonSettings:
+    """Return the settings from given values and default paths.
+
+    Raise ConfigError if the default path of the socket is too long and no other is given.
+    """
+    state = given.get("state_folder", str(state_folder(environ)))
+    socket = given.get("socket", str(socket_path(environ, Path(state))))
+    return DaemonSettings(**{**given, "state_folder": state, "socket": socket})

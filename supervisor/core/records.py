@@ -1,4 +1,4 @@
-"""Facts and records: kinds, body fields, and their checks. `fold.py` applies them to a state.
+"""Facts and records: kinds, body fields, and their checks; the other items of a feed.
 
 Rule 1: a rule expresses every decision as facts.
 Rule 2: a body is plain data that JSON can carry; folding it needs nothing else.
@@ -11,6 +11,8 @@ A record is a fact with a number; records are stored, published and replayed.
 that a field exists and that it is text, a number, a list or an object. The inside of objects is
 checked by folding. A field added to a kind later goes under `optional`, since older records do
 not have it.
+
+`Delta` (provisional text) and `Gap` (missing numbers) are the items of a feed besides records.
 """
 
 from __future__ import annotations
@@ -319,3 +321,29 @@ def _wrong_field(kind: RecordKind, body: Body) -> str | None:
         if name in body and type(body[name]) not in types:
             return name
     return None
+
+
+@attrs.frozen
+class Delta:
+    """Streamed text, provisional until the record with the same `part` arrives.
+
+    `offset` is its start in the text of that part, in characters.
+    """
+
+    session_id: SessionId
+    turn_id: TurnId
+    kind: StreamedKind
+    part: str
+    offset: int
+    text: str
+
+
+@attrs.frozen
+class Gap:
+    """Numbers of the records, `first` to `last` inclusive, that a slow watcher has missed."""
+
+    first: int
+    last: int
+
+
+Item: TypeAlias = Record | Delta | Gap

@@ -20,8 +20,8 @@ from .rules import (
     children,
     inputs,
     interrupts,
+    permission_requests,
     refusals,
-    requests,
     steering,
     stopping,
     turns,
@@ -136,13 +136,15 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(TURN_OPEN, agent_events.UsageReported, turns.report_usage),
     *_rows(_all_except(*TURN_OPEN), agent_events.UsageReported, ignore),
     # Permission requests. The agent must get an answer, so late requests are cancelled.
-    _row(RUNNING, agent_events.PermissionAsked, requests.ask_permission),
-    *_rows(_all_except(RUNNING), agent_events.PermissionAsked, requests.cancel_late_request),
-    _row(RUNNING, ev.RequestAnswered, requests.answer_request),
-    *_rows(_all_except(RUNNING), ev.RequestAnswered, requests.refuse_answer),
-    _row(RUNNING, agent_events.RequestTimedOut, requests.time_out_request),
+    _row(RUNNING, agent_events.PermissionAsked, permission_requests.ask_permission),
+    *_rows(
+        _all_except(RUNNING), agent_events.PermissionAsked, permission_requests.cancel_late_request
+    ),
+    _row(RUNNING, ev.RequestAnswered, permission_requests.answer_request),
+    *_rows(_all_except(RUNNING), ev.RequestAnswered, permission_requests.refuse_answer),
+    _row(RUNNING, agent_events.RequestTimedOut, permission_requests.time_out_request),
     *_rows(_all_except(RUNNING), agent_events.RequestTimedOut, ignore),
-    *_rows(Phase, ev.RuleRemoved, requests.remove_rule),
+    *_rows(Phase, ev.RuleRemoved, permission_requests.remove_rule),
     # Children, and changes in the tree
     *_rows(
         (STARTING, IDLE, RUNNING, INTERRUPTING, RESTARTING), ev.ChildAdmitted, children.admit_child

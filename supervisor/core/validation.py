@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
 
 from .errors import ConfigError, InputRefused, SpawnRefused, SupervisorError, short_repr
-from .sanitize import plain_data
+from .text import plain_data
 
 
 def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | None:

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from .early_signals import EarlySignals
+    from .listeners import DaemonProcess, find_daemon
     from .main import run
-    from .peer import DaemonProcess, find_daemon
     from .service import ExitCode, serve
     from .signals import DaemonSignals
     from .token import ensure_token, read_token
 
 _MODULES: Final = {
-    "DaemonProcess": "peer",
+    "DaemonProcess": "listeners",
     "DaemonSignals": "signals",
     "EarlySignals": "early_signals",
     "ExitCode": "service",
     "ensure_token": "token",
-    "find_daemon": "peer",
+    "find_daemon": "listeners",
     "read_token": "token",
     "run": "main",
     "serve": "service",

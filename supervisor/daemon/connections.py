@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 from trio_util import AsyncValue
 
 from .connection import MAX_HEADER_BYTES, HttpConnection
-from .peer import peer_uid
+from .listeners import peer_uid
 
 logger = logging.getLogger("supervisor.http")
 

@@ -15,8 +15,8 @@ from supervisor.handles.supervisor import Supervisor
 from supervisor.sessions.maintenance_reports import Reloaded
 
 from .logging_ import set_level
-from .notify import Notifier
 from .signals import DaemonSignals
+from .systemd import Notifier
 
 logger = logging.getLogger("supervisor.daemon")
 

@@ -32,10 +32,9 @@ from .folders import make_folder
 from .listeners import Listeners, hold_socket_lock, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
-from .notify import Notifier
 from .reload import Load, Reloader
 from .signals import DaemonSignals, handle_signals
-from .watchdog import report_status, run_watchdog
+from .systemd import Notifier, report_status, run_watchdog
 
 
 class ExitCode(enum.IntEnum):

@@ -18,18 +18,21 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .annotations import (
+    MAX_INVALID_FIELDS,
     Check,
     Checked,
+    DecodeError,
+    InvalidField,
     Partial,
     alternatives,
     field_kinds,
+    format_path,
     is_collection,
     is_mapping,
     is_str_enum,
     json_types,
     plain_kind,
 )
-from .faults import MAX_INVALID_FIELDS, DecodeError, InvalidField, format_path
 from .light import decode_light
 
 __all__ = [

@@ -18,21 +18,19 @@ from supervisor.core.errors import SupervisorError
 
 from .annotations import (
     UNIONS,
-    field_kinds,
-    is_collection,
-    is_mapping,
-    is_str_enum,
-    json_types,
-    plain_kind,
-)
-from .faults import (
     DecodeError,
     InvalidField,
     Mismatch,
     exact_integer,
     exact_number,
+    field_kinds,
     format_path,
+    is_collection,
+    is_mapping,
+    is_str_enum,
+    json_types,
     not_a_choice,
+    plain_kind,
     require_json_type,
 )
 

@@ -24,22 +24,20 @@ from cattrs.gen.typeddicts import make_dict_structure_fn as make_typed_dict_stru
 from supervisor.core.errors import SupervisorError
 
 from .annotations import (
+    MAX_INVALID_FIELDS,
     UNIONS,
     Checked,
-    field_kinds,
-    is_collection,
-    is_mapping,
-    is_partial,
-    json_types,
-)
-from .faults import (
-    MAX_INVALID_FIELDS,
     DecodeError,
     InvalidField,
     Mismatch,
     exact_integer,
     exact_number,
+    field_kinds,
     format_path,
+    is_collection,
+    is_mapping,
+    is_partial,
+    json_types,
     not_a_choice,
     require_json_type,
     suggest,

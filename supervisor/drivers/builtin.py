@@ -14,7 +14,7 @@ import trio
 from supervisor.core.errors import ConfigError, short_repr
 
 from .python import AgentDied, PythonAgent
-from .script_numbers import parse_number, parse_whole_number
+from .scripted.flags import parse_number, parse_whole_number
 from .turn import Turn
 
 FLOOD_BYTES: Final = 100

@@ -20,11 +20,10 @@ from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, OutputTooLarge, short_repr
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
-from supervisor.core.sanitize import plain_text
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep, Outcome
+from supervisor.core.text import describe_error, plain_text
 
 from .port import BlockedOn, DriverContext, DriverRuntime
-from .sanitize import describe_error
 from .turn import CURRENT_SESSION, Turn, is_cancellation
 from .turn_control import TurnControl
 

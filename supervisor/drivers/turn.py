@@ -27,8 +27,8 @@ from supervisor.core.errors import (
     short_repr,
 )
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
-from supervisor.core.sanitize import plain_data, plain_text
 from supervisor.core.state import Decision, Usage
+from supervisor.core.text import plain_data, plain_text
 
 from .port import ChildHandle, ChildRequest, News, TextKind
 from .turn_control import PendingPermission, TurnControl

@@ -18,9 +18,9 @@ from typing import Final
 
 import trio
 
+from .confined import Confined
 from .port import AgentKind
 from .python import PythonAgent
-from .restricted import Confined
 
 logger = logging.getLogger("supervisor")
 

@@ -7,12 +7,12 @@ import attrs
 from supervisor.core.info import Info
 from supervisor.core.state import SessionState
 from supervisor.sessions.admission import Admission
-from supervisor.sessions.damage import SessionRepair
 from supervisor.sessions.deletion import Deletion
 from supervisor.sessions.hooks.blocking import BlockingHooks
 from supervisor.sessions.interrupter import Interrupter
 from supervisor.sessions.lifecycle import Lifecycle
 from supervisor.sessions.registry import SessionRegistry
+from supervisor.sessions.repair import SessionRepair
 from supervisor.sessions.router import SessionRouter
 from supervisor.sessions.services import Services
 from supervisor.sessions.session_info import session_info

@@ -26,8 +26,7 @@ from supervisor.core.validation import (
 
 from .arguments import change_limits, check_role
 from .interrupts import interrupt
-from .session_inputs import SessionInputs
-from .session_records import SessionRecords
+from .session_base import SessionInputs, SessionRecords
 from .shapes import Options, Role, Scope, Why
 from .specs import fork, make_spawn_request
 from .submission import make_idempotency

@@ -35,13 +35,12 @@ from supervisor.sessions.shutdown import drain
 from supervisor.store.importing import ImportFormat
 
 from .arguments import check_path
-from .introspection import Introspection
 from .queries import SessionQueries
 from .session import Session
 from .shapes import Options
 from .specs import make_spec
 from .submission import make_idempotency
-from .views import make_retention_rules
+from .views import Introspection, make_retention_rules
 
 logger = logging.getLogger("supervisor")
 

@@ -33,13 +33,11 @@ from supervisor.core.tree.tree import SessionTree
 from supervisor.core.tree.tree_interrupt import levels_below
 from supervisor.store.port import SuspendedRow
 
-from .budgets import Budgets
-from .child_notifications import Acknowledged, ChildNotifications
-from .expiries import Expiries
+from .budgets import Budgets, Expiries
+from .child_notifications import Acknowledged, ChildNotifications, SpawnRefusals
 from .refusals import unknown_agent_problem
 from .registry import SessionRegistry
 from .services import Services, StopSession
-from .spawn_refusals import SpawnRefusals
 
 # Events that may end the open turn; their view contains the seconds for which it ran.
 _TURN_ENDING_EVENTS: Final = (

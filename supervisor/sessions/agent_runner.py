@@ -23,7 +23,7 @@ from .hooks.blocking import BlockingHooks
 from .log import Log
 from .services import Services
 from .slot import SessionSlot
-from .start_limiter import DriverCall
+from .tasks import DriverCall
 
 
 def _offer_steering(offer: OfferSteering, driver: Driver) -> None:

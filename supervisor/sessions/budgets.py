@@ -1,4 +1,4 @@
-"""Budgets along the path to the root, and the stops when one is exhausted."""
+"""Budgets and expiries: stop sessions whose budget is exhausted or whose time is over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from supervisor.core.state import Cause, Usage
 from supervisor.core.tree.node import ExhaustedBudget, TreeNode, has_budget
 from supervisor.core.tree.tree import SessionTree
 
+from .clock import Clock
 from .services import StopSession
 from .timers import Timer, Timers
 
@@ -87,3 +88,36 @@ class Budgets:
             if run is not None and run.turn is not None and not run.is_budget_enforced:
                 run.is_budget_enforced = True
                 self._stop(member.id, cause, detail)
+
+
+class Expiries:
+    """Timers that stop each session at its expires_at."""
+
+    __slots__ = ("_clock", "_pending", "_stop", "_timers")
+
+    def __init__(self, timers: Timers, clock: Clock, *, stop: StopSession) -> None:
+        self._timers = timers
+        self._clock = clock
+        self._stop = stop
+        self._pending: dict[SessionId, Timer] = {}
+
+    def update(self, member: TreeNode) -> None:
+        """Set the timer of a live session that expires; cancel that of a stopped one."""
+        if member.expires_at is None:
+            return
+        if member.state == "over":
+            self.cancel(member.id)
+        elif member.id not in self._pending:
+            timer = self._pending[member.id] = Timer(member.id, self._expire)
+            after_seconds = max(0.0, member.expires_at - self._clock.now())
+            self._timers.set(timer, after_seconds)
+
+    def cancel(self, session_id: SessionId) -> None:
+        """Drop the timer of a stopped or deleted session."""
+        timer = self._pending.pop(session_id, None)
+        if timer is not None:
+            self._timers.drop(timer)
+
+    def _expire(self, session_id: str) -> None:
+        self._pending.pop(SessionId(session_id), None)
+        self._stop(SessionId(session_id), "ttl_expired", None)

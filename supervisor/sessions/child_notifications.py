@@ -1,4 +1,4 @@
-"""Notifications of parents about their children.
+"""Notifications of parents about their children, and about refused spawns.
 
 Rule 1: a notification stays queued until the parent has committed it, so that a parent that crashes
         meanwhile receives it in its next incarnation.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import attrs
 
 from supervisor.core import agent_events
-from supervisor.core.ids import InputId, SessionId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.info import badge_of
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.tree.node import TreeNode
@@ -112,3 +112,26 @@ class ChildNotifications:
         """Queue a notification of the child's resume."""
         self._enqueue(parent, member, "started", session)
         member.is_end_reported = False
+
+
+class SpawnRefusals:
+    """Limits by which an agent was refused a child in its current turn."""
+
+    __slots__ = ("_refused",)
+
+    def __init__(self) -> None:
+        self._refused: dict[SessionId, tuple[TurnId, set[str]]] = {}
+
+    def add(self, parent_id: SessionId, turn: TurnId, limit: str) -> bool:
+        """Note a refusal; return whether it is the first by that limit in the turn."""
+        known = self._refused.setdefault(parent_id, (turn, set()))
+        if known[0] != turn:
+            known = self._refused[parent_id] = (turn, set())
+        if limit in known[1]:
+            return False
+        known[1].add(limit)
+        return True
+
+    def forget(self, session_id: SessionId) -> None:
+        """Drop the refusals of a deleted session."""
+        self._refused.pop(session_id, None)

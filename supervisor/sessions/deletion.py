@@ -20,11 +20,11 @@ from supervisor.store.port import RawRow
 from supervisor.store.writer import AwaitPurge, Delete, OptimizeIndex
 
 from .admission import Admission
-from .damage import SessionRepair
-from .key_lock import exclusive_by_key
 from .keys import KeyIndex
+from .lifecycle import exclusive_by_key
 from .refusals import session_not_found
 from .registry import SessionRegistry
+from .repair import SessionRepair
 from .router import SessionRouter
 from .services import Services
 from .timers import Timer

@@ -14,9 +14,8 @@ from typing import Final
 import trio
 from trio_util import AsyncBool
 
-from supervisor.core.feed_items import Delta, Gap, Item
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
+from supervisor.core.records import Delta, Gap, Item, Record
 from supervisor.store.port import Store
 
 MAX_UNREAD: Final = 1_000

@@ -6,26 +6,24 @@ Rule 2: multi-step work runs to completion, even if its caller is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Awaitable, Callable, Iterable
 
 import attrs
 import trio
 
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, SessionSpec, SpawnInput, create
-from supervisor.core.errors import (
-    NotStorable,
-    SessionNotActive,
-    SessionNotFound,
-    StoreDegraded,
-)
+from supervisor.core.errors import NotStorable, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import number_facts
 from supervisor.core.state import Phase
+from supervisor.store.chunks import needs_chunks
+from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
+from supervisor.store.writer import Commit, InsertChunked
 
 from .admission import Admission
-from .commit import commit_write
 from .hooks.blocking import BlockingHooks
 from .idempotency import (
     CREATE_SCOPE,
@@ -34,13 +32,41 @@ from .idempotency import (
     session_of_reply,
     with_stored_reply,
 )
-from .key_lock import exclusive_by_key
 from .keys import KeyIndex
 from .process_slots import wait_for_process_slot
-from .refusals import no_reply, refuse_failed_start, unknown_agent_problem
+from .refusals import no_reply, refuse_failed_start, store_degraded, unknown_agent_problem
 from .registry import MAX_ATTEMPTS, SessionRegistry
 from .router import SessionRouter
 from .services import Services
+
+
+async def commit_write(services: Services, write: Write) -> None:
+    """Make the write durable; raise the refusal, or an error if the outcome is unknown."""
+    try:
+        message = InsertChunked(write) if needs_chunks(write) else Commit(write)
+        refusal = await services.writer.ask(message, timeout_seconds=math.inf)
+    except Exception as error:
+        # The outcome is unknown: the write may be durable although the writer failed.
+        stored = await services.store.read(write.session_id)
+        if stored is None:
+            raise no_reply(write.session_id, error) from error
+        return
+    if isinstance(refusal, PendingWrite):
+        refusal = store_degraded(services.health) if refusal.withdraw() else await refusal.wait()
+    if refusal is not None:
+        raise refusal
+
+
+async def exclusive_by_key(
+    services: Services,
+    registry: SessionRegistry,
+    session_id: SessionId,
+    work: Callable[[SessionId, SessionKey | None], Awaitable[None]],
+) -> None:
+    """Run the work to completion while no other work changes the holder of the session's key."""
+    key = (await registry.stored(session_id)).row.key
+    name = f"session {session_id}" if key is None else str(key)
+    await services.detached_tasks.exclusive(name, work, session_id, key)
 
 
 class Lifecycle:

@@ -18,9 +18,8 @@ import trio
 from trio_util import RepeatedEvent
 
 from supervisor.core.errors import OutputTooLarge
-from supervisor.core.feed_items import Delta
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.records import Fact, Record, RecordKind, StreamedKind, number_facts
+from supervisor.core.records import Delta, Fact, Record, RecordKind, StreamedKind, number_facts
 from supervisor.core.text import TurnOutput
 
 from .clock import ActiveClock

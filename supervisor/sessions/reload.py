@@ -20,8 +20,7 @@ from supervisor.drivers.port import AgentKind
 
 from .admission import Admission
 from .maintenance_reports import Reloaded
-from .services import Services
-from .settings_cell import process_agents
+from .services import Services, process_agents
 
 # Settings that the store reads when it is opened.
 _FIXED: Final = frozenset({"snapshot_every"})

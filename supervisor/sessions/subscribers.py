@@ -8,10 +8,9 @@ from typing import Final
 import trio
 
 from supervisor.core.errors import InputRefused, SessionNotActive, SupervisorError
-from supervisor.core.feed_items import Delta
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.receipts import TurnResult
-from supervisor.core.records import Record
+from supervisor.core.records import Delta, Record
 from supervisor.core.state import Phase, SessionState, Usage
 
 from .feed import Watcher

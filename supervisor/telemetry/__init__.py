@@ -4,8 +4,6 @@ Nothing in here imports sessions or stores. `metrics` has the instruments and co
 `snapshot` shows the current state, `lag` measures the event loop. The daemon feeds it.
 """
 
-from .lag import measure_lag
-from .metrics import Metrics, RecordMeter
-from .snapshot import MetricsSnapshot
+from .metrics import Metrics, MetricsSnapshot, RecordMeter, measure_lag
 
 __all__ = ["Metrics", "MetricsSnapshot", "RecordMeter", "measure_lag"]

@@ -7,14 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from supervisor.cli.commands.agent_output import OutputPrinter
-from supervisor.cli.commands.prompt_user import parse_decision
+from supervisor.cli.commands.conversation import OutputPrinter, parse_decision
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
-from supervisor.core.feed_items import Delta, Item
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.records import Record, RecordKind
+from supervisor.core.records import Delta, Item, Record, RecordKind
 from tests.cli.test_output import Tty
 
 SESSION, TURN = SessionId("s_1"), TurnId("turn_1")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from supervisor.cli.command_table import COMMANDS
 from supervisor.cli.examples import EXAMPLES
 from supervisor.cli.group import commands
-from supervisor.cli.table import COMMANDS
 from tests.cli.test_commands import command, options_of, subcommands
 from tests.support.cli_runner import ROOT, Caller
 

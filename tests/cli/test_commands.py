@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
+from supervisor.cli.command_table import COMMANDS, overview_text
 from supervisor.cli.group import commands
-from supervisor.cli.table import COMMANDS, overview_text
 from tests.support.cli_runner import COMMAND, Caller, in_a_process
 
 # As DESIGN has them; what is more is more.
@@ -163,7 +163,7 @@ def test_help_imports_only_the_table() -> None:
 
     modules = set(done.stdout.splitlines()[-1].split())
     ours = {name for name in modules if name.partition(".")[0] in ("supervisor", "actors")}
-    assert ours == {"supervisor", "supervisor.cli", "supervisor.cli.table"}
+    assert ours == {"supervisor", "supervisor.cli", "supervisor.cli.command_table"}
     assert not modules & {"click", "trio", "rich", "attr", "attrs", "re", "typing", "asyncio"}
 
 

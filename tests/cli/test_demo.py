@@ -13,7 +13,7 @@ from rich.console import Console
 from supervisor.cli.demo.show_live import LiveStage
 from supervisor.cli.demo.stage import PlainStage
 from supervisor.cli.output import Screen
-from supervisor.drivers.process.marker import MARKER_VARIABLE
+from supervisor.drivers.process.environment import MARKER_VARIABLE
 from tests.cli.test_output import Tty
 from tests.support.cli_runner import in_a_process, on_a_terminal
 

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from supervisor.cli.commands.completion import installed_version
 from supervisor.cli.doctor import agents_check, daemon_check, software, storage
 from supervisor.cli.doctor import findings as finding_module
 from supervisor.cli.doctor.findings import Finding
-from supervisor.cli.versions import installed_version
 from supervisor.configuration import AgentTable
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.process.marker import Marker, pid_namespace
+from supervisor.drivers.process.environment import Marker, pid_namespace
 from supervisor.drivers.process.orphans import ObservedProcess
 from tests.cli.conftest import Kept
 from tests.support.cli_runner import ROOT, Caller

@@ -10,7 +10,7 @@ import trio
 
 import supervisor
 from supervisor.cli import target
-from supervisor.cli.table import COMMANDS
+from supervisor.cli.command_table import COMMANDS
 from tests.cli.test_steer_commands import asking
 from tests.support.cli_runner import Called, Caller
 

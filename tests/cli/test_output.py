@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.cli.columns import Cell, align_columns, cell_width, truncate
 from supervisor.cli.output import Screen
+from supervisor.cli.text_format import Cell, align_columns, cell_width, truncate
 
 
 class Tty(io.StringIO):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.record_text import body_text
+from supervisor.cli.commands.log import body_text
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.store.export.notes import record_note
+from supervisor.store.export.items import record_note
 
 CALL: dict[str, Any] = {"scope": "tool_call", "call_id": "c1", "reason": "slow", "step": None}
 TURN: dict[str, Any] = {"scope": "turn", "turn_id": "t1", "reason": "slow", "step": "ask"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.cli.times import (
+from supervisor.cli.text_format import (
     format_age,
     format_duration,
     format_size,

@@ -9,8 +9,7 @@ from rich.console import Console
 
 import supervisor
 from supervisor.cli.commands.top import perform_action
-from supervisor.cli.commands.top_board import Board, KeyAction, split_keys
-from supervisor.cli.commands.top_screen import draw
+from supervisor.cli.commands.top_screen import Board, KeyAction, draw, split_keys
 
 # Who leaves does not wait for a turn that asks something.
 BRIEF = supervisor.Settings(exit_seconds=0.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from supervisor.configuration import DaemonSettings
-from supervisor.configuration.daemon_settings import MAX_SOCKET_PATH_BYTES
+from supervisor.configuration.schema import MAX_SOCKET_PATH_BYTES
 from supervisor.core.errors import ConfigError
 from tests.support.config_home import Home
 

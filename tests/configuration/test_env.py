@@ -7,8 +7,7 @@ import pytest
 
 import supervisor
 from supervisor.configuration import check, load
-from supervisor.configuration.env import IGNORED_VARIABLES, variable_paths
-from supervisor.configuration.loader import SCHEMA
+from supervisor.configuration.loader import IGNORED_VARIABLES, SCHEMA, variable_paths
 from supervisor.core.errors import ConfigError
 from tests.support.config_home import Home
 

@@ -16,9 +16,9 @@ from supervisor.drivers.acp.agent import AcpAgent, acp
 from supervisor.drivers.acp.agent_spec import HANDSHAKE_SECONDS
 from supervisor.drivers.command.agent import command
 from supervisor.drivers.command.template import OutputForm
+from supervisor.drivers.confined import Confined
 from supervisor.drivers.process.processes import LaunchFailed
 from supervisor.drivers.python import PythonAgent
-from supervisor.drivers.restricted import Confined
 from tests.support.config_home import Home
 
 

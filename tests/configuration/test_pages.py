@@ -9,9 +9,8 @@ from supervisor.config import Settings
 from supervisor.configuration import check, presets
 from supervisor.configuration.agent_assembly import DRIVER_OPTIONS
 from supervisor.configuration.agent_schema import AGENT, MCP_SERVER
-from supervisor.configuration.daemon_settings import EXAMPLE
 from supervisor.configuration.loader import SCHEMA
-from supervisor.configuration.schema import Leaf, Node, OpenTable, leaves
+from supervisor.configuration.schema import EXAMPLE, Leaf, Node, OpenTable, leaves
 from supervisor.configuration.sources import dotted
 from supervisor.configuration.toml_file import MAX_BYTES
 from tests.support.config_home import Home

@@ -9,8 +9,7 @@ import pytest
 
 from supervisor import ConfigError, StoreLocked
 from supervisor.daemon.folders import make_folder
-from supervisor.daemon.listeners import hold_socket_lock, tcp_listener, unix_listener
-from supervisor.daemon.peer import find_daemon
+from supervisor.daemon.listeners import find_daemon, hold_socket_lock, tcp_listener, unix_listener
 from supervisor.daemon.token import ensure_token, read_token
 
 

@@ -16,9 +16,8 @@ import trio
 import trio.testing
 
 from supervisor.daemon import main
-from supervisor.daemon.notify import Notifier
 from supervisor.daemon.signals import DaemonSignals, handle_signals
-from supervisor.daemon.watchdog import run_watchdog
+from supervisor.daemon.systemd import Notifier, run_watchdog
 
 
 @pytest.fixture

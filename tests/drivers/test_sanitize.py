@@ -1,4 +1,4 @@
-"""Data and text of any agent can be stored after core/sanitize.py."""
+"""Data and text of any agent can be stored after core/text.py."""
 # ruff: noqa: ANN401 - rubbish has every type
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.sanitize import MAX_DEPTH, MAX_ITEMS, plain_data, plain_text
+from supervisor.core.text import MAX_DEPTH, MAX_ITEMS, plain_data, plain_text
 
 ENOUGH = 10 * MAX_ITEMS
 

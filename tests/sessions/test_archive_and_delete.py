@@ -21,7 +21,7 @@ from supervisor import (
 from supervisor.core import events as ev
 from supervisor.core.ids import InputId
 from supervisor.core.step import Refused
-from supervisor.handles.results import ResultWaiter
+from supervisor.handles.submission import ResultWaiter
 from supervisor.sessions.idempotency import SessionRequest
 from tests.support.fake_agents import (
     AgentRun,

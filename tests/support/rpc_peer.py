@@ -12,7 +12,7 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
-from supervisor.drivers.acp.rpc_connection import CallTimeout, RpcConnection
+from supervisor.drivers.acp.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
 from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.acp.rpc_messages import (
     RpcError,
@@ -23,8 +23,7 @@ from supervisor.drivers.acp.rpc_messages import (
     encode,
     parse,
 )
-from supervisor.drivers.acp.rpc_outbox import ConnectionLost
-from supervisor.drivers.process.line_splitter import LineSplitter
+from supervisor.drivers.process.pipes import LineSplitter
 
 
 class FarEnd:

@@ -16,7 +16,7 @@ import actors
 import actors.testing
 import supervisor
 from supervisor.api.routes import OPERATIONS
-from supervisor.cli.table import COMMANDS
+from supervisor.cli.command_table import COMMANDS
 from supervisor.core.records import KINDS
 
 SESSION_OPTIONS = (

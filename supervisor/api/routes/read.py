@@ -10,9 +10,8 @@ from supervisor.api.operation import OperationCall, TextResponse, operation
 from supervisor.api.params import query_params, query_params_of
 from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, RecordNotFound, SessionNotFound
-from supervisor.core.feed_items import Gap
 from supervisor.core.info import Info
-from supervisor.core.records import Record
+from supervisor.core.records import Gap, Record
 from supervisor.handles.session import Session
 from supervisor.handles.shapes import Page, TurnRecords, Why
 from supervisor.store.export import ExportFormat

@@ -14,17 +14,15 @@ import click
 import trio
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell
 from supervisor.cli.failures import OK
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
+from supervisor.cli.text_format import Cell
 from supervisor.core.errors import InputRefused, SupervisorError
 from supervisor.core.records import Record
 
-from .agent_output import OutputPrinter
-from .ctrl_c import run_interruptible
-from .prompt_user import PermissionPrompt, read_line
-from .run_options import RunOptions, add_run_options, open_session, parse_run_options
+from .conversation import OutputPrinter, PermissionPrompt, read_line, run_interruptible
+from .run import RunOptions, add_run_options, open_session, parse_run_options
 from .send import show_inputs
 from .show import show_info
 

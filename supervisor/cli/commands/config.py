@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from supervisor.cli.columns import Cell
 from supervisor.cli.failures import ERROR, OK, SettingNotFound
 from supervisor.cli.options import config_option, json_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import load_configuration
+from supervisor.cli.text_format import Cell
 from supervisor.configuration import check as check_configuration
 from supervisor.configuration import find_program, presets, to_plain, values
 from supervisor.core.errors import short_repr

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import open_target
-from supervisor.cli.times import format_age
+from supervisor.cli.text_format import Cell, format_age
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:

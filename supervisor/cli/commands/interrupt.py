@@ -13,7 +13,7 @@ from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import find_session, open_target
-from supervisor.cli.times import format_duration
+from supervisor.cli.text_format import format_duration
 
 if TYPE_CHECKING:
     from supervisor.core.receipts import InterruptReport

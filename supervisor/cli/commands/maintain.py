@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell
 from supervisor.cli.failures import ERROR, OK, require_file
 from supervisor.cli.options import DURATION, SIZE, Count, config_option, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import find_session, load_configuration, open_target
-from supervisor.cli.times import format_size
+from supervisor.cli.text_format import Cell, format_size
 
 from .show import show_info
 

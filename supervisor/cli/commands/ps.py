@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell, badge_cell
 from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
-from supervisor.cli.times import format_age
+from supervisor.cli.text_format import Cell, badge_cell, format_age
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target

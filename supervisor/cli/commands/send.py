@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell
 from supervisor.cli.failures import OK
 from supervisor.cli.options import DURATION, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_receipt, show_result
 from supervisor.cli.target import find_session, open_target
-from supervisor.cli.times import format_age
+from supervisor.cli.text_format import Cell, format_age
 
 if TYPE_CHECKING:
     from supervisor.handles.session import Session

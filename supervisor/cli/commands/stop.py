@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell, badge_cell
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.result_output import show_created
 from supervisor.cli.target import find_session, open_target
+from supervisor.cli.text_format import Cell, badge_cell
 from supervisor.core.errors import SessionNotFound, short_repr
 
 if TYPE_CHECKING:

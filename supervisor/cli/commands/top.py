@@ -20,7 +20,7 @@ from supervisor.cli.target import open_target
 from supervisor.core.errors import SupervisorError
 
 from .ps import tree_lines
-from .top_board import Board, KeyAction
+from .top_screen import Board, KeyAction
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -77,7 +77,7 @@ async def _run_live(sup: Target, every: float) -> None:
     from rich.console import Console  # noqa: PLC0415 - late
     from rich.live import Live  # noqa: PLC0415 - late
 
-    from .top_board import cbreak_mode  # noqa: PLC0415 - late
+    from .top_screen import cbreak_mode  # noqa: PLC0415 - late
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As in `Screen`: characters that the terminal cannot show become question marks.
@@ -118,7 +118,7 @@ class _LiveScreen:
 
     async def handle_keys(self) -> None:
         """Handle keys until one of them exits."""
-        from .top_board import read_keys  # noqa: PLC0415 - late
+        from .top_screen import read_keys  # noqa: PLC0415 - late
 
         async for key in read_keys(sys.stdin.fileno()):
             key_action = self._board.press(key)

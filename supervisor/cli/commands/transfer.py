@@ -16,14 +16,13 @@ import click
 import trio
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell
 from supervisor.cli.failures import ERROR, OK, require_file
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
 from supervisor.cli.target import all_sessions, find_session, open_target
-from supervisor.cli.times import format_size
+from supervisor.cli.text_format import Cell, format_size
 from supervisor.core.errors import NotStorable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import trio
 from supervisor.handles.supervisor import Supervisor
 from supervisor.runtime import open as open_supervisor
 
-from .cast import stagehand
+from .scenes import stagehand
 
 CLERKS = 3
 WAITING = ("say one", "say two", "say three")

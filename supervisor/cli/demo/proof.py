@@ -22,7 +22,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
 from supervisor.handles.supervisor import Supervisor
 
-from .cast import package_folder
+from .scenes import package_folder
 
 INPUTS_BEFORE_KILL: Final = 40
 _GONE_WITHIN_SECONDS: Final = 5.0

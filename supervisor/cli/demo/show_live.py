@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from supervisor.cli.columns import BADGE_STYLES
+from supervisor.cli.text_format import BADGE_STYLES
 from supervisor.core.text import one_line
 
 from .stage import WORD_WIDTH, WORDS, Stopwatch

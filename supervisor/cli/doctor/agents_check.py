@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from supervisor.cli.times import format_duration
+from supervisor.cli.text_format import format_duration
 from supervisor.configuration import AgentTable, check, find_program
 from supervisor.core.errors import SupervisorError
 from supervisor.drivers.identity import ProcessIdentity

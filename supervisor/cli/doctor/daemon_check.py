@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from supervisor.cli.times import format_timestamp
-from supervisor.cli.versions import installed_version
-from supervisor.daemon.peer import find_daemon
+from supervisor.cli.commands.completion import installed_version
+from supervisor.cli.text_format import format_timestamp
+from supervisor.daemon.listeners import find_daemon
 
 from .findings import Finding, error, ok, warning
 

@@ -12,12 +12,12 @@ import click
 import trio
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.columns import Cell
 from supervisor.cli.failures import ERROR, OK
 from supervisor.cli.options import config_option, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import load_configuration
+from supervisor.cli.text_format import Cell
 from supervisor.core.errors import ConfigError
 
 from . import agents_check, daemon_check, software, storage

@@ -9,8 +9,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
 
-from supervisor.cli.times import format_timestamp
-from supervisor.cli.versions import DEPENDENCIES, installed_version, sqlite_version
+from supervisor.cli.commands.completion import DEPENDENCIES, installed_version, sqlite_version
+from supervisor.cli.text_format import format_timestamp
 
 from .findings import Finding, error, ok, warning
 

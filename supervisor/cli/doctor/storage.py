@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import trio
 
-from supervisor.cli.times import format_size
+from supervisor.cli.text_format import format_size
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import SupervisorError
 

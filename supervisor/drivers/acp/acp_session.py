@@ -22,19 +22,16 @@ from supervisor.core.creation import Message
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import OutputTooLarge, SupervisorError
 from supervisor.core.ids import CallId, InputId, TurnId
+from supervisor.core.text import describe_error
 from supervisor.drivers.port import DriverContext
-from supervisor.drivers.sanitize import describe_error
 
-from .acp_turn import AcpTurn, SilenceDetector
-from .authentication import Authenticator
 from .client import AcpClient
-from .failures_map import describe_rpc_error
-from .fields import as_mapping
-from .rpc_connection import RpcConnection
+from .content import as_mapping
+from .handshake import Authenticator
+from .rpc_connection import ConnectionLost, RpcConnection
 from .rpc_messages import AUTH_REQUIRED, RpcError, Unsendable
-from .rpc_outbox import ConnectionLost
 from .steering import SteeringDelivery
-from .turn_result import TurnEnd, classify_turn_end
+from .turn_result import AcpTurn, SilenceDetector, TurnEnd, classify_turn_end, describe_rpc_error
 
 # Time for the answers to steering once the prompt is answered.
 STEERING_SETTLE_SECONDS: Final = 5.0

@@ -15,8 +15,7 @@ import attrs
 from supervisor.core.permissions import DEFAULT_MODE
 from supervisor.drivers.port import DriverContext
 
-from .content import bounded_data
-from .fields import as_integer, as_list, as_mapping, as_name, as_text, has_capability
+from .content import as_integer, as_list, as_mapping, as_name, as_text, bounded_data, has_capability
 from .workspace import Workspace
 
 PROTOCOL_VERSION: Final = 1

@@ -20,14 +20,12 @@ from supervisor.drivers.process.processes import AgentProcess
 
 from .agent_spec import AcpAgentSpec
 from .capabilities import AgentCapabilities, AgentStatus, client_capabilities
-from .failures_map import safe_text
 from .file_access import FileAccess
-from .pending_permissions import PendingPermissions
-from .permissions import Grants, PermissionAnswer, PermissionHandler
+from .permissions import Grants, PendingPermissions, PermissionAnswer, PermissionHandler
 from .prompts import context_blocks, prompt_blocks
 from .rpc_handlers import RequestHandler, RpcHandlers
 from .terminals import RecordedProcesses, Terminals
-from .turn_result import TurnActivity
+from .turn_result import TurnActivity, safe_text
 from .updates import Updates
 from .workspace import WorkspaceRoot
 

@@ -22,19 +22,18 @@ from supervisor.core.errors import StoreDegraded
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep
+from supervisor.core.text import describe_error
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
 from supervisor.drivers.process_state import process_blocked_on
-from supervisor.drivers.sanitize import describe_error
 
 from .acp_session import AcpSession
 from .agent_spec import AcpAgentSpec
-from .authentication import Authenticator
 from .client import AcpClient
-from .failures_map import exit_failure, start_failure, with_stderr_tail
-from .handshake import Handshake, HandshakeFailed, HandshakeResult
+from .handshake import Authenticator, Handshake, HandshakeFailed, HandshakeResult
 from .rpc_connection import RpcConnection
+from .turn_result import exit_failure, start_failure, with_stderr_tail
 
 logger = logging.getLogger("supervisor")
 

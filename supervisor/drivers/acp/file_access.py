@@ -15,7 +15,7 @@ import trio
 
 from supervisor.drivers.port import DriverContext
 
-from .fields import as_integer, as_mapping
+from .content import as_integer, as_mapping
 from .permissions import AskPermission, Grants, check_allowed
 from .rpc_messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from .tool_reports import FILE_PREFIX, ToolReport, shorten_title

@@ -4,34 +4,101 @@ Rule 1: every wait is bounded. A failure has a failure kind and says what to do.
 Rule 2: an existing conversation is resumed if the agent can; what it replays is history. If it
         cannot, a new one starts, and its first prompt has the history.
 Rule 3: no method is called that the agent does not offer.
+
+Rule 4: only the configured method is used. Without one, the error lists the agent's methods and
+        names the setting.
+Rule 5: a method may need a person: the session shows it (`waiting-for-auth`), and it is bounded.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from supervisor.core import agent_events
 from supervisor.drivers.port import DriverContext
 
 from .agent_spec import AcpAgentSpec
-from .authentication import Authenticator
 from .capabilities import (
     PROTOCOL_VERSION,
     AgentCapabilities,
+    AuthMethod,
     initialize_params,
     session_params,
     unsupported_servers,
 )
 from .client import AcpClient
-from .failures_map import describe_rpc_error
-from .fields import as_mapping, as_name
-from .rpc_connection import CallTimeout, RpcConnection
+from .content import as_mapping, as_name
+from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
 from .rpc_messages import AUTH_REQUIRED, METHOD_NOT_FOUND, RpcError, Unsendable
-from .rpc_outbox import ConnectionLost
+from .turn_result import describe_rpc_error
+
+AUTH_SECONDS: Final = 300.0
+
+
+class Authenticator:
+    """Authentication with one agent. `release_start_slot` lets other agents start meanwhile."""
+
+    def __init__(
+        self,
+        agent: AcpAgentSpec,
+        context: DriverContext,
+        connection: RpcConnection,
+        *,
+        release_start_slot: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._agent = agent
+        self._context = context
+        self._connection = connection
+        self._release_start_slot = release_start_slot
+        # The agent's methods; empty until `initialize` is answered.
+        self.methods: tuple[AuthMethod, ...] = ()
+        # Why the last attempt failed.
+        self._problem: str | None = None
+
+    async def authenticate(self) -> bool:
+        """Authenticate with the configured method; return whether it worked.
+
+        Raise `ConnectionLost`.
+        """
+        method = self._agent.auth
+        if method is None:
+            return False
+        self._report(method)
+        try:
+            await self._release_start_slot()
+            await self._connection.call(
+                "authenticate", {"methodId": method}, timeout_seconds=AUTH_SECONDS
+            )
+        except (RpcError, CallTimeout) as error:
+            self._problem = describe_rpc_error(error) if isinstance(error, RpcError) else str(error)
+            logger.warning("authentication with %s failed: %s", self._agent.name, self._problem)
+            return False
+        finally:
+            self._report(None)
+        return True
+
+    def hint(self) -> str:
+        """Return what went wrong and what the user can do."""
+        methods = ", ".join(method.id for method in self.methods) or "none listed"
+        problem = "the agent requires authentication"
+        if self._agent.auth is not None:
+            detail = f": {self._problem}" if self._problem else ""
+            problem = f"authentication by {self._agent.auth!r} failed{detail}"
+        return (
+            f"{problem}; its methods are: {methods}. Log in with the agent's own command, or set "
+            "auth=... to a method's id"
+        )
+
+    def _report(self, method: str | None) -> None:
+        self._context.report_eventually(
+            agent_events.AuthenticationRequested(method=method, **self._context.stamp())
+        )
+
 
 logger = logging.getLogger("supervisor")
 

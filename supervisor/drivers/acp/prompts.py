@@ -16,11 +16,10 @@ from typing import Any, Final
 import orjson
 
 from supervisor.core.creation import Message
-from supervisor.core.sanitize import plain_data
+from supervisor.core.text import plain_data
 
 from .capabilities import AgentCapabilities
-from .content import content_text, truncate
-from .fields import as_integer, as_mapping, as_name, as_text
+from .content import as_integer, as_mapping, as_name, as_text, content_text, truncate
 
 MAX_SHOWN_BYTES: Final = 4096
 

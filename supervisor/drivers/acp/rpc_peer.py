@@ -14,7 +14,7 @@ from typing import Final, Literal, NewType, TypeAlias, get_args
 
 import attrs
 
-from supervisor.drivers.process.line_splitter import (
+from supervisor.drivers.process.pipes import (
     MAX_LINE_BYTES,
     Line,
     LineSplitter,

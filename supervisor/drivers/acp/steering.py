@@ -19,10 +19,9 @@ from supervisor.core.effects import OfferSteering
 from supervisor.core.ids import InputId, TurnId
 from supervisor.drivers.port import DriverContext
 
-from .fields import as_mapping, as_text
-from .rpc_connection import CallTimeout, RpcConnection
+from .content import as_mapping, as_text
+from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
 from .rpc_messages import RpcError, Unsendable
-from .rpc_outbox import ConnectionLost
 
 # `lost`: the connection is lost, so the rest cannot be sent either.
 SteeringOutcome: TypeAlias = Literal[

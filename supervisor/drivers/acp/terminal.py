@@ -26,7 +26,7 @@ from supervisor.drivers.process.processes import (
     ProcessExit,
 )
 
-from .fields import as_integer, as_mapping
+from .content import as_integer, as_mapping
 from .rpc_messages import INVALID_PARAMS, RpcError
 from .tool_reports import TERMINAL_PREFIX, ToolReport, shell_line, shorten_title
 

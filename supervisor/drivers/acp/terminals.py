@@ -22,7 +22,7 @@ from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.processes import AgentProcess, BeforeExec, Launch, Processes
 
-from .fields import as_mapping
+from .content import as_mapping
 from .permissions import AskPermission, Grants, check_allowed
 from .rpc_messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from .terminal import Terminal, TerminalCommand, TerminalOutput, parse_command

@@ -21,8 +21,16 @@ from supervisor.core import agent_events
 from supervisor.core.ids import CallId, TurnId
 from supervisor.drivers.port import DriverContext
 
-from .content import bounded_data, content_data, terminal_ids, truncate
-from .fields import as_list, as_mapping, as_name, as_text
+from .content import (
+    as_list,
+    as_mapping,
+    as_name,
+    as_text,
+    bounded_data,
+    content_data,
+    terminal_ids,
+    truncate,
+)
 from .tool_reports import ToolReport, parse_tool_report, shorten_title
 
 ToolCallOutcome: TypeAlias = Literal["completed", "failed", "interrupted"]

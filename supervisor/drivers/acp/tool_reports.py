@@ -18,8 +18,7 @@ import attrs
 
 from supervisor.core.permissions import Permissions
 
-from .content import bounded_data
-from .fields import as_list, as_mapping, as_name, as_text
+from .content import as_list, as_mapping, as_name, as_text, bounded_data
 
 MAX_NAME_LETTERS: Final = 200
 MAX_INPUT_BYTES: Final = 65536

@@ -20,9 +20,8 @@ import attrs
 import orjson
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.core.sanitize import plain_text
-from supervisor.drivers.process.line_splitter import Line, LineSplitter, OverlongLine
-from supervisor.drivers.sanitize import decode_printable
+from supervisor.core.text import decode_printable, plain_text
+from supervisor.drivers.process.pipes import Line, LineSplitter, OverlongLine
 
 _NAME: Final = r"[^.\[\]=]+"
 _FILTER: Final = rf"\[(?:{_NAME})=[^\[\]]*\]"

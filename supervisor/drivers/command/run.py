@@ -23,6 +23,7 @@ from supervisor.core import agent_events
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge, StoreDegraded
 from supervisor.core.state import LadderStep
+from supervisor.core.text import describe_error
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
 from supervisor.drivers.process.processes import (
@@ -33,10 +34,8 @@ from supervisor.drivers.process.processes import (
     ProcessExit,
 )
 from supervisor.drivers.process_state import process_blocked_on
-from supervisor.drivers.sanitize import describe_error
 
-from .placeholders import SESSION_ID, has_placeholder
-from .template import CommandTemplate
+from .template import SESSION_ID, CommandTemplate, has_placeholder
 
 logger = logging.getLogger("supervisor")
 

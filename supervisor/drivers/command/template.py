@@ -1,10 +1,19 @@
-"""The command of an agent with its options, from which the process of each turn is launched."""
+"""The command of an agent: its options, and the placeholders for prompt and conversation id.
+
+The process of each turn is launched from it.
+
+Rule 1: only `{prompt}` and `{session_id}` are replaced, anywhere in a word; other braces belong to
+        the command. The replacement text itself is not searched for placeholders.
+Rule 2: a prompt never becomes an option. A word that would start with a dash because of the prompt
+        gets a space before it, unless a word `--` before it ends the options.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
@@ -12,7 +21,28 @@ from supervisor.drivers.process.environment import agent_environment
 from supervisor.drivers.process.processes import Launch
 
 from .output import CommandOutput, JsonLinesOutput, JsonPath, TextOutput
-from .placeholders import PROMPT, SESSION_ID, fill_placeholders, has_placeholder
+
+PROMPT: Final = "{prompt}"
+SESSION_ID: Final = "{session_id}"
+_PLACEHOLDER: Final = re.compile(r"\{(?:prompt|session_id)\}")
+
+
+def has_placeholder(command: Iterable[str], placeholder: str) -> bool:
+    """Return True if a word of the command contains the placeholder."""
+    return any(placeholder in word for word in command)
+
+
+def fill_placeholders(command: Iterable[str], *, prompt: str, session_id: str) -> tuple[str, ...]:
+    """Return the words of the command for one turn."""
+    values = {PROMPT: prompt, SESSION_ID: session_id}
+    words: list[str] = []
+    for word in command:
+        filled = _PLACEHOLDER.sub(lambda found: values[found[0]], word)
+        if word.startswith(PROMPT) and filled.startswith("-") and "--" not in words:
+            filled = f" {filled}"
+        words.append(filled)
+    return tuple(words)
+
 
 OutputForm: TypeAlias = Literal["text", "json_lines"]
 

@@ -23,9 +23,10 @@ import trio
 from trio.lowlevel import enable_ki_protection
 from trio_util import run_and_cancelling
 
+from supervisor.core.text import decode_printable
 from supervisor.drivers.identity import ProcessIdentity, identify
-from supervisor.drivers.sanitize import decode_printable
 
+from .environment import Marker, new_marker
 from .guardian_client import (
     AgentStreams,
     GuardianClient,
@@ -33,7 +34,6 @@ from .guardian_client import (
     launch_failure,
     start_guardian,
 )
-from .marker import Marker, new_marker
 from .orphans import kill_containment
 from .pipes import OutputTail
 from .processes import BeforeExec, Launch, LaunchFailed, ProcessExit

@@ -25,7 +25,7 @@ from trio_util import periodic
 from supervisor.core.errors import short_repr
 from supervisor.drivers.identity import ProcessIdentity, identify
 
-from .marker import MARKER_VARIABLE, Marker
+from .environment import MARKER_VARIABLE, Marker
 from .pipes import PipeReader, PipeWriter
 from .processes import InputClosed, InputStuck, Launch, LaunchFailed
 

@@ -33,8 +33,8 @@ from supervisor.drivers.identity import (
     read_stat,
 )
 
+from .environment import MARKER_VARIABLE, Marker, marker_in_environ, parse_marker, pid_namespace
 from .guardian_client import supervisor_pid
-from .marker import MARKER_VARIABLE, Marker, marker_in_environ, parse_marker, pid_namespace
 
 _PROC: Final = Path("/proc")
 _MAX_ENVIRON_BYTES: Final = 1 << 20

@@ -14,6 +14,6 @@ Rule 3: it follows the protocol unless a step or a flag makes it misbehave.
 from .conversations import MemoryConversations
 from .engine import ScriptedAgent
 from .flags import Flags, parse
-from .outbox import ProcessAction
+from .wire import ProcessAction
 
 __all__ = ["Flags", "MemoryConversations", "ProcessAction", "ScriptedAgent", "parse"]

@@ -14,7 +14,6 @@ from typing import assert_never
 
 from .conversations import MemoryConversations, SavedConversations
 from .flags import NO_FLAGS, Flags
-from .outbox import ProcessAction
 from .service import Service
 from .turn import EngineState
 from .wire import (
@@ -25,6 +24,7 @@ from .wire import (
     ClientRequest,
     ErrorReply,
     MalformedMessage,
+    ProcessAction,
     parse_line,
 )
 

@@ -1,12 +1,39 @@
-"""The flags of the command line."""
+"""The flags of the command line, and numbers in flags and scripts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.drivers.script_numbers import parse_number, parse_whole_number
+
+MAX_NUMBER: Final = 1e9
+
+
+def parse_number(step: str, text: str) -> float:
+    """Return a number of at least 0 and below `MAX_NUMBER`; raise `ConfigError`."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 <= number < MAX_NUMBER:
+        raise ConfigError(
+            f"{step} {short_repr(text)} is not a number", hint="give a number of at least 0"
+        )
+    return number
+
+
+def parse_whole_number(step: str, text: str) -> int:
+    """Return a whole number of at least 0 and below `MAX_NUMBER`; raise `ConfigError`."""
+    number = parse_number(step, text)
+    if not number.is_integer():
+        raise ConfigError(
+            f"{step} {short_repr(text)} is not a whole number",
+            hint="give a number without a fraction",
+        )
+    return int(number)
+
 
 # The values of PHASES, and the ACP methods they stand for.
 PHASES: Final = {

@@ -6,11 +6,10 @@ import json
 from typing import Any, Final
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.drivers.script_numbers import parse_number, parse_whole_number
+from supervisor.drivers.scripted.flags import parse_number, parse_whole_number
 
-from .outbox import ProcessAction
 from .turn import ScriptTurn, Step, TurnCancelled, Waiting
-from .wire import ErrorReply
+from .wire import ErrorReply, ProcessAction
 
 CHUNK_BYTES: Final = 16_384
 # A typing error in a script must not bring the machine down.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from .conversations import SavedConversations
-from .outbox import ProcessAction
 from .steps import run_script
 from .turn import (
     MODELS,
@@ -31,6 +30,7 @@ from .wire import (
     ErrorReply,
     Json,
     MessageId,
+    ProcessAction,
 )
 
 _BLOCKS: Final = ("text", "resource_link")

@@ -9,13 +9,12 @@ import re
 from typing import Final
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.drivers.script_numbers import parse_number, parse_whole_number
+from supervisor.drivers.scripted.flags import parse_number, parse_whole_number
 
 from . import client_steps, misbehave
 from .client_steps import ask_permission
-from .outbox import ProcessAction
 from .turn import ScriptTurn, Step, Waiting
-from .wire import INTERNAL_ERROR, ErrorReply
+from .wire import INTERNAL_ERROR, ErrorReply, ProcessAction
 
 FLOOD_BYTES: Final = 100
 CONTEXT_TOKENS: Final = 200_000

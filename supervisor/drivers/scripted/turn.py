@@ -14,8 +14,16 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from supervisor.core.errors import ConfigError
 
 from .flags import Flags
-from .outbox import EngineOutbox, ProcessAction
-from .wire import INTERNAL_ERROR, REQUEST_CANCELLED, ClientReply, ErrorReply, Json, MessageId
+from .wire import (
+    INTERNAL_ERROR,
+    REQUEST_CANCELLED,
+    ClientReply,
+    EngineOutbox,
+    ErrorReply,
+    Json,
+    MessageId,
+    ProcessAction,
+)
 
 MAX_HISTORY: Final = 10_000
 MODES: Final = {"code": "Code", "ask": "Ask"}

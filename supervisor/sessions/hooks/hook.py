@@ -13,7 +13,7 @@ import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.sanitize import plain_text
+from supervisor.core.text import plain_text
 
 from .points import Point, PointName
 

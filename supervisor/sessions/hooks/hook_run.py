@@ -15,8 +15,8 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from supervisor.core.ids import TurnId
+from supervisor.core.text import describe_error
 from supervisor.drivers.port import DriverRuntime
-from supervisor.drivers.sanitize import describe_error
 
 from .hook import Hook, HookEvent, HookFailed
 

@@ -16,7 +16,7 @@ import attrs
 from supervisor.core.errors import ConfigError, SpawnRefused, short_repr
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions, narrow_to_parent
-from supervisor.core.sanitize import plain_text
+from supervisor.core.text import plain_text
 from supervisor.core.validation import (
     check_attachments,
     check_custom,

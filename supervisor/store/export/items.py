@@ -1,14 +1,19 @@
-"""Items of a transcript, in reading order.
+"""Items of a transcript, in reading order, and notes: records shown as one sentence.
 
 All texts here come from users and agents and may contain anything: each renderer escapes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
+
+from supervisor.core.records import Body, Record
+
+from .values import duration
 
 Tone: TypeAlias = Literal["plain", "good", "bad"]
 
@@ -114,3 +119,159 @@ TranscriptItem: TypeAlias = (
     | PlanItem
     | NoteItem
 )
+
+
+Sentence: TypeAlias = tuple[str, tuple[Any, ...], Tone]
+
+# Shown by other items, or of no interest in a conversation.
+_KINDS_WITHOUT_NOTE: Final = frozenset(
+    {
+        "session_created",
+        "session_changed",
+        "session_started",
+        "session_suspended",
+        "agent_attached",
+        "generation_raised",
+        "steered",
+    }
+)
+_INPUT_SENTENCES: Final[Mapping[str, tuple[str, Tone]]] = {
+    "cancelled": ("An input was cancelled and never ran", "plain"),
+    "expired": ("An input expired and never ran", "bad"),
+    "failed": ("An input may not have arrived", "bad"),
+    "waits": ("An input waits", "plain"),
+}
+
+
+def record_note(record: Record) -> NoteItem | None:
+    """Return the note for a record, or None if it is not shown."""
+    if record.kind in _KINDS_WITHOUT_NOTE:
+        return None
+    sentence = _SENTENCES.get(record.kind, _unknown)(record.kind, record.body)
+    if sentence is None:
+        return None
+    what, details, tone = sentence
+    detail = ": ".join(str(part) for part in details if part not in (None, ""))
+    return NoteItem(what, record.at, detail or None, tone)
+
+
+def input_note(outcome: str, text: str, at: float) -> NoteItem:
+    """Return the note for an input that has not started a turn."""
+    what, tone = _INPUT_SENTENCES.get(outcome, ("An input ended", "plain"))
+    return NoteItem(what, at, text or None, tone)
+
+
+def call_note(record: Record) -> NoteItem:
+    """Return the note for an update or end of a tool call whose start is missing."""
+    name, outcome = record.body.get("name"), record.body.get("outcome")
+    what = "A tool call went on" if outcome is None else "A tool call ended"
+    value = record.body.get("update") if outcome is None else record.body.get("result")
+    detail = value if isinstance(value, str) or value is None else json.dumps(value, default=str)
+    parts = (str(part) for part in (name, outcome, detail) if part)
+    return NoteItem(what, record.at, ": ".join(parts) or None)
+
+
+def decision_note(record: Record) -> NoteItem:
+    """Return the note for a permission decision whose request is missing."""
+    decision, by = record.body.get("decision"), record.body.get("by")
+    return NoteItem("A permission was answered", record.at, f"{decision}, by {by}")
+
+
+# One function for each kind; returns the sentence, details and tone -----------------------------
+
+
+def _resumed(_: str, body: Body) -> Sentence | None:
+    # An automatic resume is of no interest to a reader.
+    return None if body.get("woken") else ("The session was started again", (), "plain")
+
+
+def _stopped(_: str, body: Body) -> Sentence:
+    failure = _failure(body)
+    details = (body.get("reason"), body.get("detail"), failure)
+    return "The session stopped", details, "plain" if failure is None else "bad"
+
+
+def _archived(_: str, body: Body) -> Sentence:
+    detail = "was archived" if body.get("archived") else "is no longer archived"
+    return f"The session {detail}", (), "plain"
+
+
+def _restarting(_: str, body: Body) -> Sentence:
+    attempt = body.get("attempt")
+    return f"The agent died; attempt {attempt} to restart it", (_failure(body),), "bad"
+
+
+def _interrupted(_: str, body: Body) -> Sentence:
+    if body.get("scope") == "tool_call":
+        state = "cannot be interrupted" if body.get("unreachable") else "is interrupted"
+        return f"The tool call {state}", (body.get("reason"),), "bad"
+    step = f" ({body.get('step')})" if body.get("step") else ""
+    if body.get("scope") == "tree":
+        counts = f"{body.get('stopped')} of {body.get('matched')} turns ended{step}"
+        return "The tree was interrupted", (counts, body.get("reason")), "bad"
+    return f"The turn is interrupted{step}", (body.get("reason"),), "bad"
+
+
+def _rule_changed(_: str, body: Body) -> Sentence:
+    rule = body.get("decision") or "no rule any more"
+    return "A rule for a tool", (body.get("tool"), rule), "plain"
+
+
+def _silence(kind: str, body: Body) -> Sentence:
+    seconds, waits_for, what = body.get("seconds"), body.get("waits_for"), body.get("detail")
+    of = f" ({what})" if what else ""
+    long = duration(seconds) if isinstance(seconds, int | float) else "a while"
+    detail = f"nothing for {long}, waiting for {waits_for}{of}"
+    return kind.capitalize(), (detail,), "bad" if kind == "stalled" else "plain"
+
+
+def _progress_resumed(_: str, body: Body) -> Sentence:
+    return f"It goes on after being {body.get('was')}", (), "good"
+
+
+def _child_started(_: str, body: Body) -> Sentence:
+    what = "A child is back" if body.get("resumed") else "A child began"
+    return what, (body.get("agent"), _child(body), body.get("text")), "plain"
+
+
+def _child_ended(_: str, body: Body) -> Sentence:
+    reason = body.get("reason")
+    what = "A child is done" if reason is None else "A child stopped"
+    how = body.get("outcome") if reason is None else reason
+    detail = (body.get("agent"), _child(body), how, body.get("detail"), body.get("text"))
+    return what, detail, "plain"
+
+
+def _spawn_refused(_: str, body: Body) -> Sentence:
+    return "A child was refused", (body.get("agent"), body.get("limit"), body.get("detail")), "bad"
+
+
+def _unknown(kind: str, body: Body) -> Sentence:
+    """Return the sentence for a warning or for a kind of a later version."""
+    detail = json.dumps(dict(body), ensure_ascii=False, default=str) if body else None
+    return kind, (detail,), "bad" if kind == "warning" else "plain"
+
+
+def _failure(body: Body) -> object:
+    failure = body.get("failure")
+    return failure.get("detail") if isinstance(failure, Mapping) else None
+
+
+def _child(body: Body) -> object:
+    return body.get("name") or body.get("child")
+
+
+_SENTENCES: Final[Mapping[str, Callable[[str, Body], Sentence | None]]] = {
+    "session_resumed": _resumed,
+    "session_stopped": _stopped,
+    "session_archived": _archived,
+    "agent_restarting": _restarting,
+    "interrupted": _interrupted,
+    "rule_changed": _rule_changed,
+    "quiet": _silence,
+    "stalled": _silence,
+    "progress_resumed": _progress_resumed,
+    "child_started": _child_started,
+    "child_ended": _child_ended,
+    "spawn_refused": _spawn_refused,
+}

@@ -28,8 +28,11 @@ from .items import (
     TranscriptItem,
     TurnEndItem,
     TurnStartItem,
+    call_note,
+    decision_note,
+    input_note,
+    record_note,
 )
-from .notes import call_note, decision_note, input_note, record_note
 
 MAX_BUFFERED: Final = 500
 # The kinds that end a text. An input that arrives in the middle of it does not.

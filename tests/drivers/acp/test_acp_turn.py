@@ -9,7 +9,7 @@ from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn
 from supervisor.core.ids import InputId, TurnId
 from supervisor.drivers.acp.acp_session import ADOPTION_SECONDS
-from supervisor.drivers.acp.acp_turn import FIRST_OUTPUT_SECONDS, SILENCE_SECONDS
+from supervisor.drivers.acp.turn_result import FIRST_OUTPUT_SECONDS, SILENCE_SECONDS
 from tests.support.acp_driver import (
     STEERING,
     STEERS,

@@ -10,7 +10,7 @@ from supervisor.core import agent_events
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Failure
 from supervisor.drivers.acp.agent import AcpAgent, acp, scripted_process
-from supervisor.drivers.acp.authentication import AUTH_SECONDS
+from supervisor.drivers.acp.handshake import AUTH_SECONDS
 from tests.support.acp_driver import open_harness, open_manual_agent
 from tests.support.driver_context import FakeDriverContext
 

@@ -8,14 +8,18 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.acp.rpc_connection import CallTimeout, RpcConnection
+from supervisor.drivers.acp.rpc_connection import (
+    MAX_WAITING_BYTES,
+    CallTimeout,
+    ConnectionLost,
+    RpcConnection,
+)
 from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.acp.rpc_messages import (
     RpcNotification,
     RpcRequest,
     RpcResult,
 )
-from supervisor.drivers.acp.rpc_outbox import MAX_WAITING_BYTES, ConnectionLost
 from supervisor.drivers.process.processes import InputClosed, InputStuck
 from tests.support.rpc_peer import (
     FOR_EVER,

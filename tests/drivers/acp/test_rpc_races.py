@@ -12,7 +12,7 @@ import trio
 from trio.testing import memory_stream_pair
 
 from actors.testing import explore, settle
-from supervisor.drivers.acp.rpc_connection import CallTimeout, RpcConnection
+from supervisor.drivers.acp.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
 from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.acp.rpc_messages import (
     RpcErrorResponse,
@@ -22,7 +22,6 @@ from supervisor.drivers.acp.rpc_messages import (
     RpcRequest,
     RpcResult,
 )
-from supervisor.drivers.acp.rpc_outbox import ConnectionLost
 from tests.support.rpc_peer import FOR_EVER, FarEnd, RecordingHandlers, connected, receiver, tell
 
 SEEDS = range(150)

@@ -19,7 +19,7 @@ import trio
 from supervisor.drivers.acp.rpc_connection import RpcConnection
 from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.acp.rpc_messages import RpcError
-from supervisor.drivers.process.line_splitter import LineSplitter
+from supervisor.drivers.process.pipes import LineSplitter
 from tests.support.acp_schema import Conversation, Side
 
 AGENT = Path(__file__).parents[2] / "support" / "sdk_echo_agent.py"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.acp.fields import as_integer, as_name, as_number
+from supervisor.drivers.acp.content import as_integer, as_name, as_number
 from supervisor.drivers.acp.tool_reports import (
     ToolReport,
     parse_tool_report,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.state import Usage
-from supervisor.drivers.acp.usage_meter import UsageMeter
+from supervisor.drivers.acp.updates import UsageMeter
 
 
 def usd(amount: object) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import os
 import pytest
 
 from supervisor.drivers.process.contained import ContainedProcesses
-from supervisor.drivers.process.environment import agent_environment
-from supervisor.drivers.process.marker import MARKER_VARIABLE
+from supervisor.drivers.process.environment import MARKER_VARIABLE, agent_environment
 from supervisor.drivers.process.processes import Launch
 from tests.support.process_programs import output_of
 

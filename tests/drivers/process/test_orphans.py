@@ -14,7 +14,7 @@ import trio
 
 from supervisor.drivers.guardian.guard import kill_descendant
 from supervisor.drivers.identity import ProcessIdentity, identify, is_alive
-from supervisor.drivers.process.marker import (
+from supervisor.drivers.process.environment import (
     MARKER_VARIABLE,
     Marker,
     marker_in_environ,

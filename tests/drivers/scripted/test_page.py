@@ -10,9 +10,9 @@ import pytest
 
 from supervisor.drivers.scripted import ScriptedAgent, client_steps, misbehave, steps
 from supervisor.drivers.scripted.flags import FLAGS, PERMISSION_KINDS, PHASES, STEERING_OUTCOMES
-from supervisor.drivers.scripted.outbox import ActionKind
 from supervisor.drivers.scripted.steps import ALL_STEPS
 from supervisor.drivers.scripted.turn import Step
+from supervisor.drivers.scripted.wire import ActionKind
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/scripted.md").read_text()
 

@@ -14,7 +14,7 @@ import trio
 import supervisor
 from supervisor import ConfigError, Session, StoreDegraded, Supervisor
 from supervisor.core.fold import replay
-from supervisor.sessions import store_watch
+from supervisor.sessions import store_health
 
 PATIENCE_SECONDS = 10.0
 
@@ -84,21 +84,21 @@ async def test_no_write_is_acknowledged_into_a_deleted_file(
 async def test_a_deleted_file_is_noticed_while_the_store_is_idle(
     path: Path, action: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_watch, "uses_real_clock", lambda: True)
+    monkeypatch.setattr(store_health, "uses_real_clock", lambda: True)
     async with supervisor.open(path) as sup:
         await sup.create("echo")
         await trio.sleep(PATIENCE_SECONDS)
         assert not (await sup.stats()).store.degraded
         action(path)
 
-        await trio.sleep(2.0 * store_watch.CHECK_SECONDS)
+        await trio.sleep(2.0 * store_health.CHECK_SECONDS)
 
         assert (await sup.stats()).store.degraded
 
 
 async def test_the_file_check_of_a_memory_store_does_nothing() -> None:
     async with supervisor.open() as sup:
-        await store_watch.check_file(sup._services)
+        await store_health.check_file(sup._services)
 
         assert not (await sup.stats()).store.degraded
 

@@ -16,7 +16,7 @@ from actors import Ref
 from supervisor.core import degraded as core_degraded
 from supervisor.core.effects import Effect, StartTurn
 from supervisor.core.step import Reply
-from supervisor.sessions import degraded, health
+from supervisor.sessions import degraded, store_health
 from supervisor.sessions.actor import SessionActor
 from supervisor.sessions.degraded import DegradedSteps
 from supervisor.sessions.log import Log
@@ -102,7 +102,7 @@ def never_tried_again(patch: Patch) -> None:
     async def keep_trying(writer: Ref, health: StoreHealth) -> None:
         await trio.lowlevel.checkpoint()  # the fault: no retry
 
-    patch.setattr(health, "retry_until_healthy", keep_trying)
+    patch.setattr(store_health, "retry_until_healthy", keep_trying)
 
 
 MUTANTS: tuple[Mutant, ...] = (

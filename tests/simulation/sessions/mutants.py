@@ -20,8 +20,7 @@ from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.feed_items import Item
-from supervisor.core.records import Fact
+from supervisor.core.records import Fact, Item
 from supervisor.core.rules import agents, inputs, interrupts, turn_flow
 from supervisor.core.state import PendingInput, Phase, SessionState
 from supervisor.core.step import Draft, Reply

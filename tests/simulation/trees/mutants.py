@@ -32,10 +32,9 @@ from supervisor.core.tree.tree import SessionTree
 from supervisor.sessions import admission as sessions_admission
 from supervisor.sessions import liveness
 from supervisor.sessions.admission import Admission
-from supervisor.sessions.budgets import Budgets
+from supervisor.sessions.budgets import Budgets, Expiries
 from supervisor.sessions.child_notifications import ChildNotifications
-from supervisor.sessions.commit import commit_write
-from supervisor.sessions.expiries import Expiries
+from supervisor.sessions.lifecycle import commit_write
 from supervisor.sessions.spawn import Spawner
 from supervisor.store.port import Write
 from tests.simulation.planted_faults import Mutant

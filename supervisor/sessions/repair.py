@@ -29,8 +29,8 @@ from supervisor.store.threads import run_in_thread
 from supervisor.store.writer import Claim
 
 from .admission import Admission
-from .commit import commit_write
 from .keys import KeyIndex
+from .lifecycle import commit_write
 from .recovery import find_unacknowledged, restore_sessions
 from .registry import SessionRegistry
 from .router import SessionRouter

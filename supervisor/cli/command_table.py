@@ -61,7 +61,7 @@ FAMILIES: Final = (
         "Keep",
         (
             ("export", "commands.transfer:export", "Write sessions as text, or as a database."),
-            ("query", "commands.query:query", "Run a SELECT on the store."),
+            ("query", "commands.search:query", "Run a SELECT on the store."),
             ("import", "commands.transfer:import_", "Create a session from a file."),
             ("replay", "commands.maintain:replay", "Show a session as it was at a record."),
             ("repair", "commands.maintain:repair", "Check and repair a session's records."),

@@ -1,4 +1,4 @@
-"""Detection of a deleted or replaced database file while the store is idle.
+"""The store's health: watch the database file, and react when the health changes.
 
 A write fails if the file was deleted, moved or replaced. An idle supervisor may not write for
 hours, and users should learn of it while the file can still be restored.
@@ -6,6 +6,8 @@ hours, and users should learn of it while the file can still be restored.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
@@ -13,6 +15,8 @@ from trio_util import periodic
 
 from supervisor.core.errors import StoreDegraded
 from supervisor.drivers.watchdog import uses_real_clock
+from supervisor.store.pending import StoreState
+from supervisor.store.writer import retry_until_healthy
 
 from .services import Services
 
@@ -41,3 +45,25 @@ async def check_file(services: Services) -> None:
         await services.store.check_file()
     except StoreDegraded as error:
         services.health.degrade(error)
+
+
+logger = logging.getLogger("supervisor")
+
+
+def on_health_change(
+    services: Services, order_postponed_stops: Callable[[], Awaitable[None]], state: StoreState
+) -> None:
+    """Log the change, notify observers, and retry the store or order the postponed stops."""
+    if state.degraded:
+        logger.error("%s (hint: %s)", state.problem, state.hint)
+        services.tasks.start_soon(retry_until_healthy, services.writer, services.health)
+    else:
+        logger.warning("store recovered")
+        services.tasks.start_soon(order_postponed_stops)
+    services.hooks.notify(
+        "health_changed",
+        session_id=None,
+        badge="unhealthy" if state.degraded else "healthy",
+        before="healthy" if state.degraded else "unhealthy",
+        detail=state.problem,
+    )
