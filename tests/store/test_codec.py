@@ -27,7 +27,7 @@ from supervisor.core.state import (
 )
 from supervisor.store.codec import decode, encode
 from supervisor.store.port import StoredReply
-from tests.support.store_samples import FULL, ONE, differences, life, row
+from tests.support.store_samples import FULL_STATE, ONE, differences, random_session, row
 
 SEEDS = range(200)
 
@@ -39,7 +39,7 @@ LENGTH = 60
 
 
 def states(seed: int) -> list[SessionState]:
-    return [session for session, facts, _ in life(seed, LENGTH) if facts]
+    return [session for session, facts, _ in random_session(seed, LENGTH) if facts]
 
 
 def test_every_state_of_a_history_is_decoded_with_its_types() -> None:
@@ -50,7 +50,7 @@ def test_every_state_of_a_history_is_decoded_with_its_types() -> None:
 
 def test_every_record_of_a_history_is_decoded_with_its_types() -> None:
     for seed in SEEDS:
-        facts = [fact for _, facts, _ in life(seed, LENGTH) for fact in facts]
+        facts = [fact for _, facts, _ in random_session(seed, LENGTH) for fact in facts]
         for record in number_facts(ONE, facts, after=0):
             assert differences(decode(encode(record), Record), record) == [], f"seed {seed}"
 
@@ -88,9 +88,9 @@ def test_never_is_decoded_as_never() -> None:
 
 
 def test_a_session_with_every_field_is_decoded() -> None:
-    back = decode(encode(FULL), SessionState)
+    back = decode(encode(FULL_STATE), SessionState)
 
-    assert differences(back, FULL) == []
+    assert differences(back, FULL_STATE) == []
     assert type(back.permissions.tools) is frozenset
     assert type(back.inputs[0].attachments) is tuple
 

@@ -14,10 +14,10 @@ from supervisor import (
 )
 from tests.support.fake_agents import records
 
-HALF = "\ud800"  # half of a character
+LONE_SURROGATE = "\ud800"  # half of a character
 
 
-NO_IDS: list[Any] = [
+BAD_IDS: list[Any] = [
     5,
     1.5,
     True,
@@ -31,15 +31,15 @@ NO_IDS: list[Any] = [
     "../etc",
     "s_1/..",
     "a" * 65,
-    HALF,
+    LONE_SURROGATE,
 ]
 
 
-NO_NAMES: list[Any] = [5, 1.5, True, b"x", ["a"], {"a": "b"}, "", " ", HALF, "x" * 2000]
+BAD_NAMES: list[Any] = [5, 1.5, True, b"x", ["a"], {"a": "b"}, "", " ", LONE_SURROGATE, "x" * 2000]
 
 
 @attrs.define
-class Ground:
+class Scenario:
     """A supervisor in full swing: one session is busy, asks and has a queue, the other is idle.
 
     Besides there is one that is over, and a file that could be imported.

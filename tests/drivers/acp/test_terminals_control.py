@@ -20,7 +20,7 @@ from supervisor.drivers.acp.tool_reports import parse_tool_report
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.acp_terminals import TURN, create, make_terminals
 from tests.support.driver_context import FakeDriverContext
-from tests.support.fake_processes import FakeProcesses, Play
+from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
 
 pytestmark = pytest.mark.usefixtures("no_open_descriptors")
 
@@ -97,7 +97,7 @@ async def test_a_command_killed_while_permission_is_asked_never_runs(
 async def test_a_command_killed_during_its_launch_never_runs(
     terminals: Terminals, processes: FakeProcesses, nursery: trio.Nursery
 ) -> None:
-    processes.plan(Play(launch_seconds=5))
+    processes.plan(ProcessBehaviour(launch_seconds=5))
     errors: list[RpcError] = []
 
     async def begin() -> None:
@@ -116,7 +116,7 @@ async def test_a_command_killed_during_its_launch_never_runs(
 async def test_a_cancelled_create_leaves_no_process(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(launch_seconds=5))
+    processes.plan(ProcessBehaviour(launch_seconds=5))
 
     with trio.move_on_after(1):
         await create(terminals)

@@ -1,4 +1,4 @@
-"""What the tests of a degraded store share: one that falls ill, in virtual time, and no crash."""
+"""Fixtures of the tests of a degraded store: a failing store, in virtual time, without crashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def store(monkeypatch: pytest.MonkeyPatch) -> FailingStore:
-    """The store of every supervisor that is opened in the test."""
+    """Return the store of every supervisor that the test opens."""
     frail = FailingStore()
     monkeypatch.setattr(supervisor.runtime, "MemoryStore", lambda: frail)
     return frail
@@ -28,7 +28,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FailingStore:
 
 @pytest.fixture(autouse=True)
 def _no_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A degraded store is never an actor's crash: none restarts, and none is given up."""
+    """Fail a test in which an actor crashes: a degraded store must not cause a crash."""
     caplog.set_level(logging.WARNING)
     yield
     said = [one.getMessage() for one in caplog.records if one.name == "actors"]
@@ -37,6 +37,6 @@ def _no_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.fixture
-def kid() -> FakeAgent:
-    """What children are, so that their turns are not mixed up with those of `fake`."""
-    return FakeAgent("kid")
+def child_agent() -> FakeAgent:
+    """Return the agent of children, whose turns are kept apart from those of `fake`."""
+    return FakeAgent("child-agent")

@@ -14,13 +14,13 @@ from tests.support.tree_queries import WIDE, all_at_once, all_infos, check_tree_
 
 
 @pytest.fixture
-async def family(sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent) -> list[Session]:
+async def family(sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent) -> list[Session]:
     """A root, its child, and two below that, all of them at work."""
     root = await sup.create("fake", limits=WIDE)
     await root.send("go")
     await fake_agent.next_run()
-    child = await root.spawn("kid", "x")
-    below = [await child.spawn("kid", "y") for _ in range(2)]
+    child = await root.spawn("child-agent", "x")
+    below = [await child.spawn("child-agent", "y") for _ in range(2)]
     await settle()
     return [root, child, *below]
 
@@ -39,10 +39,10 @@ async def test_all_turns_of_a_tree_are_interrupted_and_no_session_is_stopped(
 
 
 async def test_nothing_outside_the_tree_is_touched(
-    sup: Supervisor, family: list[Session], kid: FakeAgent
+    sup: Supervisor, family: list[Session], child_agent: FakeAgent
 ) -> None:
     root, child, *below = family
-    sibling = await root.spawn("kid", "sibling")
+    sibling = await root.spawn("child-agent", "sibling")
     await child.interrupt("tree")
 
     assert (await root.info()).phase == "running"
@@ -86,9 +86,9 @@ async def test_a_spawn_into_a_tree_being_interrupted_is_refused(
     await shielded_agent.next_run()
     nursery.start_soon(root.interrupt, "tree")
     await trio.sleep(1.0)
-    refusals = [await refusal(one.spawn("kid", "late")) for one in (root, child)]
+    refusals = [await refusal(one.spawn("child-agent", "late")) for one in (root, child)]
     await trio.sleep(10.0)
-    await root.spawn("kid", "after")
+    await root.spawn("child-agent", "after")
 
     assert [one.limit for one in refusals] == ["parent", "parent"]
 
@@ -103,20 +103,20 @@ async def test_a_tree_reopens_to_spawns_when_the_interrupting_caller_is_cancelle
         await root.interrupt("tree")
     await trio.sleep(10.0)
 
-    assert isinstance(await root.spawn("kid", "after"), Session)
+    assert isinstance(await root.spawn("child-agent", "after"), Session)
 
 
 async def test_the_queues_continue_after_a_tree_interrupt(
-    session: Session, child: Session, errand: AgentRun, kid: FakeAgent
+    session: Session, child: Session, child_run: AgentRun, child_agent: FakeAgent
 ) -> None:
     await child.send("later")
     await session.interrupt("tree")
 
-    assert (await kid.next_run()).turn.text == "later"
+    assert (await child_agent.next_run()).turn.text == "later"
 
 
 async def test_queues_can_be_cancelled_with_their_turns(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
     await child.send("later")
     await session.interrupt("tree", queued="cancel")
@@ -136,9 +136,9 @@ async def test_a_replacement_runs_at_the_top_only(
 
 
 async def test_interrupting_an_idle_tree_changes_nothing(
-    sup: Supervisor, session: Session, child: Session, errand: AgentRun
+    sup: Supervisor, session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    errand.finish()
+    child_run.finish()
     await settle()
     before = [(one.id, one.last_seq) for one in await all_infos(sup)]
     report = await session.interrupt("tree")
