@@ -15,7 +15,7 @@ from supervisor.cli.safe import safe
 from supervisor.core.feed_items import Delta, Item
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record, RecordKind
-from tests.cli.test_output import Tty
+from tests.support.cli_runner import Tty
 
 SESSION, TURN = SessionId("s_1"), TurnId("turn_1")
 

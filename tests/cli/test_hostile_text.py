@@ -17,8 +17,7 @@ from supervisor.cli import main, target
 from supervisor.cli.commands.top_board import Board
 from supervisor.cli.commands.top_screen import draw
 from supervisor.cli.demo.show_live import LiveStage
-from tests.cli.test_output import Tty
-from tests.support.cli_runner import Called, Caller
+from tests.support.cli_runner import Called, Caller, Tty
 
 Show: TypeAlias = Callable[..., Called]
 

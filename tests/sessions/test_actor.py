@@ -25,11 +25,6 @@ from tests.support.commit_faults import COMMIT_FAULTS, CommitFault, FaultInjecto
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 
 
-@pytest.fixture
-def injector(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> FaultInjector:
-    return FaultInjector(sup, monkeypatch)
-
-
 def crash_on(monkeypatch: pytest.MonkeyPatch, kind: type[ev.Event], *, times: int = 1) -> list[int]:
     """Crash the actor that decides on such an event, this many times."""
     crashes: list[int] = []

@@ -109,15 +109,7 @@ Call: TypeAlias = Callable[["Scenario", Any], Awaitable[object]]
 
 @pytest.fixture
 async def scenario(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Scenario:
-    queued = await session.send("second")
-    run.begin(run.turn.ask("may I?", tool="bash"))
-    idle, stopped = await sup.create("echo"), await sup.create("echo")
-    await stopped.stop()
-    file = tmp_path / "session.jsonl"
-    file.write_text(await stopped.export("jsonl"))
-    await trio.testing.wait_all_tasks_blocked()
-    [request] = await sup.permissions()
-    return Scenario(sup, session, idle, stopped, queued.input_id, request.id, file)
+    return await Scenario.create(sup, session, run, tmp_path)
 
 
 async def watch_all(sup: Supervisor, after: Any) -> None:  # noqa: ANN401

@@ -31,20 +31,12 @@ from tests.support.fake_agents import AgentRun, FakeAgent, records
 TOO_LARGE = "MTAwMDAwMDAwMDAwMDAwMDAwMDA="  # a cursor of which no page ever was the end
 
 
+# Unknown sessions -----------------------------------------------------------------------
+
+
 @pytest.fixture
 async def scenario(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Scenario:
-    queued = await session.send("second")
-    run.begin(run.turn.ask("may I?", tool="bash"))
-    idle, stopped = await sup.create("echo"), await sup.create("echo")
-    await stopped.stop()
-    file = tmp_path / "session.jsonl"
-    file.write_text(await stopped.export("jsonl"))
-    await trio.testing.wait_all_tasks_blocked()
-    [request] = await sup.permissions()
-    return Scenario(sup, session, idle, stopped, queued.input_id, request.id, file)
-
-
-# Unknown sessions -----------------------------------------------------------------------
+    return await Scenario.create(sup, session, run, tmp_path)
 
 
 @pytest.mark.parametrize("bad", BAD_IDS, ids=shown)

@@ -25,11 +25,6 @@ from tests.support.commit_faults import (
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 
 
-@pytest.fixture
-def injector(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> FaultInjector:
-    return FaultInjector(sup, monkeypatch)
-
-
 async def kinds_of(session: Session) -> list[str]:
     return [record.kind for record in await records(session)]
 

@@ -24,11 +24,6 @@ from tests.support.commit_faults import (
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records, waiting_texts
 
 
-@pytest.fixture
-def injector(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> FaultInjector:
-    return FaultInjector(sup, monkeypatch)
-
-
 @pytest.mark.parametrize("fault", CRASHES)
 async def test_a_turn_with_a_failed_commit_is_closed_as_lost_once(
     session: Session, run: AgentRun, injector: FaultInjector, fault: CommitFault

@@ -25,11 +25,6 @@ from tests.support.commit_faults import (
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 
 
-@pytest.fixture
-def injector(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> FaultInjector:
-    return FaultInjector(sup, monkeypatch)
-
-
 @pytest.mark.parametrize("fault", CRASHES)
 async def test_a_watcher_sees_every_record_once_over_a_crash(
     sup: Supervisor, injector: FaultInjector, fault: CommitFault

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
 import pytest
 import trio
 
-from actors import Ask, Group, Ref, open_actors
+from actors import Ask, Group, Ref
 from actors.testing import settle
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId
@@ -47,17 +46,6 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def recording() -> RecordingStore:
     return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import attrs
 import pytest
 
-from actors import Group, Ref, open_actors
+from actors import open_actors
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.store import chunks
-from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store, Write
 from supervisor.store.sqlite import bulk as sql
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
@@ -25,7 +23,7 @@ from supervisor.store.writer import (
     AwaitPurge,
     Writer,
 )
-from tests.support.chunked_sessions import COUNT, LARGE, RecordingStore, large, text, visible_data
+from tests.support.chunked_sessions import COUNT, LARGE, large, text, visible_data
 from tests.support.store_samples import (
     ONE,
     TWO,
@@ -272,27 +270,3 @@ async def test_a_crash_between_chunks_leaves_all_or_nothing(tmp_path: Path) -> N
 
     assert [bool(seen) for seen, _ in found] == [False] * 4 + [True] + [False] * 3
     assert [left for seen, left in found if not seen] == [[]] * 7
-
-
-# The writer -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def recording() -> RecordingStore:
-    return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
-
-
-@pytest.fixture
-async def writer(system: Group, recording: RecordingStore, health: StoreHealth) -> Ref:
-    return await system.start(lambda: Writer(recording, health), name="writer", restart="permanent")

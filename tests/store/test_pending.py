@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import trio
 
-from actors import Ask, Group, Ref, open_actors
+from actors import Ask, Group, Ref
 from actors.testing import settle
 from supervisor.core.errors import Fenced, NotStorable, StoreDegraded
 from supervisor.store.pending import PendingWrite, StoreHealth
@@ -33,17 +32,6 @@ PROCESS = ProcessEntry(ONE, 4711, 12, "boot")
 @pytest.fixture
 def store() -> FaultyStore:
     return FaultyStore()
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture

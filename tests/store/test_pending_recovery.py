@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -29,17 +29,6 @@ from tests.support.store_samples import ONE, THREE, TWO, creation_write, next_wr
 @pytest.fixture
 def store() -> FaultyStore:
     return FaultyStore()
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture

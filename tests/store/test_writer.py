@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -28,12 +27,6 @@ from tests.support.writer_callers import BEFORE, Callers, RecordingStore, names,
 @pytest.fixture
 def recording() -> RecordingStore:
     return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture

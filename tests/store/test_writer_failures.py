@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,6 @@ from actors import (
     Group,
     MailboxFull,
     Ref,
-    open_actors,
 )
 from actors.testing import settle
 from supervisor.store.writer import MAX_BATCH, Claim, Commit, Writer
@@ -27,12 +26,6 @@ from tests.support.writer_callers import Callers, RecordingStore, names, stored_
 @pytest.fixture
 def recording() -> RecordingStore:
     return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture

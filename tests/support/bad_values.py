@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import trio
+import trio.testing
 
 from supervisor import (
     Session,
     Supervisor,
 )
-from tests.support.fake_agents import records
+from tests.support.fake_agents import AgentRun, records
 
 LONE_SURROGATE = "\ud800"  # half of a character
 
@@ -52,6 +54,21 @@ class Scenario:
     queued: str
     request: str
     file: Path
+
+    @classmethod
+    async def create(
+        cls, sup: Supervisor, session: Session, run: AgentRun, folder: Path
+    ) -> Scenario:
+        """Make the sessions around the running turn of `session`."""
+        queued = await session.send("second")
+        run.begin(run.turn.ask("may I?", tool="bash"))
+        idle, stopped = await sup.create("echo"), await sup.create("echo")
+        await stopped.stop()
+        file = folder / "session.jsonl"
+        file.write_text(await stopped.export("jsonl"))
+        await trio.testing.wait_all_tasks_blocked()
+        [request] = await sup.permissions()
+        return cls(sup, session, idle, stopped, queued.input_id, request.id, file)
 
     async def picture(self) -> list[object]:
         """All that could have changed."""

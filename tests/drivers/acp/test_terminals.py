@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.acp.permissions import Grants
 from supervisor.drivers.acp.rpc_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -23,7 +22,7 @@ from supervisor.drivers.acp.terminal import DRAIN_SECONDS, KILL_SECONDS, parse_c
 from supervisor.drivers.acp.terminals import LAUNCH_SECONDS, MAX_TERMINALS, Terminals
 from supervisor.drivers.process.processes import ProcessExit
 from tests.support.acp_decider import FakeUser, refusal
-from tests.support.acp_terminals import TURN, create, make_terminals
+from tests.support.acp_terminals import TURN, create
 from tests.support.driver_context import FakeDriverContext
 from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
 
@@ -31,24 +30,8 @@ pytestmark = pytest.mark.usefixtures("no_open_descriptors")
 
 
 @pytest.fixture
-def processes() -> FakeProcesses:
-    return FakeProcesses()
-
-
-@pytest.fixture
 def context(workspace: Path) -> FakeDriverContext:
     return FakeDriverContext(workspace=str(workspace), permissions=Permissions(mode="approve_all"))
-
-
-@pytest.fixture
-def terminals(
-    context: FakeDriverContext,
-    processes: FakeProcesses,
-    nursery: trio.Nursery,
-    user: FakeUser,
-    grants: Grants,
-) -> Terminals:
-    return make_terminals(context, processes, nursery, ask=user.ask, grants=grants)
 
 
 # Commands ---------------------------------------------------------------------------------

@@ -26,24 +26,8 @@ pytestmark = pytest.mark.usefixtures("no_open_descriptors")
 
 
 @pytest.fixture
-def processes() -> FakeProcesses:
-    return FakeProcesses()
-
-
-@pytest.fixture
 def context(workspace: Path) -> FakeDriverContext:
     return FakeDriverContext(workspace=str(workspace), permissions=Permissions(mode="approve_all"))
-
-
-@pytest.fixture
-def terminals(
-    context: FakeDriverContext,
-    processes: FakeProcesses,
-    nursery: trio.Nursery,
-    user: FakeUser,
-    grants: Grants,
-) -> Terminals:
-    return make_terminals(context, processes, nursery, ask=user.ask, grants=grants)
 
 
 # Interrupts -------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+import supervisor
 import supervisor.runtime
+from supervisor import Settings, Supervisor
 from tests.support.fake_agents import FakeAgent
 from tests.support.fake_store import FailingStore
 from tests.support.virtual_time import use_virtual_time
@@ -40,3 +42,17 @@ def _no_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 def child_agent() -> FakeAgent:
     """Return the agent of children, whose turns are kept apart from those of `fake`."""
     return FakeAgent("child-agent")
+
+
+@pytest.fixture
+async def sup(
+    fake_agent: FakeAgent, shielded_agent: FakeAgent, child_agent: FakeAgent, settings: Settings
+) -> AsyncIterator[Supervisor]:
+    """Yield a supervisor with the agents `fake`, `shielded` and `child-agent`."""
+    agents = [fake_agent.agent, shielded_agent.agent, child_agent.agent]
+    async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
+        try:
+            yield opened
+        finally:
+            for one in (fake_agent, shielded_agent, child_agent):
+                one.finish_open_runs()

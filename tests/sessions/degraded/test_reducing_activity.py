@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 import trio
 
-import supervisor
 from actors.testing import settle
 from supervisor import (
     Ladder,
@@ -29,19 +26,6 @@ from tests.support.fake_store import DEGRADATIONS, Degradation, FailingStore, ch
 @pytest.fixture
 def settings() -> Settings:
     return Settings(ladder=Ladder(ask_seconds=3.0))
-
-
-@pytest.fixture
-async def sup(
-    fake_agent: FakeAgent, shielded_agent: FakeAgent, child_agent: FakeAgent, settings: Settings
-) -> AsyncIterator[Supervisor]:
-    agents = [fake_agent.agent, shielded_agent.agent, child_agent.agent]
-    async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
-        try:
-            yield opened
-        finally:
-            for one in (fake_agent, shielded_agent, child_agent):
-                one.finish_open_runs()
 
 
 async def kinds_after(session: Session, seq: int) -> list[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
-import supervisor
 from actors.testing import settle
 from supervisor import (
     Ladder,
@@ -36,19 +34,6 @@ from tests.support.fake_store import DEGRADATIONS, Degradation, FailingStore, ch
 @pytest.fixture
 def settings() -> Settings:
     return Settings(ladder=Ladder(ask_seconds=3.0))
-
-
-@pytest.fixture
-async def sup(
-    fake_agent: FakeAgent, shielded_agent: FakeAgent, child_agent: FakeAgent, settings: Settings
-) -> AsyncIterator[Supervisor]:
-    agents = [fake_agent.agent, shielded_agent.agent, child_agent.agent]
-    async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
-        try:
-            yield opened
-        finally:
-            for one in (fake_agent, shielded_agent, child_agent):
-                one.finish_open_runs()
 
 
 # Families -------------------------------------------------------------------------------
