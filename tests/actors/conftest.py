@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from actors import Group, open_actors
-from tests.support.fake_actors import Diary
+from tests.support.fake_actors import ActorLog
 from tests.support.virtual_time import use_virtual_time
 
 
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def diary() -> Diary:
+def actor_log() -> ActorLog:
     return []
 
 

@@ -18,22 +18,22 @@ from actors import (
 )
 from actors.testing import settle
 from tests.support.fake_actors import (
-    Boom,
-    Diary,
+    ActorLog,
     Do,
+    IntendedCrash,
     Say,
     crash,
+    fake_actor,
     finish,
     hang,
-    only,
-    player,
+    lines_with,
     work,
 )
 
 
 @pytest.fixture
-async def ref(system: Group, diary: Diary) -> Ref:
-    return await system.start(player(diary), name="a", shutdown_seconds=1.0)
+async def ref(system: Group, actor_log: ActorLog) -> Ref:
+    return await system.start(fake_actor(actor_log), name="a", shutdown_seconds=1.0)
 
 
 # Answers ---------------------------------------------------------------------------------
@@ -64,9 +64,9 @@ async def test_every_asker_gets_its_own_answer(ref: Ref) -> None:
     assert all(asked == answered for asked, answered in answers.items())
 
 
-async def test_an_urgent_ask_overtakes_ordinary_messages(ref: Ref, diary: Diary) -> None:
+async def test_an_urgent_ask_overtakes_ordinary_messages(ref: Ref, actor_log: ActorLog) -> None:
     async def look_into_the_diary() -> list[str]:
-        return list(only(diary, "ordinary"))
+        return list(lines_with(actor_log, "ordinary"))
 
     ref.tell(work(1))
     ref.tell("ordinary")
@@ -139,7 +139,7 @@ async def test_a_late_answer_is_dropped_and_the_next_ask_gets_its_own(ref: Ref) 
 async def test_a_late_failure_is_dropped_too(ref: Ref) -> None:
     async def crash_late() -> None:
         await trio.sleep(10)
-        raise Boom
+        raise IntendedCrash
 
     with pytest.raises(AskTimeout):
         await ref.ask(Do(crash_late), timeout_seconds=1.0)
@@ -159,7 +159,7 @@ async def test_a_timed_out_message_may_still_be_handled(ref: Ref) -> None:
 async def test_thousands_of_answered_asks_do_not_disturb_a_time_out(
     ref: Ref, system: Group
 ) -> None:
-    other = await system.start(player())
+    other = await system.start(fake_actor())
     other.tell(hang)
     async with trio.open_nursery() as nursery:
 
@@ -194,7 +194,7 @@ async def test_only_an_ask_can_be_asked(ref: Ref) -> None:
 
 
 async def test_an_exception_of_receive_is_raised_in_the_asker(ref: Ref) -> None:
-    with pytest.raises(Boom):
+    with pytest.raises(IntendedCrash):
         await ref.ask(Do(crash))
 
 
@@ -259,14 +259,14 @@ async def test_asking_an_ended_actor_fails_at_once(ref: Ref) -> None:
 
 async def test_asking_after_the_whole_system_ended_fails_at_once() -> None:
     async with open_actors() as system:
-        ref = await system.start(player())
+        ref = await system.start(fake_actor())
 
     with pytest.raises(ActorStopped):
         await ref.ask(Say("x"))
 
 
 async def test_asking_a_full_mailbox_fails_at_once(system: Group) -> None:
-    ref = await system.start(player(), capacity=1)
+    ref = await system.start(fake_actor(), capacity=1)
     ref.tell(hang)
     await settle()
     ref.tell("full")
@@ -294,14 +294,14 @@ async def test_an_actor_cannot_ask_itself_in_any_method(system: Group) -> None:
             await system["me"].ask(Say("x"))
         refused.append(trio.current_time())
 
-    me = await system.start(player(on_start=ask_myself, on_stop=ask_myself), name="me")
+    me = await system.start(fake_actor(on_start=ask_myself, on_stop=ask_myself), name="me")
     await me.stop()
 
     assert refused == [0, 0]
 
 
 async def test_an_actor_may_ask_another_actor(ref: Ref, system: Group) -> None:
-    other = await system.start(player())
+    other = await system.start(fake_actor())
 
     assert await ref.ask(Do(lambda: other.ask(Say("passed on")))) == "passed on"
 
@@ -319,8 +319,8 @@ async def test_the_answer_to_a_cancelled_asker_is_dropped(ref: Ref) -> None:
 
 
 async def test_two_actors_that_ask_each_other_time_out(system: Group) -> None:
-    one = await system.start(player(), name="one")
-    two = await system.start(player(), name="two")
+    one = await system.start(fake_actor(), name="one")
+    two = await system.start(fake_actor(), name="two")
     one.tell(lambda: two.ask(Say("x"), timeout_seconds=3.0))
 
     with pytest.raises((AskTimeout, ActorStopped)):
@@ -338,7 +338,7 @@ class Number(Ask[int]):
 async def test_a_timeout_out_of_range_is_refused_before_the_message_is_sent(
     system: Group,
 ) -> None:
-    ref = await system.start(player())
+    ref = await system.start(fake_actor())
 
     with pytest.raises(BadSpec, match="timeout_seconds"):
         await ref.ask(Number(), timeout_seconds=10**400)

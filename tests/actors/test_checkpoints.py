@@ -9,14 +9,22 @@ import trio.testing
 
 from actors import Actor, Group, Ref, open_actors
 from actors.testing import settle
-from tests.support.fake_actors import Diary, Do, Player, Say, player, troupe, work
+from tests.support.fake_actors import (
+    ActorLog,
+    Do,
+    FakeActor,
+    Say,
+    fake_actor,
+    fake_actor_specs,
+    work,
+)
 
 Deed: TypeAlias = Callable[[Group, Ref], Awaitable[object]]
 
 
 @pytest.fixture
-async def ref(system: Group, diary: Diary) -> Ref:
-    return await system.start(player(diary), name="a")
+async def ref(system: Group, actor_log: ActorLog) -> Ref:
+    return await system.start(fake_actor(actor_log), name="a")
 
 
 async def stop_it_twice(_: Group, ref: Ref) -> None:
@@ -44,9 +52,9 @@ EVERYTHING: dict[str, Deed] = {
     "stop": lambda _, ref: ref.stop(),
     "stop the stopped": stop_it_twice,
     "wait for the stopped": wait_for_the_stopped,
-    "start": lambda system, _: system.start(Player),
+    "start": lambda system, _: system.start(FakeActor),
     "start the plainest": lambda system, _: system.start(Actor),
-    "start a group": lambda system, _: system.start_group(troupe([], "x", "y")),
+    "start a group": lambda system, _: system.start_group(fake_actor_specs([], "x", "y")),
     "start an empty group": lambda system, _: system.start_group([]),
     "stop the root": lambda system, _: system.stop(),
     "stop a group twice": stop_a_group_twice,
@@ -56,8 +64,8 @@ HARMLESS_WHEN_CANCELLED_BEFORE: dict[str, Deed] = {
     "ask": lambda _, ref: ref.ask(Say("hello")),
     "stop": lambda _, ref: ref.stop(),
     "wait_stopped": lambda _, ref: ref.wait_stopped(),
-    "start": lambda system, _: system.start(Player, name="new"),
-    "start_group": lambda system, _: system.start_group(troupe([], "x"), name="new"),
+    "start": lambda system, _: system.start(FakeActor, name="new"),
+    "start_group": lambda system, _: system.start_group(fake_actor_specs([], "x"), name="new"),
     "group stop": lambda system, _: system.stop(),
 }
 
@@ -72,9 +80,9 @@ async def test_every_public_async_function_passes_a_checkpoint(
 
 @pytest.mark.parametrize("name", HARMLESS_WHEN_CANCELLED_BEFORE)
 async def test_a_call_cancelled_beforehand_has_no_effect(
-    system: Group, ref: Ref, diary: Diary, name: str
+    system: Group, ref: Ref, actor_log: ActorLog, name: str
 ) -> None:
-    before = (system.statistics(), ref.statistics(), list(diary))
+    before = (system.statistics(), ref.statistics(), list(actor_log))
 
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -82,7 +90,7 @@ async def test_a_call_cancelled_beforehand_has_no_effect(
     await settle()
 
     assert scope.cancelled_caught
-    assert (system.statistics(), ref.statistics(), diary) == before
+    assert (system.statistics(), ref.statistics(), actor_log) == before
 
 
 async def test_open_actors_passes_a_checkpoint() -> None:
@@ -95,7 +103,7 @@ async def test_open_actors_passes_a_checkpoint() -> None:
 
 
 async def test_tell_watch_and_statistics_never_pass_a_checkpoint(system: Group, ref: Ref) -> None:
-    other = await system.start(Player)
+    other = await system.start(FakeActor)
 
     with trio.testing.assert_no_checkpoints():
         ref.tell("hello")

@@ -16,29 +16,29 @@ from actors import (
 )
 from actors.testing import settle
 from tests.support.fake_actors import (
-    Boom,
-    Deed,
-    Diary,
-    Player,
+    Action,
+    ActorLog,
+    FakeActor,
+    IntendedCrash,
     crash,
+    fake_actor,
     finish,
     hang,
-    only,
-    player,
+    lines_with,
     work,
 )
 
 
 @pytest.mark.parametrize(
-    ("deed", "level"), [(crash, logging.ERROR), (finish, logging.INFO)], ids=["crash", "finish"]
+    ("action", "level"), [(crash, logging.ERROR), (finish, logging.INFO)], ids=["crash", "finish"]
 )
 async def test_an_end_is_logged_at_the_matching_level(
-    system: Group, caplog: pytest.LogCaptureFixture, deed: Deed, level: int
+    system: Group, caplog: pytest.LogCaptureFixture, action: Action, level: int
 ) -> None:
     caplog.set_level(logging.INFO, "actors")
-    ref = await system.start(Player, name="a", restart="temporary")
+    ref = await system.start(FakeActor, name="a", restart="temporary")
 
-    ref.tell(deed)
+    ref.tell(action)
     await ref.wait_stopped()
 
     assert [record.levelno for record in caplog.records] == [level]
@@ -49,35 +49,35 @@ async def test_a_crash_during_a_stop_is_logged(
 ) -> None:
     async def crash_late() -> None:
         await trio.sleep(1)
-        raise Boom
+        raise IntendedCrash
 
-    ref = await system.start(Player, name="a")
+    ref = await system.start(FakeActor, name="a")
     ref.tell(crash_late)
     await settle()
     await ref.stop()
 
-    assert "Boom" in caplog.text
+    assert "IntendedCrash" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("deed", "exit_"), [(crash, Crashed), (finish, Finished), (hang, Killed), (work(1), Stopped)]
+    ("action", "exit_"), [(crash, Crashed), (finish, Finished), (hang, Killed), (work(1), Stopped)]
 )
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
 async def test_no_actor_that_ends_during_a_stop_is_restarted(
-    system: Group, diary: Diary, deed: Deed, exit_: type[Exit], restart: str
+    system: Group, actor_log: ActorLog, action: Action, exit_: type[Exit], restart: str
 ) -> None:
     async def do_it_later() -> None:
         await trio.sleep(1)
-        await deed()
+        await action()
 
     policy = RestartPolicy(restart)  # type: ignore[arg-type]
-    ref = await system.start(player(diary), name="a", restart=policy, shutdown_seconds=3.0)
+    ref = await system.start(fake_actor(actor_log), name="a", restart=policy, shutdown_seconds=3.0)
     ref.tell(do_it_later)
     await settle()
     await ref.stop()
 
     assert isinstance(await ref.wait_stopped(), exit_)
-    assert only(diary, "starts") == ["a starts"]
+    assert lines_with(actor_log, "starts") == ["a starts"]
 
 
 async def test_a_crash_in_a_cancelled_start_is_logged(
@@ -90,6 +90,6 @@ async def test_a_crash_in_a_cancelled_start_is_logged(
             raise ValueError("in the clean-up")
 
     with trio.move_on_after(1.0):
-        await system.start(player(on_start=fail_when_cancelled))
+        await system.start(fake_actor(on_start=fail_when_cancelled))
 
     assert "in the clean-up" in caplog.text

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors import ActorStopped, Group, MailboxFull, RestartPolicy
 from actors._mailbox import EMPTY, Mailbox
 from actors.testing import settle
-from tests.support.fake_actors import Diary, crash, only, player
+from tests.support.fake_actors import ActorLog, crash, fake_actor, lines_with
 
 
 def box(capacity: int = 3) -> Mailbox:
@@ -181,8 +181,8 @@ async def test_every_message_and_closing_wake_the_reader() -> None:
             wake()
 
 
-async def test_a_long_burst_lets_other_tasks_run(system: Group, diary: Diary) -> None:
-    ref = await system.start(player(diary), name="a", capacity=2000)
+async def test_a_long_burst_lets_other_tasks_run(system: Group, actor_log: ActorLog) -> None:
+    ref = await system.start(fake_actor(actor_log), name="a", capacity=2000)
     for _ in range(2000):
         ref.tell("line")
 
@@ -192,21 +192,23 @@ async def test_a_long_burst_lets_other_tasks_run(system: Group, diary: Diary) ->
     assert 0 < ref.statistics().handled < 2000
 
 
-async def test_no_message_is_lost_when_its_reader_crashes(system: Group, diary: Diary) -> None:
-    ref = await system.start(player(diary), name="a")
+async def test_no_message_is_lost_when_its_reader_crashes(
+    system: Group, actor_log: ActorLog
+) -> None:
+    ref = await system.start(fake_actor(actor_log), name="a")
 
     for message in ("one", crash, "two", crash, "three"):
         ref.tell(message)
     await settle()
 
-    assert only(diary, "one", "two", "three") == ["a one", "a two", "a three"]
+    assert lines_with(actor_log, "one", "two", "three") == ["a one", "a two", "a three"]
 
 
 async def test_messages_are_kept_during_back_off_within_capacity(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
     patient = RestartPolicy(backoff_seconds=10.0)
-    ref = await system.start(player(diary), name="a", restart=patient, capacity=1)
+    ref = await system.start(fake_actor(actor_log), name="a", restart=patient, capacity=1)
     ref.tell(crash)
     await settle()
 
@@ -215,4 +217,4 @@ async def test_messages_are_kept_during_back_off_within_capacity(
         ref.tell("refused")
     await trio.sleep(11)
 
-    assert only(diary, "kept", "refused") == ["a kept"]
+    assert lines_with(actor_log, "kept", "refused") == ["a kept"]

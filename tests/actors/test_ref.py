@@ -21,65 +21,65 @@ from actors import (
 )
 from actors.testing import settle
 from tests.support.fake_actors import (
-    Boom,
-    Diary,
+    ActorLog,
     Do,
-    Player,
+    FakeActor,
+    IntendedCrash,
     Say,
     crash,
+    fake_actor,
     finish,
     hang,
-    only,
-    player,
+    lines_with,
     work,
 )
 
 
 @pytest.fixture
-async def ref(system: Group, diary: Diary) -> Ref:
-    return await system.start(player(diary), name="a", shutdown_seconds=1.0, capacity=10)
+async def ref(system: Group, actor_log: ActorLog) -> Ref:
+    return await system.start(fake_actor(actor_log), name="a", shutdown_seconds=1.0, capacity=10)
 
 
 # Telling ---------------------------------------------------------------------------------
 
 
-async def test_told_messages_arrive_in_order(ref: Ref, diary: Diary) -> None:
+async def test_told_messages_arrive_in_order(ref: Ref, actor_log: ActorLog) -> None:
     for message in ("one", "two", "three"):
         ref.tell(message)
     await settle()
 
-    assert diary == ["a starts", "a is up", "a one", "a two", "a three"]
+    assert actor_log == ["a starts", "a is up", "a one", "a two", "a three"]
 
 
-async def test_an_urgent_message_overtakes_ordinary_messages(ref: Ref, diary: Diary) -> None:
+async def test_an_urgent_message_overtakes_ordinary_messages(ref: Ref, actor_log: ActorLog) -> None:
     ref.tell("ordinary")
     ref.tell("urgent", urgent=True)
     await settle()
 
-    assert only(diary, "ordinary", "urgent") == ["a urgent", "a ordinary"]
+    assert lines_with(actor_log, "ordinary", "urgent") == ["a urgent", "a ordinary"]
 
 
-async def test_an_actor_may_tell_itself(ref: Ref, diary: Diary) -> None:
+async def test_an_actor_may_tell_itself(ref: Ref, actor_log: ActorLog) -> None:
     async def tell_myself() -> None:
         ref.tell("note to self")
 
     await ref.ask(Do(tell_myself))
     await settle()
 
-    assert only(diary, "note to self")
+    assert lines_with(actor_log, "note to self")
 
 
 async def test_messages_an_actor_tells_itself_in_on_start_come_first(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
     async def tell_myself() -> None:
         system["b"].tell("mine")
 
-    ref = await system.start(player(diary, on_start=tell_myself), name="b")
+    ref = await system.start(fake_actor(actor_log, on_start=tell_myself), name="b")
     ref.tell("yours")
     await settle()
 
-    assert only(diary, "mine", "yours") == ["b mine", "b yours"]
+    assert lines_with(actor_log, "mine", "yours") == ["b mine", "b yours"]
 
 
 async def test_telling_a_full_mailbox_returns_the_message(ref: Ref) -> None:
@@ -131,19 +131,19 @@ async def test_the_repr_of_a_ref_has_name_and_state(ref: Ref) -> None:
 # Stopping --------------------------------------------------------------------------------
 
 
-async def test_stop_returns_when_the_actor_has_ended(ref: Ref, diary: Diary) -> None:
+async def test_stop_returns_when_the_actor_has_ended(ref: Ref, actor_log: ActorLog) -> None:
     await ref.stop()
 
-    assert diary[-1] == "a is gone"
+    assert actor_log[-1] == "a is gone"
     assert await ref.wait_stopped() == Stopped()
 
 
 async def test_stop_finishes_the_current_message_and_drops_waiting_messages(
-    ref: Ref, diary: Diary
+    ref: Ref, actor_log: ActorLog
 ) -> None:
     async def finish_the_line() -> None:
         await trio.sleep(0.5)
-        diary.append("a finished the line")
+        actor_log.append("a finished the line")
 
     ref.tell(finish_the_line)
     await settle()
@@ -151,7 +151,7 @@ async def test_stop_finishes_the_current_message_and_drops_waiting_messages(
 
     await ref.stop()
 
-    assert diary[2:] == ["a finished the line", "a stops, Stopped", "a is gone"]
+    assert actor_log[2:] == ["a finished the line", "a stops, Stopped", "a is gone"]
 
 
 async def test_a_stop_is_not_delayed_by_a_full_mailbox(ref: Ref) -> None:
@@ -179,12 +179,12 @@ async def test_stop_of_an_unknown_actor_says_so(system: Group) -> None:
         await system["nobody"].stop()
 
 
-async def test_many_tasks_may_stop_an_actor_at_once(ref: Ref, diary: Diary) -> None:
+async def test_many_tasks_may_stop_an_actor_at_once(ref: Ref, actor_log: ActorLog) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(10):
             nursery.start_soon(ref.stop)
 
-    assert only(diary, "stops, Stopped") == ["a stops, Stopped"]
+    assert lines_with(actor_log, "stops, Stopped") == ["a stops, Stopped"]
 
 
 async def test_an_actor_cannot_wait_for_its_own_stop(ref: Ref) -> None:
@@ -197,7 +197,7 @@ async def test_an_actor_cannot_wait_for_its_own_stop(ref: Ref) -> None:
     assert ref.statistics().state == "running"
 
 
-async def test_an_actor_may_begin_to_stop_itself(ref: Ref, diary: Diary) -> None:
+async def test_an_actor_may_begin_to_stop_itself(ref: Ref, actor_log: ActorLog) -> None:
     async def stop_myself() -> str:
         ref.stop_nowait()
         await trio.sleep(0.1)
@@ -222,24 +222,24 @@ async def test_a_stop_continues_when_its_caller_times_out(ref: Ref) -> None:
 # Waiting ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("deed", "end"), [(finish, Finished), (crash, Crashed)])
+@pytest.mark.parametrize(("action", "end"), [(finish, Finished), (crash, Crashed)])
 async def test_wait_stopped_returns_the_exit_of_a_temporary_actor(
-    system: Group, deed: object, end: type[Exit]
+    system: Group, action: object, end: type[Exit]
 ) -> None:
-    ref = await system.start(Player, restart="temporary")
+    ref = await system.start(FakeActor, restart="temporary")
 
-    ref.tell(deed)
+    ref.tell(action)
 
     assert isinstance(await ref.wait_stopped(), end)
 
 
 async def test_wait_stopped_carries_the_error_of_a_crash(system: Group) -> None:
-    ref = await system.start(Player, restart="temporary")
+    ref = await system.start(FakeActor, restart="temporary")
 
     ref.tell(crash)
 
     assert isinstance(exit_ := await ref.wait_stopped(), Crashed)
-    assert isinstance(exit_.error, Boom)
+    assert isinstance(exit_.error, IntendedCrash)
 
 
 async def test_wait_stopped_returns_killed_for_a_killed_actor(ref: Ref) -> None:
@@ -261,14 +261,14 @@ async def test_wait_stopped_does_not_take_a_restart_for_an_end(ref: Ref) -> None
 
 
 async def test_wait_stopped_raises_that_the_actor_was_given_up(system: Group) -> None:
-    ref = await system.start(Player, name="a", restart=RestartPolicy(max_restarts=0))
+    ref = await system.start(FakeActor, name="a", restart=RestartPolicy(max_restarts=0))
     ref.tell(crash)
 
     for _ in range(2):
-        with pytest.raises(GaveUp, match="a was given up: a crashed with Boom") as failure:
+        with pytest.raises(GaveUp, match="a was given up: a crashed with IntendedCrash") as failure:
             await ref.wait_stopped()
 
-        assert isinstance(failure.value.__cause__, Boom)
+        assert isinstance(failure.value.__cause__, IntendedCrash)
 
 
 async def test_every_waiter_gets_the_exit(ref: Ref) -> None:
@@ -343,7 +343,7 @@ async def test_the_state_follows_the_lifecycle_of_the_actor(system: Group) -> No
     async def look() -> None:
         seen.append(system["a"].statistics().state)
 
-    ref = await system.start(player(on_start=look, on_stop=look), name="a", restart=patient)
+    ref = await system.start(fake_actor(on_start=look, on_stop=look), name="a", restart=patient)
     await ref.ask(Do(look))
     ref.tell(crash)
     await settle()
@@ -366,7 +366,7 @@ async def test_counters_go_on_over_restarts(ref: Ref) -> None:
 
 
 async def test_a_message_from_a_foreign_thread_is_refused(system: Group) -> None:
-    ref = await system.start(player())
+    ref = await system.start(fake_actor())
     await settle()
     raised: list[Exception] = []
 

@@ -15,9 +15,9 @@ from actors._restart import (
     describe,
     restart_scope,
 )
-from tests.support.fake_actors import Boom
+from tests.support.fake_actors import IntendedCrash
 
-CRASHED = Crashed(Boom())
+CRASHED = Crashed(IntendedCrash())
 GAVE_UP = GaveUp("g", culprit="a", how="crashed", max_restarts=1, within_seconds=1.0)
 EVERY_EXIT: list[Exit] = [Finished(), Stopped(), Killed(), CRASHED, GAVE_UP]
 
@@ -245,7 +245,7 @@ def test_a_bad_policy_is_refused_naming_the_field(field: str, value: object) -> 
 
 @pytest.mark.parametrize(
     ("exit_", "words"),
-    [(CRASHED, "crashed with Boom"), (GAVE_UP, "gave up"), (Finished(), "finished")],
+    [(CRASHED, "crashed with IntendedCrash"), (GAVE_UP, "gave up"), (Finished(), "finished")],
 )
 def test_an_exit_has_a_short_description(exit_: Exit, words: str) -> None:
     assert describe(exit_) == words

@@ -15,11 +15,11 @@ from actors import (
     open_actors,
 )
 from tests.support.fake_actors import (
-    Diary,
-    Player,
+    ActorLog,
+    FakeActor,
     Say,
-    player,
-    troupe,
+    fake_actor,
+    fake_actor_specs,
 )
 
 BAD_CHILD_FIELDS: list[tuple[str, object]] = [
@@ -28,7 +28,7 @@ BAD_CHILD_FIELDS: list[tuple[str, object]] = [
     ("name", 7),
     ("start", 7),
     ("start", None),
-    ("start", Player()),
+    ("start", FakeActor()),
     ("restart", "sometimes"),
     ("restart", 7),
     ("capacity", 0),
@@ -43,7 +43,7 @@ BAD_CHILD_FIELDS: list[tuple[str, object]] = [
 
 BAD_GROUP_FIELDS: list[tuple[str, object]] = [
     ("children", ["a"]),
-    ("children", [Player]),
+    ("children", [FakeActor]),
     ("children", 7),
     ("strategy", "two_for_one"),
     ("strategy", None),
@@ -61,7 +61,7 @@ BAD_GROUP_FIELDS: list[tuple[str, object]] = [
 
 @pytest.mark.parametrize(("field", "value"), BAD_CHILD_FIELDS)
 def test_a_bad_child_spec_is_refused_naming_the_field(field: str, value: object) -> None:
-    good: dict[str, Any] = {"name": "a", "start": Player}
+    good: dict[str, Any] = {"name": "a", "start": FakeActor}
 
     with pytest.raises(BadSpec, match=field) as refusal:
         ChildSpec(**(good | {field: value}))
@@ -85,7 +85,7 @@ def test_a_bad_group_spec_is_refused_naming_the_field(field: str, value: object)
 async def test_start_refuses_bad_values_and_leaves_nothing_behind(
     system: Group, field: str, value: object
 ) -> None:
-    good: dict[str, Any] = {"name": "a", "start": Player}
+    good: dict[str, Any] = {"name": "a", "start": FakeActor}
 
     with pytest.raises(BadSpec) as refusal:
         await system.start(**(good | {field: value}))
@@ -141,7 +141,7 @@ def test_a_nested_group_refuses_mailbox_and_shutdown_options(field: str, value: 
 
 def test_a_member_may_not_bring_an_intensity_of_its_own() -> None:
     with pytest.raises(BadSpec, match="whole group") as refusal:
-        GroupSpec([ChildSpec("a", Player, restart=RestartPolicy(max_restarts=9))])
+        GroupSpec([ChildSpec("a", FakeActor, restart=RestartPolicy(max_restarts=9))])
 
     assert refusal.value.field == "restart"
 
@@ -150,32 +150,32 @@ async def test_a_later_member_may_not_bring_an_intensity_either(system: Group) -
     group = await system.start_group([])
 
     with pytest.raises(BadSpec) as refusal:
-        await group.start(Player, restart=RestartPolicy(backoff_seconds=9.0))
+        await group.start(FakeActor, restart=RestartPolicy(backoff_seconds=9.0))
 
     assert refusal.value.field == "restart"
 
 
-def test_duplicate_names_in_one_group_are_refused(diary: Diary) -> None:
+def test_duplicate_names_in_one_group_are_refused(actor_log: ActorLog) -> None:
     with pytest.raises(NameTaken, match="'a'"):
-        GroupSpec(troupe(diary, "a", "b", "a"))
+        GroupSpec(fake_actor_specs(actor_log, "a", "b", "a"))
 
 
 def test_a_restart_kind_equals_a_policy_with_default_numbers() -> None:
-    by_kind = ChildSpec("a", Player, restart="permanent")
-    by_policy = ChildSpec("a", Player, restart=RestartPolicy("permanent"))
+    by_kind = ChildSpec("a", FakeActor, restart="permanent")
+    by_policy = ChildSpec("a", FakeActor, restart=RestartPolicy("permanent"))
 
     assert by_kind.policy == by_policy.policy == RestartPolicy("permanent")
     GroupSpec([by_policy])
 
 
 def test_the_defaults_of_a_spec_match_the_design() -> None:
-    spec = ChildSpec("a", Player)
+    spec = ChildSpec("a", FakeActor)
 
     assert (spec.restart, spec.capacity, spec.shutdown_seconds) == ("transient", 1024, 5.0)
     assert (spec.policy.max_restarts, spec.policy.within_seconds) == (3, 5.0)
 
 
-@pytest.mark.parametrize("make", [Player, player(), lambda: Player([])])
+@pytest.mark.parametrize("make", [FakeActor, fake_actor(), lambda: FakeActor([])])
 async def test_a_class_or_any_callable_that_makes_an_actor_will_do(
     system: Group, make: type[Actor]
 ) -> None:

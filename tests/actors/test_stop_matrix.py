@@ -11,10 +11,18 @@ import trio
 
 from actors import ChildSpec, Ended, Group, GroupSpec, Killed, Ref, Stopped
 from actors.testing import Probe, explore, settle
-from tests.support.fake_actors import Diary, crash, in_turn, only, perform, player, work
+from tests.support.fake_actors import (
+    ActorLog,
+    crash,
+    factory_sequence,
+    fake_actor,
+    lines_with,
+    run_in_system,
+    work,
+)
 
 Child = Ref | Group
-Moment = Callable[[Group, Diary, str], Awaitable[Child]]
+Moment = Callable[[Group, ActorLog, str], Awaitable[Child]]
 
 
 def spec(kind: str, make: Callable[[], object]) -> ChildSpec:
@@ -33,31 +41,33 @@ def crash_it(outer: Group, kind: str) -> None:
     (outer["x"] if kind == "actor" else outer.group("x")["member"]).tell(crash)
 
 
-async def running(system: Group, diary: Diary, kind: str) -> Child:
-    outer = await system.start_group([spec(kind, player(diary))], name="outer", max_restarts=0)
+async def running(system: Group, actor_log: ActorLog, kind: str) -> Child:
+    outer = await system.start_group(
+        [spec(kind, fake_actor(actor_log))], name="outer", max_restarts=0
+    )
     return child_of(outer, kind)
 
 
-async def in_back_off(system: Group, diary: Diary, kind: str) -> Child:
+async def in_back_off(system: Group, actor_log: ActorLog, kind: str) -> Child:
     outer = await system.start_group(
-        [spec(kind, player(diary))], name="outer", max_restarts=1, backoff_seconds=60.0
+        [spec(kind, fake_actor(actor_log))], name="outer", max_restarts=1, backoff_seconds=60.0
     )
     crash_it(outer, kind)
     await settle()
     return child_of(outer, kind)
 
 
-async def being_launched_again(system: Group, diary: Diary, kind: str) -> Child:
-    slow_again = in_turn(player(diary), player(diary, on_start=work(1)))
+async def being_launched_again(system: Group, actor_log: ActorLog, kind: str) -> Child:
+    slow_again = factory_sequence(fake_actor(actor_log), fake_actor(actor_log, on_start=work(1)))
     outer = await system.start_group([spec(kind, slow_again)], name="outer", max_restarts=1)
     crash_it(outer, kind)
     await settle()
     return child_of(outer, kind)
 
 
-async def being_halted(system: Group, diary: Diary, kind: str) -> Child:
+async def being_halted(system: Group, actor_log: ActorLog, kind: str) -> Child:
     outer = await system.start_group(
-        [ChildSpec("other", player()), spec(kind, player(diary, on_stop=work(1)))],
+        [ChildSpec("other", fake_actor()), spec(kind, fake_actor(actor_log, on_stop=work(1)))],
         name="outer",
         strategy="one_for_all",
         max_restarts=1,
@@ -78,11 +88,11 @@ everywhere = pytest.mark.parametrize("moment", MOMENTS)
 both_kinds = pytest.mark.parametrize("kind", ["actor", "group"])
 
 
-async def stop_at(system: Group, diary: Diary, kind: str, moment: str) -> None:
-    child = await MOMENTS[moment](system, diary, kind)
+async def stop_at(system: Group, actor_log: ActorLog, kind: str, moment: str) -> None:
+    child = await MOMENTS[moment](system, actor_log, kind)
     probe = await Probe.start(system)
     probe.ref.watch(child)
-    before = len(only(diary, "starts"))
+    before = len(lines_with(actor_log, "starts"))
 
     await child.stop()
     await settle()
@@ -90,13 +100,15 @@ async def stop_at(system: Group, diary: Diary, kind: str, moment: str) -> None:
     assert isinstance(await child.wait_stopped(), (Stopped, Killed))
     assert [type(message) for message in probe.messages] == [Ended]
     assert system.group("outer").statistics().state == "running"
-    assert len(only(diary, "starts")) == before
+    assert len(lines_with(actor_log, "starts")) == before
 
 
 @everywhere
 @both_kinds
-async def test_a_stop_is_never_a_crash(system: Group, diary: Diary, kind: str, moment: str) -> None:
-    await stop_at(system, diary, kind, moment)
+async def test_a_stop_is_never_a_crash(
+    system: Group, actor_log: ActorLog, kind: str, moment: str
+) -> None:
+    await stop_at(system, actor_log, kind, moment)
     await trio.sleep(120)
 
     assert system.group("outer").statistics().state == "running"
@@ -108,15 +120,19 @@ def test_a_stop_is_never_a_crash_in_any_order_of_events(kind: str, moment: str) 
     async def play(system: Group) -> None:
         await stop_at(system, [], kind, moment)
 
-    assert explore(perform, play, seeds=range(60), early_timeouts=False) == []
+    assert explore(run_in_system, play, seeds=range(60), early_timeouts=False) == []
 
 
 @both_kinds
 async def test_a_stop_during_the_first_start_calls_that_off(
-    system: Group, diary: Diary, kind: str
+    system: Group, actor_log: ActorLog, kind: str
 ) -> None:
-    slow = spec(kind, player(diary, on_start=work(1)))
-    others = [ChildSpec("first", player(diary)), slow, ChildSpec("last", player(diary))]
+    slow = spec(kind, fake_actor(actor_log, on_start=work(1)))
+    others = [
+        ChildSpec("first", fake_actor(actor_log)),
+        slow,
+        ChildSpec("last", fake_actor(actor_log)),
+    ]
 
     async with trio.open_nursery() as nursery:
 

@@ -19,18 +19,18 @@ from actors import (
 )
 from actors.testing import settle
 from tests.support.fake_actors import (
-    Diary,
+    ActorLog,
     Do,
-    Player,
+    FakeActor,
     Say,
     crash,
+    factory_sequence,
+    fake_actor,
+    fake_actor_specs,
     finish,
     hang,
     ignore_cancelling,
-    in_turn,
-    only,
-    player,
-    troupe,
+    lines_with,
     work,
 )
 
@@ -38,7 +38,7 @@ from tests.support.fake_actors import (
 
 
 async def test_an_actor_is_given_its_time_to_stop(system: Group) -> None:
-    ref = await system.start(player(on_stop=work(4)), shutdown_seconds=5.0)
+    ref = await system.start(fake_actor(on_stop=work(4)), shutdown_seconds=5.0)
 
     await ref.stop()
 
@@ -47,7 +47,7 @@ async def test_an_actor_is_given_its_time_to_stop(system: Group) -> None:
 
 
 async def test_a_child_that_ignores_its_stop_is_cancelled_after_its_time(system: Group) -> None:
-    ref = await system.start(Player, shutdown_seconds=5.0)
+    ref = await system.start(FakeActor, shutdown_seconds=5.0)
     ref.tell(hang)
     await settle()
 
@@ -57,19 +57,19 @@ async def test_a_child_that_ignores_its_stop_is_cancelled_after_its_time(system:
     assert await ref.wait_stopped() == Killed()
 
 
-async def test_a_shutdown_time_of_zero_cancels_at_once(system: Group, diary: Diary) -> None:
-    ref = await system.start(player(diary), name="a", shutdown_seconds=0)
+async def test_a_shutdown_time_of_zero_cancels_at_once(system: Group, actor_log: ActorLog) -> None:
+    ref = await system.start(fake_actor(actor_log), name="a", shutdown_seconds=0)
     ref.tell(hang)
     await settle()
 
     await ref.stop()
 
     assert trio.current_time() == 0
-    assert diary[-1] == "a stops, Killed"
+    assert actor_log[-1] == "a stops, Killed"
 
 
 async def test_an_infinite_shutdown_time_waits_for_the_actor(system: Group) -> None:
-    ref = await system.start(player(on_stop=work(1e6)), shutdown_seconds=math.inf)
+    ref = await system.start(fake_actor(on_stop=work(1e6)), shutdown_seconds=math.inf)
 
     await ref.stop()
 
@@ -78,7 +78,7 @@ async def test_an_infinite_shutdown_time_waits_for_the_actor(system: Group) -> N
 
 
 async def test_a_stop_waits_for_an_actor_that_ignores_cancellation(system: Group) -> None:
-    ref = await system.start(Player, shutdown_seconds=2.0)
+    ref = await system.start(FakeActor, shutdown_seconds=2.0)
     ref.tell(ignore_cancelling)
     await settle()
 
@@ -88,7 +88,7 @@ async def test_a_stop_waits_for_an_actor_that_ignores_cancellation(system: Group
 
 
 async def test_stopping_again_does_not_prolong_the_time(system: Group) -> None:
-    ref = await system.start(Player, shutdown_seconds=5.0)
+    ref = await system.start(FakeActor, shutdown_seconds=5.0)
     ref.tell(hang)
     await settle()
     ref.stop_nowait()
@@ -102,7 +102,7 @@ async def test_stopping_again_does_not_prolong_the_time(system: Group) -> None:
 async def test_the_mailbox_closes_at_once_while_the_current_message_continues(
     system: Group,
 ) -> None:
-    ref = await system.start(Player)
+    ref = await system.start(FakeActor)
     ref.tell(work(3))
     await settle()
     ref.tell("waits")
@@ -115,9 +115,9 @@ async def test_the_mailbox_closes_at_once_while_the_current_message_continues(
 
 
 async def test_a_stop_while_a_restart_is_starting_cuts_it_short(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    make = in_turn(player(diary), player(diary, on_start=hang))
+    make = factory_sequence(fake_actor(actor_log), fake_actor(actor_log, on_start=hang))
     ref = await system.start(make, name="a", shutdown_seconds=2.0)
     ref.tell(crash)
     await settle()
@@ -132,27 +132,33 @@ async def test_a_stop_while_a_restart_is_starting_cuts_it_short(
 # Order -----------------------------------------------------------------------------------
 
 
-async def test_children_are_stopped_in_reverse_start_order(system: Group, diary: Diary) -> None:
-    group = await system.start_group(troupe(diary, "a", "b", "c"))
+async def test_children_are_stopped_in_reverse_start_order(
+    system: Group, actor_log: ActorLog
+) -> None:
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b", "c"))
 
     await group.stop()
 
-    assert only(diary, "is gone") == ["c is gone", "b is gone", "a is gone"]
+    assert lines_with(actor_log, "is gone") == ["c is gone", "b is gone", "a is gone"]
 
 
-async def test_each_child_is_over_before_the_next_one_is_asked(system: Group, diary: Diary) -> None:
-    slow = [ChildSpec(name, player(diary, on_stop=work(1))) for name in "ab"]
+async def test_each_child_is_over_before_the_next_one_is_asked(
+    system: Group, actor_log: ActorLog
+) -> None:
+    slow = [ChildSpec(name, fake_actor(actor_log, on_stop=work(1))) for name in "ab"]
     group = await system.start_group(slow)
-    diary.clear()
+    actor_log.clear()
 
     await group.stop()
 
-    assert diary == ["b stops, Stopped", "b is gone", "a stops, Stopped", "a is gone"]
+    assert actor_log == ["b stops, Stopped", "b is gone", "a stops, Stopped", "a is gone"]
 
 
-async def test_a_child_later_in_the_stop_order_still_answers(system: Group, diary: Diary) -> None:
-    last = ChildSpec("b", player(diary, on_stop=work(1)))
-    group = await system.start_group([*troupe(diary, "a"), last])
+async def test_a_child_later_in_the_stop_order_still_answers(
+    system: Group, actor_log: ActorLog
+) -> None:
+    last = ChildSpec("b", fake_actor(actor_log, on_stop=work(1)))
+    group = await system.start_group([*fake_actor_specs(actor_log, "a"), last])
 
     group.stop_nowait()
     await settle()
@@ -161,46 +167,50 @@ async def test_a_child_later_in_the_stop_order_still_answers(system: Group, diar
 
 
 async def test_children_that_do_not_lean_on_each_other_may_stop_together(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    slow = [ChildSpec(name, player(diary, on_stop=work(3))) for name in "abc"]
+    slow = [ChildSpec(name, fake_actor(actor_log, on_stop=work(3))) for name in "abc"]
     group = await system.start_group(slow, stop_order="together")
 
     await group.stop()
 
     assert trio.current_time() == 3.0
-    assert len(only(diary, "is gone")) == 3
+    assert len(lines_with(actor_log, "is gone")) == 3
 
 
 async def test_children_stop_before_their_parents_down_the_whole_tree(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    inner = ChildSpec("inner", GroupSpec(troupe(diary, "b", "c")))
-    group = await system.start_group([*troupe(diary, "a"), inner, *troupe(diary, "d")])
+    inner = ChildSpec("inner", GroupSpec(fake_actor_specs(actor_log, "b", "c")))
+    group = await system.start_group(
+        [*fake_actor_specs(actor_log, "a"), inner, *fake_actor_specs(actor_log, "d")]
+    )
 
     await group.stop()
 
-    assert only(diary, "is gone") == ["d is gone", "c is gone", "b is gone", "a is gone"]
+    assert lines_with(actor_log, "is gone") == ["d is gone", "c is gone", "b is gone", "a is gone"]
 
 
-async def test_stopping_a_group_leaves_no_live_descendant(system: Group, diary: Diary) -> None:
+async def test_stopping_a_group_leaves_no_live_descendant(
+    system: Group, actor_log: ActorLog
+) -> None:
     base = trio.lowlevel.current_statistics().tasks_living
-    inner = ChildSpec("inner", GroupSpec(troupe(diary, "b")))
-    group = await system.start_group([*troupe(diary, "a"), inner])
-    await group.group("inner").start(player(diary), name="late")
+    inner = ChildSpec("inner", GroupSpec(fake_actor_specs(actor_log, "b")))
+    group = await system.start_group([*fake_actor_specs(actor_log, "a"), inner])
+    await group.group("inner").start(fake_actor(actor_log), name="late")
 
     await group.stop()
     await settle()
 
     assert trio.lowlevel.current_statistics().tasks_living == base
-    assert len(only(diary, "starts")) == len(only(diary, "is gone")) == 3
+    assert len(lines_with(actor_log, "starts")) == len(lines_with(actor_log, "is gone")) == 3
 
 
 # Groups ----------------------------------------------------------------------------------
 
 
-async def test_stopping_a_stopped_group_is_fine(system: Group, diary: Diary) -> None:
-    group = await system.start_group(troupe(diary, "a"))
+async def test_stopping_a_stopped_group_is_fine(system: Group, actor_log: ActorLog) -> None:
+    group = await system.start_group(fake_actor_specs(actor_log, "a"))
     await group.stop()
 
     await group.stop()
@@ -218,20 +228,20 @@ async def test_an_empty_group_stops_too(system: Group) -> None:
     assert group.statistics().state == "stopped"
 
 
-async def test_a_stopping_group_starts_no_child(system: Group, diary: Diary) -> None:
-    group = await system.start_group([ChildSpec("a", player(diary, on_stop=work(1)))])
+async def test_a_stopping_group_starts_no_child(system: Group, actor_log: ActorLog) -> None:
+    group = await system.start_group([ChildSpec("a", fake_actor(actor_log, on_stop=work(1)))])
     group.stop_nowait()
 
     with pytest.raises(ActorStopped):
-        await group.start(Player)
+        await group.start(FakeActor)
     with pytest.raises(ActorStopped):
         await group.start_group([])
 
 
 async def test_a_group_stop_continues_when_its_caller_times_out(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    slow = [ChildSpec(name, player(diary, on_stop=work(2))) for name in "ab"]
+    slow = [ChildSpec(name, fake_actor(actor_log, on_stop=work(2))) for name in "ab"]
     group = await system.start_group(slow)
 
     with trio.move_on_after(1):
@@ -241,8 +251,10 @@ async def test_a_group_stop_continues_when_its_caller_times_out(
     assert trio.current_time() == 4.0
 
 
-async def test_a_member_cannot_wait_for_the_stop_of_its_group(system: Group, diary: Diary) -> None:
-    group = await system.start_group(troupe(diary, "a"))
+async def test_a_member_cannot_wait_for_the_stop_of_its_group(
+    system: Group, actor_log: ActorLog
+) -> None:
+    group = await system.start_group(fake_actor_specs(actor_log, "a"))
 
     async def stop_us_all() -> None:
         with pytest.raises(AskSelf):
@@ -253,8 +265,8 @@ async def test_a_member_cannot_wait_for_the_stop_of_its_group(system: Group, dia
     await group["a"].ask(Do(stop_us_all))
 
 
-async def test_a_member_may_begin_to_stop_its_group(system: Group, diary: Diary) -> None:
-    group = await system.start_group(troupe(diary, "a", "b"))
+async def test_a_member_may_begin_to_stop_its_group(system: Group, actor_log: ActorLog) -> None:
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b"))
 
     async def stop_us_all() -> None:
         group.stop_nowait()
@@ -264,40 +276,44 @@ async def test_a_member_may_begin_to_stop_its_group(system: Group, diary: Diary)
     assert await group.wait_stopped() == Stopped()
 
 
-@pytest.mark.parametrize("deed", [crash, finish, hang])
+@pytest.mark.parametrize("action", [crash, finish, hang])
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
 async def test_an_exit_during_shutdown_is_never_followed_by_a_restart(
-    system: Group, diary: Diary, deed: object, restart: str
+    system: Group, actor_log: ActorLog, action: object, restart: str
 ) -> None:
     policy = RestartPolicy(restart)  # type: ignore[arg-type]
-    child = ChildSpec("a", player(diary), restart=policy)
-    slow = ChildSpec("b", player(diary, on_stop=work(1)))
+    child = ChildSpec("a", fake_actor(actor_log), restart=policy)
+    slow = ChildSpec("b", fake_actor(actor_log, on_stop=work(1)))
     group = await system.start_group([child, slow], max_restarts=0)
 
     group.stop_nowait()
     await settle()
-    group["a"].tell(deed)  # it has not been asked to stop yet
+    group["a"].tell(action)  # it has not been asked to stop yet
 
     assert await group.wait_stopped() == Stopped()
-    assert only(diary, "starts") == ["a starts", "b starts"]
+    assert lines_with(actor_log, "starts") == ["a starts", "b starts"]
 
 
 async def test_a_stop_during_a_group_restart_stops_every_member_once(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    slow = ChildSpec("b", in_turn(player(diary), player(diary, on_start=work(1))))
-    group = await system.start_group([*troupe(diary, "a"), slow], strategy="one_for_all")
+    slow = ChildSpec(
+        "b", factory_sequence(fake_actor(actor_log), fake_actor(actor_log, on_start=work(1)))
+    )
+    group = await system.start_group(
+        [*fake_actor_specs(actor_log, "a"), slow], strategy="one_for_all"
+    )
     group["a"].tell(crash)
     await settle()
 
     await group.stop()
 
-    assert len(only(diary, "is up")) == len(only(diary, "is gone"))
+    assert len(lines_with(actor_log, "is up")) == len(lines_with(actor_log, "is gone"))
     assert group.statistics().stopped == 2
 
 
 async def test_two_actors_that_stop_each_other_both_end(system: Group) -> None:
-    one, two = await system.start(Player), await system.start(Player)
+    one, two = await system.start(FakeActor), await system.start(FakeActor)
     for victim, stopper in ((one, two), (two, one)):
 
         async def stop_the_other(victim: Ref = victim) -> None:
@@ -316,7 +332,7 @@ async def test_tasks_return_to_base_when_all_are_stopped() -> None:
     base = trio.lowlevel.current_statistics().tasks_living
     async with open_actors() as system:
         for _ in range(100):
-            ref = await system.start(Player)
+            ref = await system.start(FakeActor)
             ref.tell(crash)
         await settle()
 

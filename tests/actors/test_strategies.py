@@ -11,83 +11,95 @@ from actors import (
 )
 from actors.testing import Probe, settle
 from tests.support.fake_actors import (
-    Diary,
+    ActorLog,
     Do,
-    Player,
+    FakeActor,
     Say,
     crash,
     crash_and_settle,
+    factory_sequence,
+    fake_actor,
+    fake_actor_specs,
     finish,
     hang,
-    in_turn,
-    only,
-    player,
-    troupe,
+    lines_with,
     work,
 )
 
 
-async def test_one_for_one_restarts_only_the_crashed_child(system: Group, diary: Diary) -> None:
-    group = await system.start_group(troupe(diary, "a", "b", "c"), strategy="one_for_one")
-    diary.clear()
+async def test_one_for_one_restarts_only_the_crashed_child(
+    system: Group, actor_log: ActorLog
+) -> None:
+    group = await system.start_group(
+        fake_actor_specs(actor_log, "a", "b", "c"), strategy="one_for_one"
+    )
+    actor_log.clear()
 
     await crash_and_settle(group["b"])
 
-    assert diary == ["b stops, Crashed", "b is gone", "b starts", "b is up"]
+    assert actor_log == ["b stops, Crashed", "b is gone", "b starts", "b is up"]
 
 
 async def test_one_for_all_stops_in_reverse_and_starts_in_order(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b", "c"), strategy="one_for_all")
-    diary.clear()
+    group = await system.start_group(
+        fake_actor_specs(actor_log, "a", "b", "c"), strategy="one_for_all"
+    )
+    actor_log.clear()
 
     await crash_and_settle(group["b"])
 
-    assert only(diary, "is gone", "starts") == [
+    assert lines_with(actor_log, "is gone", "starts") == [
         *("b is gone", "c is gone", "a is gone"),
         *("a starts", "b starts", "c starts"),
     ]
 
 
 async def test_rest_for_one_restarts_the_crashed_child_and_later_children(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b", "c"), strategy="rest_for_one")
-    diary.clear()
+    group = await system.start_group(
+        fake_actor_specs(actor_log, "a", "b", "c"), strategy="rest_for_one"
+    )
+    actor_log.clear()
 
     await crash_and_settle(group["b"])
 
-    assert only(diary, "is gone", "starts") == [
+    assert lines_with(actor_log, "is gone", "starts") == [
         *("b is gone", "c is gone"),
         *("b starts", "c starts"),
     ]
 
 
-async def test_each_child_is_up_before_the_next_one_starts(system: Group, diary: Diary) -> None:
-    slow = [ChildSpec(name, player(diary, on_start=work(1))) for name in "abc"]
+async def test_each_child_is_up_before_the_next_one_starts(
+    system: Group, actor_log: ActorLog
+) -> None:
+    slow = [ChildSpec(name, fake_actor(actor_log, on_start=work(1))) for name in "abc"]
 
     await system.start_group(slow)
 
-    assert diary == ["a starts", "a is up", "b starts", "b is up", "c starts", "c is up"]
+    assert actor_log == ["a starts", "a is up", "b starts", "b is up", "c starts", "c is up"]
 
 
-async def test_a_sibling_in_a_group_restart_keeps_its_mailbox(system: Group, diary: Diary) -> None:
+async def test_a_sibling_in_a_group_restart_keeps_its_mailbox(
+    system: Group, actor_log: ActorLog
+) -> None:
     group = await system.start_group(
-        troupe(diary, "a", "b"), strategy="one_for_all", backoff_seconds=10.0
+        fake_actor_specs(actor_log, "a", "b"), strategy="one_for_all", backoff_seconds=10.0
     )
     await crash_and_settle(group["a"])
 
     group["b"].tell("kept")
     await trio.sleep(20)
 
-    assert only(diary, "kept") == ["b kept"]
+    assert lines_with(actor_log, "kept") == ["b kept"]
 
 
 async def test_a_sibling_finishes_its_message_before_it_is_restarted(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b"), strategy="one_for_all")
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b"), strategy="one_for_all")
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -102,43 +114,51 @@ async def test_a_sibling_finishes_its_message_before_it_is_restarted(
 
 
 async def test_temporary_siblings_of_a_group_restart_stay_ended(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    passer_by = ChildSpec("t", player(diary), restart="temporary")
+    passer_by = ChildSpec("t", fake_actor(actor_log), restart="temporary")
     group = await system.start_group(
-        [*troupe(diary, "a"), passer_by, *troupe(diary, "b")], strategy="one_for_all"
+        [*fake_actor_specs(actor_log, "a"), passer_by, *fake_actor_specs(actor_log, "b")],
+        strategy="one_for_all",
     )
 
     await crash_and_settle(group["a"])
 
-    assert only(diary, "starts")[3:] == ["a starts", "b starts"]
+    assert lines_with(actor_log, "starts")[3:] == ["a starts", "b starts"]
     assert await group["t"].wait_stopped() == Stopped()
 
 
 async def test_a_finished_child_is_not_started_by_a_group_restart(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b"), strategy="one_for_all")
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b"), strategy="one_for_all")
     group["b"].tell(finish)
     await settle()
 
     await crash_and_settle(group["a"])
 
-    assert only(diary, "starts") == ["a starts", "b starts", "a starts"]
+    assert lines_with(actor_log, "starts") == ["a starts", "b starts", "a starts"]
 
 
 async def test_a_failed_group_restart_halts_started_children_before_a_retry(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    moody = in_turn(player(diary), player(diary, on_start=crash), player(diary))
-    group = await system.start_group(
-        [*troupe(diary, "a"), ChildSpec("b", moody), *troupe(diary, "c")], strategy="one_for_all"
+    moody = factory_sequence(
+        fake_actor(actor_log), fake_actor(actor_log, on_start=crash), fake_actor(actor_log)
     )
-    diary.clear()
+    group = await system.start_group(
+        [
+            *fake_actor_specs(actor_log, "a"),
+            ChildSpec("b", moody),
+            *fake_actor_specs(actor_log, "c"),
+        ],
+        strategy="one_for_all",
+    )
+    actor_log.clear()
 
     await crash_and_settle(group["a"])
 
-    assert only(diary, "is gone", "starts") == [
+    assert lines_with(actor_log, "is gone", "starts") == [
         *("a is gone", "c is gone", "b is gone"),
         *("a starts", "b starts", "a is gone"),
         *("a starts", "b starts", "c starts"),
@@ -146,10 +166,14 @@ async def test_a_failed_group_restart_halts_started_children_before_a_retry(
 
 
 async def test_a_second_crash_during_a_group_restart_is_not_lost(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    slow = ChildSpec("b", in_turn(player(diary), player(diary, on_start=work(1))))
-    group = await system.start_group([*troupe(diary, "a"), slow], strategy="one_for_all")
+    slow = ChildSpec(
+        "b", factory_sequence(fake_actor(actor_log), fake_actor(actor_log, on_start=work(1)))
+    )
+    group = await system.start_group(
+        [*fake_actor_specs(actor_log, "a"), slow], strategy="one_for_all"
+    )
     group["a"].tell(crash)
     await settle()
 
@@ -161,33 +185,35 @@ async def test_a_second_crash_during_a_group_restart_is_not_lost(
 
 
 async def test_children_that_join_later_take_part_in_a_group_restart(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a"), strategy="one_for_all")
-    await group.start(player(diary), name="late")
+    group = await system.start_group(fake_actor_specs(actor_log, "a"), strategy="one_for_all")
+    await group.start(fake_actor(actor_log), name="late")
 
     await crash_and_settle(group["a"])
 
-    assert only(diary, "starts") == ["a starts", "late starts", "a starts", "late starts"]
+    assert lines_with(actor_log, "starts") == ["a starts", "late starts", "a starts", "late starts"]
 
 
 async def test_a_group_restart_spares_a_child_in_its_first_start(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a"), strategy="one_for_all")
+    group = await system.start_group(fake_actor_specs(actor_log, "a"), strategy="one_for_all")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: group.start(player(diary, on_start=work(1)), name="late"))
+        nursery.start_soon(
+            lambda: group.start(fake_actor(actor_log, on_start=work(1)), name="late")
+        )
         await settle()
         await crash_and_settle(group["a"])
 
-    assert only(diary, "is up") == ["a is up", "a is up", "late is up"]
+    assert lines_with(actor_log, "is up") == ["a is up", "a is up", "late is up"]
 
 
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 async def test_a_sibling_restarts_though_the_crashed_child_is_stopped(
-    system: Group, diary: Diary, strategy: str
+    system: Group, actor_log: ActorLog, strategy: str
 ) -> None:
-    children = troupe(diary, "a", "b")
+    children = fake_actor_specs(actor_log, "a", "b")
     group = await system.start_group(children, strategy=strategy)  # type: ignore[arg-type]
     group["b"].tell(work(2))
     await settle()
@@ -201,10 +227,10 @@ async def test_a_sibling_restarts_though_the_crashed_child_is_stopped(
 
 
 async def test_a_sibling_restarts_though_the_crashed_child_is_stopped_in_back_off(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
     group = await system.start_group(
-        troupe(diary, "a", "b"), strategy="one_for_all", backoff_seconds=2.0
+        fake_actor_specs(actor_log, "a", "b"), strategy="one_for_all", backoff_seconds=2.0
     )
     await crash_and_settle(group["a"])
 
@@ -214,20 +240,24 @@ async def test_a_sibling_restarts_though_the_crashed_child_is_stopped_in_back_of
     assert group["b"].statistics().state == "running"
 
 
-async def test_a_sibling_that_ignores_its_halt_is_cancelled(system: Group, diary: Diary) -> None:
-    stubborn = ChildSpec("b", player(diary), shutdown_seconds=2.0)
-    group = await system.start_group([*troupe(diary, "a"), stubborn], strategy="one_for_all")
+async def test_a_sibling_that_ignores_its_halt_is_cancelled(
+    system: Group, actor_log: ActorLog
+) -> None:
+    stubborn = ChildSpec("b", fake_actor(actor_log), shutdown_seconds=2.0)
+    group = await system.start_group(
+        [*fake_actor_specs(actor_log, "a"), stubborn], strategy="one_for_all"
+    )
     group["b"].tell(hang)
     await crash_and_settle(group["a"])
 
     await trio.sleep(2)
     await settle()
 
-    assert only(diary, "starts")[2:] == ["a starts", "b starts"]
+    assert lines_with(actor_log, "starts")[2:] == ["a starts", "b starts"]
 
 
 async def test_one_childs_crash_never_cancels_a_sibling(system: Group) -> None:
-    one, two = await system.start(Player), await system.start(Player)
+    one, two = await system.start(FakeActor), await system.start(FakeActor)
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -239,7 +269,7 @@ async def test_one_childs_crash_never_cancels_a_sibling(system: Group) -> None:
 
 
 async def test_a_crash_changes_no_field_of_a_sibling(system: Group) -> None:
-    one, two = await system.start(Player), await system.start(Player)
+    one, two = await system.start(FakeActor), await system.start(FakeActor)
     two.tell(hang)
     await settle()
     two.tell("waits")
@@ -250,8 +280,12 @@ async def test_a_crash_changes_no_field_of_a_sibling(system: Group) -> None:
     assert two.statistics() == before
 
 
-async def test_counters_are_right_while_children_restart(system: Group, diary: Diary) -> None:
-    group = await system.start_group(troupe(diary, "a", "b", "c"), backoff_seconds=10.0)
+async def test_counters_are_right_while_children_restart(
+    system: Group, actor_log: ActorLog
+) -> None:
+    group = await system.start_group(
+        fake_actor_specs(actor_log, "a", "b", "c"), backoff_seconds=10.0
+    )
     await crash_and_settle(group["b"])
     during = group.statistics()
     await trio.sleep(20)
@@ -264,7 +298,7 @@ async def test_counters_are_right_while_children_restart(system: Group, diary: D
 async def test_ten_thousand_children_come_and_go(system: Group) -> None:
     base = trio.lowlevel.current_statistics().tasks_living
     group = await system.start_group([], stop_order="together")
-    refs = [await group.start(Player) for _ in range(10_000)]
+    refs = [await group.start(FakeActor) for _ in range(10_000)]
     assert group.statistics().running == 10_000
 
     for ref in refs[:5000]:
@@ -278,7 +312,7 @@ async def test_ten_thousand_children_come_and_go(system: Group) -> None:
 
 
 async def test_a_thousand_crashes_at_once_are_all_handled(system: Group) -> None:
-    refs = [await system.start(Player) for _ in range(1000)]
+    refs = [await system.start(FakeActor) for _ in range(1000)]
 
     for ref in refs:
         ref.tell(crash)
@@ -289,10 +323,12 @@ async def test_a_thousand_crashes_at_once_are_all_handled(system: Group) -> None
 
 
 async def test_a_temporary_sibling_ends_though_the_crashed_child_is_stopped(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    once = ChildSpec("t", player(diary, on_stop=work(1)), restart="temporary")
-    group = await system.start_group([*troupe(diary, "a"), once], strategy="one_for_all")
+    once = ChildSpec("t", fake_actor(actor_log, on_stop=work(1)), restart="temporary")
+    group = await system.start_group(
+        [*fake_actor_specs(actor_log, "a"), once], strategy="one_for_all"
+    )
     probe = await Probe.start(system)
     probe.ref.watch(group["t"])
     group["a"].tell(crash)
@@ -303,9 +339,11 @@ async def test_a_temporary_sibling_ends_though_the_crashed_child_is_stopped(
     assert (await probe.until(Ended)).reason == Stopped()
 
 
-async def test_many_children_in_back_off_stop_in_linear_time(system: Group, diary: Diary) -> None:
+async def test_many_children_in_back_off_stop_in_linear_time(
+    system: Group, actor_log: ActorLog
+) -> None:
     group = await system.start_group(
-        troupe(diary, *map(str, range(200))), backoff_seconds=10.0, max_restarts=1000
+        fake_actor_specs(actor_log, *map(str, range(200))), backoff_seconds=10.0, max_restarts=1000
     )
     for name in group:
         group[name].tell(crash)
@@ -315,4 +353,4 @@ async def test_many_children_in_back_off_stop_in_linear_time(system: Group, diar
     await group.stop()
 
     assert trio.current_time() == 0
-    assert len(only(diary, "starts")) == 200
+    assert len(lines_with(actor_log, "starts")) == 200

@@ -13,37 +13,37 @@ from actors import (
 )
 from actors.testing import settle
 from tests.support.fake_actors import (
-    Boom,
-    Diary,
-    Player,
+    ActorLog,
+    FakeActor,
+    IntendedCrash,
     Say,
     crash,
     crash_and_settle,
+    factory_sequence,
+    fake_actor,
+    fake_actor_specs,
     finish,
-    in_turn,
-    only,
-    player,
-    troupe,
+    lines_with,
 )
 
 # Restart kinds ---------------------------------------------------------------------------
 
 
 async def test_a_permanent_actor_is_restarted_after_it_finished(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    ref = await system.start(player(diary), name="a", restart="permanent")
+    ref = await system.start(fake_actor(actor_log), name="a", restart="permanent")
 
     ref.tell(finish)
     await settle()
 
-    assert only(diary, "starts") == ["a starts"] * 2
+    assert lines_with(actor_log, "starts") == ["a starts"] * 2
 
 
 async def test_a_transient_actor_is_not_restarted_after_it_finished(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    ref = await system.start(player(diary), name="a", restart="transient")
+    ref = await system.start(fake_actor(actor_log), name="a", restart="transient")
 
     ref.tell(finish)
 
@@ -51,39 +51,39 @@ async def test_a_transient_actor_is_not_restarted_after_it_finished(
     assert list(system) == []
 
 
-async def test_an_actor_is_transient_by_default(system: Group, diary: Diary) -> None:
-    ref = await system.start(player(diary), name="a")
+async def test_an_actor_is_transient_by_default(system: Group, actor_log: ActorLog) -> None:
+    ref = await system.start(fake_actor(actor_log), name="a")
 
     await crash_and_settle(ref)
     ref.tell(finish)
 
     assert await ref.wait_stopped() == Finished()
-    assert only(diary, "starts") == ["a starts"] * 2
+    assert lines_with(actor_log, "starts") == ["a starts"] * 2
 
 
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
-async def test_a_user_stop_is_not_a_crash(system: Group, diary: Diary, restart: str) -> None:
+async def test_a_user_stop_is_not_a_crash(system: Group, actor_log: ActorLog, restart: str) -> None:
     policy = RestartPolicy(restart, max_restarts=0)  # type: ignore[arg-type]
-    ref = await system.start(player(diary), name="a", restart=policy)
+    ref = await system.start(fake_actor(actor_log), name="a", restart=policy)
 
     await ref.stop()
     await settle()
 
     assert await ref.wait_stopped() == Stopped()
-    assert only(diary, "starts") == ["a starts"]
+    assert lines_with(actor_log, "starts") == ["a starts"]
 
 
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
 async def test_stopping_a_member_stops_no_other_member(
-    system: Group, diary: Diary, strategy: str
+    system: Group, actor_log: ActorLog, strategy: str
 ) -> None:
-    children = [ChildSpec(name, player(diary), restart="permanent") for name in "abc"]
+    children = [ChildSpec(name, fake_actor(actor_log), restart="permanent") for name in "abc"]
     group = await system.start_group(children, strategy=strategy)  # type: ignore[arg-type]
 
     await group["a"].stop()
     await settle()
 
-    assert only(diary, "is gone") == ["a is gone"]
+    assert lines_with(actor_log, "is gone") == ["a is gone"]
     assert group.statistics().running == 2
 
 
@@ -91,34 +91,34 @@ async def test_stopping_a_member_stops_no_other_member(
 
 
 async def test_duplicate_names_are_refused(system: Group) -> None:
-    first = await system.start(Player, name="a")
+    first = await system.start(FakeActor, name="a")
 
     with pytest.raises(NameTaken, match="'a'"):
-        await system.start(Player, name="a")
+        await system.start(FakeActor, name="a")
 
     assert await first.ask(Say("undisturbed")) == "undisturbed"
 
 
 async def test_a_restarting_actor_still_bears_its_name(system: Group) -> None:
     patient = RestartPolicy(backoff_seconds=10.0)
-    await crash_and_settle(await system.start(Player, name="a", restart=patient))
+    await crash_and_settle(await system.start(FakeActor, name="a", restart=patient))
 
     with pytest.raises(NameTaken):
-        await system.start(Player, name="a")
+        await system.start(FakeActor, name="a")
 
 
 async def test_a_name_is_free_again_when_its_bearer_has_stopped(system: Group) -> None:
-    await (await system.start(Player, name="a")).stop()
+    await (await system.start(FakeActor, name="a")).stop()
 
-    again = await system.start(Player, name="a")
+    again = await system.start(FakeActor, name="a")
 
     assert system["a"] is again
 
 
 async def test_a_late_end_of_a_namesake_does_not_touch_the_newcomer(system: Group) -> None:
-    old = await system.start(Player, name="a")
+    old = await system.start(FakeActor, name="a")
     await old.stop()
-    new = await system.start(Player, name="a")
+    new = await system.start(FakeActor, name="a")
 
     await old.stop()
 
@@ -127,33 +127,35 @@ async def test_a_late_end_of_a_namesake_does_not_touch_the_newcomer(system: Grou
 
 
 async def test_an_actor_without_a_name_gets_a_free_name(system: Group) -> None:
-    await system.start(Player, name="player-2")
+    await system.start(FakeActor, name="fakeactor-2")
 
-    names = [(await system.start(Player)).name for _ in range(3)]
+    names = [(await system.start(FakeActor)).name for _ in range(3)]
 
-    assert len({"player-2", *names}) == 4
+    assert len({"fakeactor-2", *names}) == 4
 
 
 # Intensity -------------------------------------------------------------------------------
 
 
-async def test_an_actor_is_given_up_above_the_restart_limit(system: Group, diary: Diary) -> None:
+async def test_an_actor_is_given_up_above_the_restart_limit(
+    system: Group, actor_log: ActorLog
+) -> None:
     policy = RestartPolicy(max_restarts=2, within_seconds=5.0)
-    ref = await system.start(player(diary), name="a", restart=policy)
+    ref = await system.start(fake_actor(actor_log), name="a", restart=policy)
     for _ in range(3):
         ref.tell(crash)
 
     with pytest.raises(GaveUp, match="after 2 restarts within 5 s"):
         await ref.wait_stopped()
 
-    assert len(only(diary, "starts")) == 3
+    assert len(lines_with(actor_log, "starts")) == 3
 
 
 async def test_several_restarts_spread_wider_than_the_window_do_not_escalate(
     system: Group,
 ) -> None:
     policy = RestartPolicy(max_restarts=1, within_seconds=5.0)
-    ref = await system.start(Player, restart=policy)
+    ref = await system.start(FakeActor, restart=policy)
 
     for _ in range(10):
         ref.tell(crash)
@@ -165,7 +167,7 @@ async def test_several_restarts_spread_wider_than_the_window_do_not_escalate(
 
 async def test_the_window_slides(system: Group) -> None:
     policy = RestartPolicy(max_restarts=2, within_seconds=5.0)
-    ref = await system.start(Player, restart=policy)
+    ref = await system.start(FakeActor, restart=policy)
 
     async def crash_at(*instants: float) -> None:
         for instant in instants:
@@ -181,8 +183,8 @@ async def test_the_window_slides(system: Group) -> None:
 
 
 async def test_started_actors_count_their_restarts_each_for_itself(system: Group) -> None:
-    one = await system.start(Player, restart=RestartPolicy(max_restarts=1))
-    two = await system.start(Player, restart=RestartPolicy(max_restarts=1))
+    one = await system.start(FakeActor, restart=RestartPolicy(max_restarts=1))
+    two = await system.start(FakeActor, restart=RestartPolicy(max_restarts=1))
 
     await crash_and_settle(one)
     await crash_and_settle(two)
@@ -191,9 +193,9 @@ async def test_started_actors_count_their_restarts_each_for_itself(system: Group
 
 
 async def test_members_of_a_group_count_their_restarts_together(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b"), max_restarts=1)
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b"), max_restarts=1)
 
     await crash_and_settle(group["a"])
     group["b"].tell(crash)
@@ -204,24 +206,26 @@ async def test_members_of_a_group_count_their_restarts_together(
 
 
 async def test_a_restart_that_fails_to_start_counts_like_a_crash(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    makers = (player(diary), player(diary, on_start=crash))
-    ref = await system.start(in_turn(*makers), name="a", restart=RestartPolicy(max_restarts=2))
+    makers = (fake_actor(actor_log), fake_actor(actor_log, on_start=crash))
+    ref = await system.start(
+        factory_sequence(*makers), name="a", restart=RestartPolicy(max_restarts=2)
+    )
     ref.tell(crash)
 
     with pytest.raises(GaveUp) as failure:
         await ref.wait_stopped()
 
-    assert isinstance(failure.value.__cause__, Boom)
-    assert len(only(diary, "starts")) == 3
+    assert isinstance(failure.value.__cause__, IntendedCrash)
+    assert len(lines_with(actor_log, "starts")) == 3
 
 
 async def test_a_permanent_actor_that_keeps_finishing_is_given_up_without_a_cause(
     system: Group,
 ) -> None:
     policy = RestartPolicy("permanent", max_restarts=0)
-    ref = await system.start(Player, restart=policy)
+    ref = await system.start(FakeActor, restart=policy)
     ref.tell(finish)
 
     with pytest.raises(GaveUp, match="finished") as failure:
@@ -231,7 +235,7 @@ async def test_a_permanent_actor_that_keeps_finishing_is_given_up_without_a_caus
 
 
 async def test_giving_up_an_actor_fails_the_asks_in_its_mailbox(system: Group) -> None:
-    ref = await system.start(Player, restart=RestartPolicy(max_restarts=0))
+    ref = await system.start(FakeActor, restart=RestartPolicy(max_restarts=0))
     ref.tell(crash)
 
     with pytest.raises(ActorStopped):
@@ -243,20 +247,20 @@ async def test_giving_up_an_actor_fails_the_asks_in_its_mailbox(system: Group) -
 # Back-off --------------------------------------------------------------------------------
 
 
-async def test_a_restart_waits_for_its_back_off(system: Group, diary: Diary) -> None:
+async def test_a_restart_waits_for_its_back_off(system: Group, actor_log: ActorLog) -> None:
     policy = RestartPolicy(backoff_seconds=8.0)
-    ref = await system.start(player(diary), name="a", restart=policy)
+    ref = await system.start(fake_actor(actor_log), name="a", restart=policy)
     ref.tell(crash)
 
     await trio.sleep(3.9)
-    assert only(diary, "starts") == ["a starts"]
+    assert lines_with(actor_log, "starts") == ["a starts"]
     await trio.sleep(4.2)
 
-    assert only(diary, "starts") == ["a starts"] * 2
+    assert lines_with(actor_log, "starts") == ["a starts"] * 2
 
 
 async def test_back_off_is_visible_as_restarting(system: Group) -> None:
-    ref = await system.start(Player, restart=RestartPolicy(backoff_seconds=10.0))
+    ref = await system.start(FakeActor, restart=RestartPolicy(backoff_seconds=10.0))
 
     await crash_and_settle(ref)
 
@@ -264,9 +268,9 @@ async def test_back_off_is_visible_as_restarting(system: Group) -> None:
     assert system.statistics().restarting == 1
 
 
-async def test_back_off_is_stoppable_at_once(system: Group, diary: Diary) -> None:
+async def test_back_off_is_stoppable_at_once(system: Group, actor_log: ActorLog) -> None:
     policy = RestartPolicy(backoff_seconds=10.0)
-    ref = await system.start(player(diary), name="a", restart=policy)
+    ref = await system.start(fake_actor(actor_log), name="a", restart=policy)
     await crash_and_settle(ref)
 
     await ref.stop()
@@ -274,27 +278,27 @@ async def test_back_off_is_stoppable_at_once(system: Group, diary: Diary) -> Non
     assert trio.current_time() == 0
     assert await ref.wait_stopped() == Stopped()
     await trio.sleep(30)
-    assert only(diary, "starts") == ["a starts"]
+    assert lines_with(actor_log, "starts") == ["a starts"]
 
 
-async def test_a_group_in_back_off_is_stoppable_at_once(system: Group, diary: Diary) -> None:
+async def test_a_group_in_back_off_is_stoppable_at_once(system: Group, actor_log: ActorLog) -> None:
     group = await system.start_group(
-        troupe(diary, "a", "b"), strategy="one_for_all", backoff_seconds=10.0
+        fake_actor_specs(actor_log, "a", "b"), strategy="one_for_all", backoff_seconds=10.0
     )
     await crash_and_settle(group["a"])
 
     await group.stop()
 
     assert trio.current_time() == 0
-    assert only(diary, "starts") == ["a starts", "b starts"]
+    assert lines_with(actor_log, "starts") == ["a starts", "b starts"]
 
 
 async def test_a_restart_loop_answers_queries_and_stops_at_once(
-    system: Group, diary: Diary
+    system: Group, actor_log: ActorLog
 ) -> None:
-    makers = (player(diary), player(diary, on_start=crash))
+    makers = (fake_actor(actor_log), fake_actor(actor_log, on_start=crash))
     policy = RestartPolicy(max_restarts=1_000_000, backoff_seconds=0.001)
-    ref = await system.start(in_turn(*makers), name="a", restart=policy)
+    ref = await system.start(factory_sequence(*makers), name="a", restart=policy)
     ref.tell(crash)
     await trio.sleep(100)
 
@@ -306,10 +310,10 @@ async def test_a_restart_loop_answers_queries_and_stops_at_once(
 
 
 async def test_a_restart_loop_without_back_off_lets_other_tasks_run(system: Group) -> None:
-    makers = (player(), player(on_start=crash))
+    makers = (fake_actor(), fake_actor(on_start=crash))
     policy = RestartPolicy(max_restarts=1_000_000)
-    loop = await system.start(in_turn(*makers), restart=policy)
-    other = await system.start(Player)
+    loop = await system.start(factory_sequence(*makers), restart=policy)
+    other = await system.start(FakeActor)
     loop.tell(crash)
 
     for number in range(20):

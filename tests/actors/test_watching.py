@@ -18,18 +18,18 @@ from actors import (
 )
 from actors.testing import settle
 from tests.support.fake_actors import (
-    Diary,
-    Player,
+    ActorLog,
+    FakeActor,
     crash,
+    fake_actor,
+    fake_actor_specs,
     finish,
     hang,
-    player,
-    troupe,
     work,
 )
 
 
-class Watcher(Player):
+class Watcher(FakeActor):
     """Keep the Ended messages."""
 
     def __init__(self, news: list[Ended]) -> None:
@@ -55,16 +55,16 @@ async def watcher(system: Group, news: list[Ended]) -> Ref:
 
 @pytest.fixture
 async def star(system: Group) -> Ref:
-    return await system.start(Player, name="star", restart="temporary", shutdown_seconds=1.0)
+    return await system.start(FakeActor, name="star", restart="temporary", shutdown_seconds=1.0)
 
 
-@pytest.mark.parametrize(("deed", "reason"), [(finish, Finished), (crash, Crashed)])
+@pytest.mark.parametrize(("action", "reason"), [(finish, Finished), (crash, Crashed)])
 async def test_a_watcher_gets_the_ref_and_the_reason(
-    watcher: Ref, star: Ref, news: list[Ended], deed: object, reason: type
+    watcher: Ref, star: Ref, news: list[Ended], action: object, reason: type
 ) -> None:
     watcher.watch(star)
 
-    star.tell(deed)
+    star.tell(action)
     await settle()
 
     assert [item.ref for item in news] == [star]
@@ -74,7 +74,7 @@ async def test_a_watcher_gets_the_ref_and_the_reason(
 async def test_a_watcher_is_notified_of_a_stop_and_of_a_kill(
     watcher: Ref, star: Ref, system: Group, news: list[Ended]
 ) -> None:
-    stubborn = await system.start(Player, shutdown_seconds=0)
+    stubborn = await system.start(FakeActor, shutdown_seconds=0)
     stubborn.tell(hang)
     watcher.watch(star)
     watcher.watch(stubborn)
@@ -90,7 +90,7 @@ async def test_a_watcher_is_notified_of_a_stop_and_of_a_kill(
 async def test_a_restart_does_not_notify_watchers(
     system: Group, watcher: Ref, news: list[Ended]
 ) -> None:
-    phoenix = await system.start(Player)
+    phoenix = await system.start(FakeActor)
     watcher.watch(phoenix)
 
     phoenix.tell(crash)
@@ -148,25 +148,27 @@ async def test_an_ended_message_needs_no_room(watcher: Ref, star: Ref, news: lis
     assert len(news) == 1
 
 
-async def test_an_ended_message_comes_after_earlier_messages(system: Group, diary: Diary) -> None:
-    class Reader(Player):
+async def test_an_ended_message_comes_after_earlier_messages(
+    system: Group, actor_log: ActorLog
+) -> None:
+    class Reader(FakeActor):
         async def receive(self, message: object) -> object:
             if isinstance(message, Ended):
                 self.note("hears of the end")
             return await super().receive(message)
 
-    reader = await system.start(lambda: Reader(diary), name="reader")
+    reader = await system.start(lambda: Reader(actor_log), name="reader")
 
     async def speak_and_end() -> None:
         reader.tell("last words")
         await finish()
 
-    star = await system.start(Player)
+    star = await system.start(FakeActor)
     reader.watch(star)
     star.tell(speak_and_end)
     await settle()
 
-    assert diary[-2:] == ["reader last words", "reader hears of the end"]
+    assert actor_log[-2:] == ["reader last words", "reader hears of the end"]
 
 
 async def test_a_watch_outlives_the_restart_of_the_watcher(
@@ -221,9 +223,9 @@ async def test_an_actor_that_watches_itself_ends_normally(watcher: Ref) -> None:
 
 
 async def test_a_group_can_be_watched(
-    system: Group, watcher: Ref, news: list[Ended], diary: Diary
+    system: Group, watcher: Ref, news: list[Ended], actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b"))
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b"))
     watcher.watch(group)
 
     await group.stop()
@@ -236,7 +238,7 @@ async def test_a_watcher_gets_gave_up() -> None:
     news: list[Ended] = []
     async with open_actors() as system:
         watcher = await system.start(lambda: Watcher(news))
-        star = await system.start(Player, restart=RestartPolicy(max_restarts=0))
+        star = await system.start(FakeActor, restart=RestartPolicy(max_restarts=0))
         watcher.watch(star)
 
         star.tell(crash)
@@ -246,9 +248,9 @@ async def test_a_watcher_gets_gave_up() -> None:
 
 
 async def test_watchers_get_the_exit_of_each_member_of_a_failed_group(
-    system: Group, watcher: Ref, news: list[Ended], diary: Diary
+    system: Group, watcher: Ref, news: list[Ended], actor_log: ActorLog
 ) -> None:
-    group = await system.start_group(troupe(diary, "a", "b"), max_restarts=0)
+    group = await system.start_group(fake_actor_specs(actor_log, "a", "b"), max_restarts=0)
     watcher.watch(group["a"])
     watcher.watch(group["b"])
 
@@ -263,7 +265,7 @@ async def test_one_actor_may_watch_a_thousand(system: Group, news: list[Ended]) 
     watcher = await system.start(lambda: Watcher(news))
     group = await system.start_group([], stop_order="together")
     for _ in range(1000):
-        watcher.watch(await group.start(player()))
+        watcher.watch(await group.start(fake_actor()))
 
     await group.stop()
     await settle()
@@ -272,7 +274,7 @@ async def test_one_actor_may_watch_a_thousand(system: Group, news: list[Ended]) 
 
 
 async def test_watching_something_that_is_not_a_handle_is_refused(system: Group) -> None:
-    ref = await system.start(player())
+    ref = await system.start(fake_actor())
 
     with pytest.raises(BadSpec, match="cannot be watched"):
         ref.watch(None)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Delta, Item, Record, RecordKind
-from tests.cli.test_output import Tty
+from tests.support.cli_runner import Tty
 
 SESSION, TURN = SessionId("s_1"), TurnId("turn_1")
 

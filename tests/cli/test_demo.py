@@ -14,8 +14,7 @@ from supervisor.cli.demo.show_live import LiveStage
 from supervisor.cli.demo.stage import PlainStage
 from supervisor.cli.output import Screen
 from supervisor.drivers.process.environment import MARKER_VARIABLE
-from tests.cli.test_output import Tty
-from tests.support.cli_runner import in_a_process, on_a_terminal
+from tests.support.cli_runner import Tty, in_a_process, on_a_terminal
 
 WORDS = ("spawn", "queue", "steer", "interrupt", "stall", "crash", "recovery")
 

@@ -16,8 +16,7 @@ import supervisor
 from supervisor.cli import main, target
 from supervisor.cli.commands.top_screen import Board, draw
 from supervisor.cli.demo.show_live import LiveStage
-from tests.cli.test_output import Tty
-from tests.support.cli_runner import Called, Caller
+from tests.support.cli_runner import Called, Caller, Tty
 
 Show: TypeAlias = Callable[..., Called]
 

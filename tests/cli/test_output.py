@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from supervisor.cli.output import Screen
 from supervisor.cli.text_format import Cell, align_columns, cell_width, truncate
-
-
-class Tty(io.StringIO):
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
+from tests.support.cli_runner import Tty
 
 
 def screen(*, environ: dict[str, str], out: io.StringIO | None = None) -> Screen:

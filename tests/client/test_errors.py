@@ -15,8 +15,6 @@ from supervisor import Limits, Restart, SupervisorError
 from tests.support.served_supervisor import KINDS, Kind, Session, Sup, busy, opened, seen
 
 Cause = Callable[[Sup, Path], Awaitable[Any]]
-
-
 STILLBORN = supervisor.acp("stillborn", command=["/nonexistent/program"])
 
 

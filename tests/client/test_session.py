@@ -132,11 +132,11 @@ async def test_one_tool_call_can_be_interrupted(sup: Sup) -> None:
 async def test_a_child_is_spawned_and_waited_for(sup: Sup) -> None:
     parent = await sup.create("echo")
 
-    child = await parent.spawn("echo", "go", role="tester", name="kid")
+    child = await parent.spawn("echo", "go", role="tester", name="child-agent")
 
     assert (await child.wait()).text == "go"
     info = await child.info()
-    assert (info.parent, info.role, info.name) == (parent.id, "tester", "kid")
+    assert (info.parent, info.role, info.name) == (parent.id, "tester", "child-agent")
 
 
 async def test_a_spawn_without_a_role_has_none(sup: Sup) -> None:

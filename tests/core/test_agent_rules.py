@@ -7,13 +7,13 @@ from supervisor.core.ids import InputId, TurnId
 from supervisor.core.info import badge_of, waiting_for
 from supervisor.core.liveness import check_silence
 from supervisor.core.state import Agent, Capabilities, Failure, Phase, Usage
-from tests.support.core_session import Play, busy, idle
+from tests.support.core_session import CoreSession, busy, idle
 
 A = InputId("a")
 TURN = TurnId("turn_2")
 
 
-def native() -> Play:
+def native() -> CoreSession:
     play = busy(steering="native")
     play.send("a", when_busy="steer")
     return play
@@ -95,8 +95,8 @@ def test_steering_for_an_agent_without_steering_is_queued() -> None:
 # The agent's own id of the conversation ---------------------------------------------------
 
 
-def attached(session_id: str | None) -> Play:
-    play = Play()
+def attached(session_id: str | None) -> CoreSession:
+    play = CoreSession()
     play.tell(agent_events.AgentAttached, agent=Agent(Capabilities(), session_id, 42))
     return play
 
@@ -149,7 +149,7 @@ def test_a_new_chapter_has_no_agent_session_id() -> None:
 
 
 def test_an_agent_waiting_for_authentication_sets_the_badge() -> None:
-    play = Play()
+    play = CoreSession()
     play.tell(agent_events.AuthenticationRequested, method="login")
     assert (badge_of(play.session), waiting_for(play.session)) == ("waiting-for-auth", "auth")
 
@@ -167,7 +167,7 @@ def test_waiting_for_authentication_is_not_a_stall() -> None:
 
 
 def test_a_failed_start_ends_the_wait_for_authentication() -> None:
-    play = Play()
+    play = CoreSession()
     play.tell(agent_events.AuthenticationRequested, method="login")
 
     play.tell(agent_events.StartFailed, failure=Failure("auth", "not logged in"))

@@ -20,7 +20,7 @@ from tests.support.core_session import (
     NO_TURN_SLOT,
     TURN,
     TWO_CHILDREN,
-    Play,
+    CoreSession,
     admit,
     bodies,
     busy,
@@ -309,7 +309,7 @@ def test_a_session_with_active_children_is_not_suspended() -> None:
 
 
 @pytest.mark.parametrize("play", [idle(), busy(), suspended()])
-def test_an_input_on_an_exhausted_budget_is_refused_naming_its_owner(play: Play) -> None:
+def test_an_input_on_an_exhausted_budget_is_refused_naming_its_owner(play: CoreSession) -> None:
     play.tell(ev.InputSubmitted, input="a", text="hello", tree_view=EXHAUSTED)
 
     assert isinstance(play.refusal(), BudgetSpent)

@@ -16,7 +16,7 @@ from supervisor.core.limits import Limits, Lineage, Terms
 from supervisor.core.permissions import Permissions, root_permissions
 from supervisor.core.records import Fact
 from supervisor.core.state import Phase, SessionState
-from tests.support.store_samples import PLAN, differences, life
+from tests.support.store_samples import PLAN, differences, random_session
 
 HERE = SessionId("s_here")
 AT = 10_000_000_000.0
@@ -30,7 +30,7 @@ OURS = SessionSpec(
 
 def lived(seed: int, length: int) -> tuple[Fact, ...]:
     """Return all facts of a foreign session, up to any moment of its history."""
-    return tuple(fact for _, facts, _ in life(seed, length) for fact in facts)
+    return tuple(fact for _, facts, _ in random_session(seed, length) for fact in facts)
 
 
 def settled(facts: tuple[Fact, ...], *, at: float = AT) -> tuple[SessionState, tuple[Fact, ...]]:

@@ -27,7 +27,7 @@ from supervisor.core.tree.tree_interrupt import TreeInterrupt
 from tests.support.core_session import (
     CRASH,
     TURN,
-    Play,
+    CoreSession,
     bodies,
     busy,
     idle,
@@ -36,14 +36,14 @@ from tests.support.core_session import (
 )
 
 
-def with_call() -> Play:
+def with_call() -> CoreSession:
     """Return a running session with the open call c1."""
     play = busy()
     play.tell(agent_events.CallStarted, turn="turn_2", call="c1", name="bash")
     return play
 
 
-def interrupts_of_calls(play: Play) -> dict[str, str | None]:
+def interrupts_of_calls(play: CoreSession) -> dict[str, str | None]:
     assert play.session.turn is not None
     return {call.id: call.interrupt for call in play.session.turn.calls}
 
@@ -256,15 +256,15 @@ def test_an_agent_killed_by_the_ladder_is_not_a_crash() -> None:
 LEVELS = ((SessionId("s_3"),), (SessionId("s_2"), SessionId("s_4")))
 
 
-def interrupt_tree(play: Play, **words: Any) -> Step:  # noqa: ANN401 - fields of the event
+def interrupt_tree(play: CoreSession, **words: Any) -> Step:  # noqa: ANN401 - fields of the event
     request = ev.InterruptRequested(at=play.now, fresh=TurnId("turn_own"), whole=True, **words)
     view = TreeView(levels=LEVELS)
     return play.tell(ev.TreeInterruptRequested, interrupt=request, tree_view=view)
 
 
-@pytest.mark.parametrize("make", [Play, idle, busy, suspended])
+@pytest.mark.parametrize("make", [CoreSession, idle, busy, suspended])
 def test_the_interrupt_of_a_tree_replies_with_its_levels_and_changes_nothing(
-    make: Callable[[], Play],
+    make: Callable[[], CoreSession],
 ) -> None:
     play = make()
     before = play.session
@@ -304,7 +304,7 @@ def test_a_member_with_a_turn_is_interrupted_as_a_whole() -> None:
 
 @pytest.mark.parametrize("queued", ["keep", "cancel"])
 def test_a_starting_member_has_its_queue_cancelled_only_on_request(queued: str) -> None:
-    play = Play()
+    play = CoreSession()
     play.send("a")
 
     step = play.tell(ev.MemberInterruptRequested, queued=queued)
@@ -314,8 +314,8 @@ def test_a_starting_member_has_its_queue_cancelled_only_on_request(queued: str) 
     assert play.session.phase is Phase.STARTING
 
 
-@pytest.mark.parametrize("make", [Play, idle, suspended])
-def test_a_member_without_turn_and_queue_is_not_changed(make: Callable[[], Play]) -> None:
+@pytest.mark.parametrize("make", [CoreSession, idle, suspended])
+def test_a_member_without_turn_and_queue_is_not_changed(make: Callable[[], CoreSession]) -> None:
     play = make()
     before = play.session
 
@@ -335,9 +335,9 @@ def test_a_stopping_member_is_waited_for() -> None:
     assert (step.facts, step.effects) == ((), ())
 
 
-@pytest.mark.parametrize("make", [Play, idle, busy, suspended])
+@pytest.mark.parametrize("make", [CoreSession, idle, busy, suspended])
 def test_the_outcome_of_a_tree_interrupt_is_recorded_if_it_hit_something(
-    make: Callable[[], Play],
+    make: Callable[[], CoreSession],
 ) -> None:
     play = make()
     before = play.session

@@ -17,10 +17,10 @@ from supervisor.core.errors import (
 )
 from supervisor.core.ids import RequestId
 from supervisor.core.permissions import Permissions
-from tests.support.core_session import Play, busy
+from tests.support.core_session import CoreSession, busy
 
 
-def asking(**words: Any) -> Play:
+def asking(**words: Any) -> CoreSession:
     play = busy()
     play.tell(
         agent_events.PermissionAsked,

@@ -24,7 +24,7 @@ from supervisor.core.tree.admission import TreeView
 from tests.support.core_session import (
     CRASH,
     TWO_CHILDREN,
-    Play,
+    CoreSession,
     busy,
     idle,
     news,
@@ -130,7 +130,7 @@ def test_recovery_stops_the_children_of_a_stopping_session() -> None:
 
 @pytest.mark.parametrize("state", [idle, busy])
 def test_a_stale_stop_of_a_resumed_parent_is_ignored(
-    state: Callable[[], Play],
+    state: Callable[[], CoreSession],
 ) -> None:
     play = state()
     before = play.session
@@ -175,7 +175,7 @@ def test_a_resume_needs_hooks_first(kind: type[ev.Event]) -> None:
 
 
 def test_a_spawn_input_that_never_ran_ends_as_interrupted() -> None:
-    play = Play()
+    play = CoreSession()
     lineage = Lineage(parent=SessionId("s_root"), depth=1, input=InputId("errand"))
     play.session = play.session.changed(lineage=lineage)
     play.send("errand")

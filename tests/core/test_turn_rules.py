@@ -15,15 +15,15 @@ from supervisor.core.effects import (
 )
 from supervisor.core.limits import Restart
 from supervisor.core.state import Phase
-from tests.support.core_session import TURN, Play, bodies, busy, idle, with_terms
+from tests.support.core_session import TURN, CoreSession, bodies, busy, idle, with_terms
 
 
-def silence(play: Play, level: str = "stalled", **words: Any) -> None:
+def silence(play: CoreSession, level: str = "stalled", **words: Any) -> None:
     given = {"turn": TURN, "level": level, "waits_for": "tool", "detail": "bash"}
     play.tell(agent_events.SilenceNoticed, **given, since=0.0, seconds=300.0, **words)
 
 
-def stalled(on_stall: str, **terms: Any) -> Play:
+def stalled(on_stall: str, **terms: Any) -> CoreSession:
     play = with_terms(busy(), on_stall=on_stall, **terms)
     silence(play)
     return play

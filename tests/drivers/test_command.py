@@ -18,7 +18,7 @@ from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import DriverRuntime
 from tests.support.command_driver import DONE, JSON, command_harness, turn
 from tests.support.driver_context import FakeDriverContext
-from tests.support.fake_processes import FakeProcesses, Play
+from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_a_command_is_attached_as_soon_as_it_is_started(runtime: DriverRun
 async def test_standard_input_is_closed_after_the_prompt(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(answers=lambda data: data.decode().upper().encode()))
+    processes.plan(ProcessBehaviour(answers=lambda data: data.decode().upper().encode()))
     harness = command_harness(runtime, "tool", "-v", context=FakeDriverContext(workspace="/work"))
 
     ended = await turn(harness, "grüße")
@@ -99,7 +99,7 @@ async def test_standard_input_is_closed_after_the_prompt(
 async def test_a_prompt_in_an_argument_is_passed_unchanged(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE))
     harness = command_harness(runtime, "tool", '{"a": {}}', "say {prompt}!", "{prompt}")
 
     await turn(harness, "{session_id} {prompt} $HOME")
@@ -121,7 +121,7 @@ async def test_a_prompt_in_an_argument_is_passed_unchanged(
 async def test_a_prompt_is_never_an_option(
     runtime: DriverRuntime, processes: FakeProcesses, words: tuple[str, ...], last: str
 ) -> None:
-    processes.plan(Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE))
 
     await turn(command_harness(runtime, *words), "--force")
 
@@ -132,7 +132,7 @@ async def test_a_command_gets_inherited_variables_and_its_own(
     runtime: DriverRuntime, processes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNDERSTUDY_TOKEN", "ours")
-    processes.plan(Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE))
 
     await turn(command_harness(runtime, env={"KEY": "its own"}))
 
@@ -145,7 +145,7 @@ async def test_a_command_gets_inherited_variables_and_its_own(
 async def test_attachments_are_ignored_with_a_warning(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE))
     harness = command_harness(runtime)
     harness.context.begin(TurnId("turn_1"))
 
@@ -212,7 +212,7 @@ async def test_only_the_selected_texts_of_json_lines_are_written(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     lines = b'{"type":"start"}\n{"result":"one "}\r\n\n{"result":null}\n{"result":"two"}'
-    processes.plan(Play(output=(lines[:30], lines[30:]), exits=DONE))
+    processes.plan(ProcessBehaviour(output=(lines[:30], lines[30:]), exits=DONE))
     harness = command_harness(runtime, **JSON)
 
     ended = await turn(harness)
@@ -225,7 +225,7 @@ async def test_lines_that_are_not_json_are_skipped_and_counted(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     output = (b'warning!\n[1]\n{"result":"ok"}\n',)
-    processes.plan(Play(output=output, exits=DONE))
+    processes.plan(ProcessBehaviour(output=output, exits=DONE))
     harness = command_harness(runtime, **JSON)
 
     ended = await turn(harness)
@@ -241,7 +241,7 @@ async def test_an_overlong_line_is_skipped_and_the_next_is_read(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     flood = (b"x" * 65536,) * 40
-    processes.plan(Play(output=(*flood, b'\n{"result":"after"}\n'), exits=DONE))
+    processes.plan(ProcessBehaviour(output=(*flood, b'\n{"result":"after"}\n'), exits=DONE))
     harness = command_harness(runtime, **JSON)
 
     ended = await turn(harness)
@@ -253,7 +253,7 @@ async def test_an_overlong_line_is_skipped_and_the_next_is_read(
 async def test_a_command_with_too_much_output_is_killed_and_fails_its_turn(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"x" * 600,) * 2))
+    processes.plan(ProcessBehaviour(output=(b"x" * 600,) * 2))
     harness = command_harness(runtime, context=FakeDriverContext(max_turn_bytes=1000))
 
     ended = await turn(harness)
@@ -266,7 +266,7 @@ async def test_a_command_with_too_much_output_is_killed_and_fails_its_turn(
 async def test_a_command_is_not_read_while_the_store_is_behind(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"one", b"two"), exits=DONE))
+    processes.plan(ProcessBehaviour(output=(b"one", b"two"), exits=DONE))
     harness = command_harness(runtime)
     harness.context.fall_behind()
     turn_id = harness.order("go")

@@ -15,7 +15,7 @@ from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.processes import ProcessExit
 from tests.support.command_driver import DONE, JSON, command_harness, turn
 from tests.support.driver_context import DriverHarness, FakeDriverContext
-from tests.support.fake_processes import FakeProcesses, Play
+from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def runtime(nursery: trio.Nursery, processes: FakeProcesses) -> DriverRunt
 async def test_a_command_that_exits_badly_fails_its_turn_with_the_reason(
     runtime: DriverRuntime, processes: FakeProcesses, how: ProcessExit, stderr: str, error: str
 ) -> None:
-    processes.plan(Play(exits=how, stderr=stderr), Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=how, stderr=stderr), ProcessBehaviour(exits=DONE))
     harness = command_harness(runtime)
 
     failed = await turn(harness)
@@ -62,7 +62,7 @@ async def test_a_command_that_exits_badly_fails_its_turn_with_the_reason(
 async def test_the_end_of_a_long_stderr_is_shown(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(exits=ProcessExit(1), stderr="x" * 10_000 + "the reason"))
+    processes.plan(ProcessBehaviour(exits=ProcessExit(1), stderr="x" * 10_000 + "the reason"))
 
     ended = await turn(command_harness(runtime))
 
@@ -73,7 +73,7 @@ async def test_the_end_of_a_long_stderr_is_shown(
 async def test_unparsed_output_is_shown_when_a_command_fails(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"\x1b[31mInvalid API key\n",), exits=ProcessExit(1)))
+    processes.plan(ProcessBehaviour(output=(b"\x1b[31mInvalid API key\n",), exits=ProcessExit(1)))
 
     ended = await turn(command_harness(runtime, **JSON))
 
@@ -83,7 +83,7 @@ async def test_unparsed_output_is_shown_when_a_command_fails(
 async def test_a_missing_program_fails_the_turn_with_the_reason(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(fails="'tool' is not there"), Play(exits=DONE))
+    processes.plan(ProcessBehaviour(fails="'tool' is not there"), ProcessBehaviour(exits=DONE))
     harness = command_harness(runtime)
 
     assert (await turn(harness)).error == "'tool' is not there"
@@ -93,7 +93,7 @@ async def test_a_missing_program_fails_the_turn_with_the_reason(
 async def test_a_command_that_does_not_read_its_prompt_is_killed(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(reads=False))
+    processes.plan(ProcessBehaviour(reads=False))
 
     ended = await turn(command_harness(runtime))
 
@@ -107,7 +107,7 @@ async def test_a_command_that_does_not_read_its_prompt_is_killed(
 async def test_each_ladder_step_is_taken_and_the_turn_ends_interrupted(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"part",), heeds=frozenset()))
+    processes.plan(ProcessBehaviour(output=(b"part",), heeds=frozenset()))
     harness = command_harness(runtime)
     turn_id = harness.order("go")
     await settle()
@@ -136,7 +136,7 @@ async def test_an_interrupted_command_ends_interrupted_for_every_exit_code(
 async def test_a_turn_can_be_interrupted_before_its_process_starts(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(launch_seconds=100.0))
+    processes.plan(ProcessBehaviour(launch_seconds=100.0))
     harness = command_harness(runtime)
     turn_id = harness.order("go")
     await settle()
@@ -155,7 +155,7 @@ async def test_a_turn_without_a_process_slot_reports_its_wait(
     first, second = command_harness(runtime), command_harness(runtime)
     first.order("go")
     await settle()
-    processes.plan(Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE))
     second.order("go")
     await settle()
     waits = second.driver.blocked_on()
@@ -170,7 +170,7 @@ async def test_a_turn_without_a_process_slot_reports_its_wait(
 async def test_an_unkillable_command_is_a_zombie_until_it_ends(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(unkillable=True))
+    processes.plan(ProcessBehaviour(unkillable=True))
     harness = command_harness(runtime)
     turn_id = harness.order("go")
     await settle()
@@ -189,7 +189,7 @@ async def test_an_unkillable_command_is_a_zombie_until_it_ends(
 async def test_closing_a_running_command_terminates_and_then_kills_it(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(heeds=frozenset()))
+    processes.plan(ProcessBehaviour(heeds=frozenset()))
     harness = command_harness(runtime)
     harness.order("go")
     await settle()
@@ -212,7 +212,7 @@ def named(harness: DriverHarness) -> list[str]:
 async def test_a_conversation_gets_an_id_and_keeps_it(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(exits=DONE), Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE), ProcessBehaviour(exits=DONE))
     harness = command_harness(
         runtime, "tool", "--id={session_id}", resume_command=["tool", "-r", "{session_id}"]
     )
@@ -234,7 +234,7 @@ async def test_a_conversation_has_the_last_id_in_the_output(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     lines = [b'{"session_id":"%s","result":"hi"}\n' % name for name in (b"one", b"two")]
-    processes.plan(*(Play(output=(line,), exits=DONE) for line in lines))
+    processes.plan(*(ProcessBehaviour(output=(line,), exits=DONE) for line in lines))
     harness = command_harness(
         runtime, **JSON, session_id_at="session_id", resume_command=["tool", "{session_id}"]
     )
@@ -251,7 +251,7 @@ async def test_a_conversation_has_the_last_id_in_the_output(
 async def test_a_command_without_resume_command_gets_the_same_id_again(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(exits=DONE))
+    processes.plan(ProcessBehaviour(exits=DONE))
     context = FakeDriverContext()
     context.agent_session_id = "known"
     harness = command_harness(runtime, "tool", "{session_id}", context=context)
@@ -266,7 +266,10 @@ async def test_a_failed_turn_sets_no_conversation_id(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     line = b'{"session_id":"gone"}\n'
-    processes.plan(Play(output=(line,), exits=ProcessExit(1)), Play(exits=ProcessExit(1)))
+    processes.plan(
+        ProcessBehaviour(output=(line,), exits=ProcessExit(1)),
+        ProcessBehaviour(exits=ProcessExit(1)),
+    )
 
     of_its_own = command_harness(runtime, **JSON, session_id_at="session_id")
     of_ours = command_harness(runtime, "tool", "{session_id}")
@@ -279,7 +282,7 @@ async def test_a_failed_turn_sets_no_conversation_id(
 async def test_a_turn_interrupted_after_output_can_be_resumed(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"hm",), heeds=frozenset({"interrupt"})))
+    processes.plan(ProcessBehaviour(output=(b"hm",), heeds=frozenset({"interrupt"})))
     harness = command_harness(runtime, "tool", "{session_id}")
     turn_id = harness.order("go")
     await settle()
@@ -293,7 +296,7 @@ async def test_a_turn_interrupted_after_output_can_be_resumed(
 async def test_an_invalid_conversation_id_is_ignored(
     runtime: DriverRuntime, processes: FakeProcesses, name: object
 ) -> None:
-    processes.plan(Play(output=(orjson.dumps({"session_id": name}),), exits=DONE))
+    processes.plan(ProcessBehaviour(output=(orjson.dumps({"session_id": name}),), exits=DONE))
     harness = command_harness(runtime, **JSON, session_id_at="session_id")
 
     await turn(harness)

@@ -249,8 +249,6 @@ async def answers(session_options: dict[str, Any], **question: Any) -> tuple[boo
 
 
 INSIDE = ["/home/me/work", "/home/me/work/a.txt", "a.txt", "deep/down/a.txt", "./a.txt", "..a/b.."]
-
-
 OUTSIDE = [
     None,
     "",

@@ -15,6 +15,7 @@ import trio
 import supervisor
 from actors.testing import settle
 from supervisor import Session, Settings, Supervisor
+from tests.support.commit_faults import FaultInjector
 from tests.support.fake_agents import AgentRun, FakeAgent, Follow, Item, watch_into
 from tests.support.virtual_time import use_virtual_time
 
@@ -79,6 +80,12 @@ async def shielded_run(shielded_session: Session, shielded_agent: FakeAgent) -> 
     """Return the running turn of `shielded_session` on "first"."""
     await shielded_session.send("first")
     return await shielded_agent.next_run()
+
+
+@pytest.fixture
+def injector(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> FaultInjector:
+    """Return the injector of faults into the commits of `sup`."""
+    return FaultInjector(sup, monkeypatch)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from actors.testing import settle
 from supervisor import Ladder, Phase
 from supervisor.core.state import LadderStep
 from supervisor.drivers.acp import driver as acp_driver
-from tests.support.acp_supervisor import flags_of, open_session, prompts, ways
+from tests.support.acp_supervisor import flags_of, open_session, prompts, resume_flags
 from tests.support.fake_agents import outcomes, records
 from tests.support.in_memory_processes import InMemoryProcesses
 
@@ -26,7 +26,7 @@ from tests.support.in_memory_processes import InMemoryProcesses
         ("deaf\nsleep 1000", "terminate", 7.0),
     ],
 )
-@ways
+@resume_flags
 async def test_an_interrupted_turn_ends_politely_and_the_conversation_continues(
     script: str, step: LadderStep, seconds: float, way: str | None
 ) -> None:

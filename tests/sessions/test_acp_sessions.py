@@ -8,7 +8,13 @@ import trio
 from actors.testing import settle
 from supervisor import AgentStartFailed, Phase, Restart, Session, Settings
 from supervisor.drivers.acp.agent import acp, scripted_process
-from tests.support.acp_supervisor import flags_of, open_house, open_session, prompts, ways
+from tests.support.acp_supervisor import (
+    flags_of,
+    open_acp_supervisor,
+    open_session,
+    prompts,
+    resume_flags,
+)
 from tests.support.fake_agents import records
 
 # Starting ----------------------------------------------------------------------------------
@@ -35,7 +41,7 @@ async def test_a_session_shows_its_process_and_agent_session_id() -> None:
 async def test_a_failed_agent_start_is_reported_to_the_caller(
     flags: tuple[str, ...], kind: str
 ) -> None:
-    async with open_house(scripted_process("agent", flags)) as (sup, _):
+    async with open_acp_supervisor(scripted_process("agent", flags)) as (sup, _):
         with pytest.raises(AgentStartFailed):
             await sup.create("agent")
         [info] = (await sup.list()).items
@@ -48,7 +54,7 @@ async def test_a_failed_agent_start_is_reported_to_the_caller(
 async def test_a_session_waiting_for_authentication_shows_the_badge() -> None:
     flags = ("--auth", "key", "--hang-at", "authenticate")
     agent = acp("agent", scripted_process(flags=flags).command, auth="key")
-    async with open_house(agent) as (sup, _), trio.open_nursery() as nursery:
+    async with open_acp_supervisor(agent) as (sup, _), trio.open_nursery() as nursery:
         nursery.start_soon(give_up_on, sup)
         await trio.sleep(30)
         [info] = (await sup.list()).items
@@ -68,7 +74,10 @@ async def give_up_on(sup: object) -> None:
 
 async def test_the_longest_idle_agent_process_is_suspended_and_resumes() -> None:
     settings = Settings(max_agent_processes=1)
-    async with open_house(scripted_process("agent", ["--load"]), settings=settings) as (sup, them):
+    async with open_acp_supervisor(scripted_process("agent", ["--load"]), settings=settings) as (
+        sup,
+        them,
+    ):
         first = await sup.create("agent")
         await first.prompt("say one")
         second = await sup.create("agent")
@@ -82,7 +91,7 @@ async def test_the_longest_idle_agent_process_is_suspended_and_resumes() -> None
 async def test_concurrent_agent_starts_are_limited() -> None:
     settings = Settings(start_concurrency=2)
     agent = scripted_process("agent", ["--delay", "5"])
-    async with open_house(agent, settings=settings) as (sup, them):
+    async with open_acp_supervisor(agent, settings=settings) as (sup, them):
         async with trio.open_nursery() as nursery:
             for _ in range(5):
                 nursery.start_soon(sup.create, "agent")
@@ -93,7 +102,7 @@ async def test_concurrent_agent_starts_are_limited() -> None:
 
 
 async def test_the_store_records_the_live_agent_processes() -> None:
-    async with open_house(scripted_process("agent")) as (sup, processes):
+    async with open_acp_supervisor(scripted_process("agent")) as (sup, processes):
         first, second = await sup.create("agent"), await sup.create("agent")
         await first.stop()
         await second.send("hang")
@@ -110,7 +119,7 @@ async def test_the_store_records_the_live_agent_processes() -> None:
 # Crashes -----------------------------------------------------------------------------------
 
 
-@ways
+@resume_flags
 async def test_an_agent_crash_loses_only_the_running_turn(way: str | None) -> None:
     async with open_session(*flags_of(way)) as (session, processes):
         await session.prompt("say my name is Ada")
@@ -193,7 +202,7 @@ async def test_a_clean_exit_in_a_turn_is_a_crash() -> None:
 # Suspension --------------------------------------------------------------------------------
 
 
-@ways
+@resume_flags
 async def test_a_suspended_session_has_no_process_and_continues_when_resumed(
     way: str | None,
 ) -> None:
@@ -234,7 +243,7 @@ async def test_an_agent_gets_appended_messages_once() -> None:
         assert "one" not in missed
 
 
-@ways
+@resume_flags
 async def test_an_agent_started_later_gets_appended_messages(way: str | None) -> None:
     async with open_session(*flags_of(way)) as (session, processes):
         await session.prompt("say one")
@@ -250,7 +259,10 @@ async def test_an_agent_started_later_gets_appended_messages(way: str | None) ->
 
 async def test_closing_the_supervisor_ends_all_agent_processes() -> None:
     settings = Settings(exit_seconds=5.0)
-    async with open_house(scripted_process("agent"), settings=settings) as (sup, processes):
+    async with open_acp_supervisor(scripted_process("agent"), settings=settings) as (
+        sup,
+        processes,
+    ):
         sessions: list[Session] = [await sup.create("agent") for _ in range(4)]
         for session, script in zip(
             sessions, ("say x", "sleep 1000", "hang", "stop-self"), strict=True

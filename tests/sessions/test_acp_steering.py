@@ -10,7 +10,7 @@ import trio
 from actors.testing import settle
 from supervisor import Deny, HookEvent, Settings, Supervisor
 from supervisor.drivers.acp.agent import scripted_process
-from tests.support.acp_supervisor import open_house, open_session
+from tests.support.acp_supervisor import open_acp_supervisor, open_session
 from tests.support.fake_agents import outcomes, records, waiting_texts
 
 # Steering ----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ async def the_question(sup: Supervisor) -> str:
 
 
 async def test_a_permission_request_waits_for_a_decision() -> None:
-    async with open_house(scripted_process("agent")) as (sup, _):
+    async with open_acp_supervisor(scripted_process("agent")) as (sup, _):
         session = await sup.create("agent")
         await session.send("ask bash")
         request = await the_question(sup)
@@ -163,7 +163,9 @@ async def test_an_unanswered_permission_request_is_rejected() -> None:
 
 
 async def test_allow_always_is_not_asked_again() -> None:
-    async with open_house(scripted_process("agent", ["--offers", "allow_once,allow_always"])) as (
+    async with open_acp_supervisor(
+        scripted_process("agent", ["--offers", "allow_once,allow_always"])
+    ) as (
         sup,
         _,
     ):
@@ -177,7 +179,7 @@ async def test_allow_always_is_not_asked_again() -> None:
 
 
 async def test_an_interrupt_cancels_the_permission_request_and_the_turn() -> None:
-    async with open_house(scripted_process("agent")) as (sup, processes):
+    async with open_acp_supervisor(scripted_process("agent")) as (sup, processes):
         session = await sup.create("agent")
         await session.send("ask bash\nsay so what")
         await the_question(sup)
@@ -194,7 +196,7 @@ async def test_an_interrupt_cancels_the_permission_request_and_the_turn() -> Non
 
 
 async def test_a_hook_can_reject_a_permission_request() -> None:
-    async with open_house(scripted_process("agent")) as (sup, _):
+    async with open_acp_supervisor(scripted_process("agent")) as (sup, _):
 
         async def deny(_: HookEvent) -> Deny:
             return Deny("not here")
@@ -206,7 +208,7 @@ async def test_a_hook_can_reject_a_permission_request() -> None:
 
 
 async def test_the_permission_request_of_a_crashed_agent_is_cancelled() -> None:
-    async with open_house(scripted_process("agent")) as (sup, processes):
+    async with open_acp_supervisor(scripted_process("agent")) as (sup, processes):
         session = await sup.create("agent")
         await session.send("ask bash")
         await the_question(sup)

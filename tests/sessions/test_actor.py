@@ -21,13 +21,8 @@ from supervisor.core import events as ev
 from supervisor.core.table import decide
 from supervisor.sessions import actor as shell
 from supervisor.store.writer import Claim
-from tests.support.commit_faults import TROUBLES, Saboteur, Trouble, wait_for_the_end
+from tests.support.commit_faults import COMMIT_FAULTS, CommitFault, FaultInjector, wait_for_restarts
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
-
-
-@pytest.fixture
-def saboteur(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Saboteur:
-    return Saboteur(sup, monkeypatch)
 
 
 def crash_on(monkeypatch: pytest.MonkeyPatch, kind: type[ev.Event], *, times: int = 1) -> list[int]:
@@ -55,7 +50,7 @@ async def test_a_crash_of_the_actor_is_survived_and_logged(
 
     with caplog.at_level(logging.ERROR):
         run.begin(run.open_call("bash"))
-        await wait_for_the_end(session)
+        await wait_for_restarts(session)
 
     [ended] = await records(session, "turn_ended")
     assert ended.body["outcome"] == "lost"
@@ -135,38 +130,38 @@ async def test_a_crash_without_a_pending_request_keeps_the_queue_order(
     crash_on(monkeypatch, agent_events.CallStarted)
     run.begin(run.open_call("bash"))
 
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
     played = await fake_agent.finish_all()
 
     assert played == ["second", "third", "fourth"]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_a_crashed_actor_of_a_stopped_session_leaves_memory(
-    sup: Supervisor, session: Session, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, session: Session, injector: FaultInjector, fault: CommitFault
 ) -> None:
     await session.stop()
-    saboteur.spoil("session_archived", trouble)
+    injector.fail_next("session_archived", fault)
 
     with trio.move_on_after(5.0):
         await session.archive()
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
 
-    assert saboteur.done == 1
+    assert injector.done == 1
     assert sup._parts.registry.find_slot(session.id) is None
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_a_failed_claim_of_a_suspended_session_is_retried(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
     session = await sup.create("echo")
     await session.stop()
-    saboteur.spoil("session_changed", trouble)  # the first thing that an incarnation writes
+    injector.fail_next("session_changed", fault)  # the first thing that an incarnation writes
 
     result = await session.prompt("hello")
 
-    assert saboteur.done == 1
+    assert injector.done == 1
     assert result.text == "hello"
 
 
@@ -177,7 +172,7 @@ async def test_a_session_claimed_elsewhere_is_claimed_again_by_the_next_request(
     assert stolen is not None
 
     await session.set(title="New")
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
 
     info = await session.info()
     [ended] = await records(session, "turn_ended")

@@ -20,10 +20,10 @@ from supervisor import (
     Supervisor,
     SupervisorError,
 )
-from tests.support.bad_values import HALF, NO_IDS, NO_NAMES, Ground, shown, watch
+from tests.support.bad_values import BAD_IDS, BAD_NAMES, LONE_SURROGATE, Scenario, shown, watch
 from tests.support.fake_agents import AgentRun
 
-NO_TEXTS: list[Any] = [
+BAD_TEXTS: list[Any] = [
     5,
     1.5,
     None,
@@ -32,25 +32,17 @@ NO_TEXTS: list[Any] = [
     {},
     "",
     " \n\t",
-    f"a{HALF}",
+    f"a{LONE_SURROGATE}",
     "x" * 65537,
     "é" * 40000,
 ]
 
 
-NO_WORDS: list[Any] = [5, None, True, b"queue", [], {}, "", "nonsense", HALF]
-
-
-NO_SECONDS: list[Any] = [0, -1, -0.5, math.nan, math.inf, "3", True, [], {}, 10**400]
-
-
-NO_COUNTS: list[Any] = [0, -1, 1.5, math.nan, "3", None, True, []]
-
-
-NO_PLACES: list[Any] = [-1, 1.5, math.nan, "3", None, True, []]
-
-
-NO_TAGS: list[Any] = [
+BAD_WORDS: list[Any] = [5, None, True, b"queue", [], {}, "", "nonsense", LONE_SURROGATE]
+BAD_SECONDS: list[Any] = [0, -1, -0.5, math.nan, math.inf, "3", True, [], {}, 10**400]
+BAD_COUNTS: list[Any] = [0, -1, 1.5, math.nan, "3", None, True, []]
+BAD_PLACES: list[Any] = [-1, 1.5, math.nan, "3", None, True, []]
+BAD_TAGS: list[Any] = [
     ["t" * 100] * 200,
     5,
     1.5,
@@ -60,16 +52,14 @@ NO_TAGS: list[Any] = [
     [""],
     [" "],
     [None],
-    [HALF],
+    [LONE_SURROGATE],
     [["a"]],
     object,
 ]
 
 
-NO_CUSTOM: list[Any] = [5, True, "a", [("a", "b")], {"a": 5}, {5: "a"}, {"a": None}, object]
-
-
-NO_KEYS: list[Any] = [
+BAD_CUSTOM: list[Any] = [5, True, "a", [("a", "b")], {"a": 5}, {5: "a"}, {"a": None}, object]
+BAD_KEYS: list[Any] = [
     5,
     b"a:b:c",
     [],
@@ -82,42 +72,22 @@ NO_KEYS: list[Any] = [
     ":b:c",
     "a:b:",
     "a:b:c%zz",
-    HALF,
+    LONE_SURROGATE,
 ]
 
 
-NO_ATTACHMENTS: list[Any] = [5, 1.5, True, "abc", b"abc", ["a"], [5], [None], {"a": 1}, object]
-
-
-NO_INPUTS: list[Any] = [5, None, [], {}, "", "in_unknown", HALF]
-
-
-NO_TIMES: list[Any] = [-1, math.nan, math.inf, "3", True, [], {}, 10**400]
-
-
-NO_FLAGS: list[Any] = [5, 1.0, None, "no", [], {}]
-
-
-NO_PATHS: list[Any] = [5, None, True, b"there", [], {}, "", "a\0b", HALF, "x" * 300]
-
-
-NO_CURSORS: list[Any] = [5, True, b"Mg==", [], {}, "", "nonsense", "é", HALF, "LTE="]
-
-
-Call: TypeAlias = Callable[["Ground", Any], Awaitable[object]]
+BAD_ATTACHMENTS: list[Any] = [5, 1.5, True, "abc", b"abc", ["a"], [5], [None], {"a": 1}, object]
+BAD_INPUTS: list[Any] = [5, None, [], {}, "", "in_unknown", LONE_SURROGATE]
+BAD_TIMES: list[Any] = [-1, math.nan, math.inf, "3", True, [], {}, 10**400]
+BAD_FLAGS: list[Any] = [5, 1.0, None, "no", [], {}]
+BAD_PATHS: list[Any] = [5, None, True, b"there", [], {}, "", "a\0b", LONE_SURROGATE, "x" * 300]
+BAD_CURSORS: list[Any] = [5, True, b"Mg==", [], {}, "", "nonsense", "é", LONE_SURROGATE, "LTE="]
+Call: TypeAlias = Callable[["Scenario", Any], Awaitable[object]]
 
 
 @pytest.fixture
-async def ground(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Ground:
-    queued = await session.send("second")
-    run.begin(run.turn.ask("may I?", tool="bash"))
-    idle, stopped = await sup.create("echo"), await sup.create("echo")
-    await stopped.stop()
-    file = tmp_path / "session.jsonl"
-    file.write_text(await stopped.export("jsonl"))
-    await trio.testing.wait_all_tasks_blocked()
-    [request] = await sup.permissions()
-    return Ground(sup, session, idle, stopped, queued.input_id, request.id, file)
+async def scenario(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Scenario:
+    return await Scenario.create(sup, session, run, tmp_path)
 
 
 async def watch_all(sup: Supervisor, after: Any) -> None:  # noqa: ANN401
@@ -126,11 +96,11 @@ async def watch_all(sup: Supervisor, after: Any) -> None:  # noqa: ANN401
 
 
 OPTIONS: dict[str, list[Any]] = {
-    "name": NO_NAMES,
-    "title": NO_NAMES,
-    "tags": [*NO_TAGS, None],
-    "custom": NO_CUSTOM,
-    "workspace": [5, True, b"/srv", [], {}, "", " ", HALF, "a\0b"],
+    "name": BAD_NAMES,
+    "title": BAD_NAMES,
+    "tags": [*BAD_TAGS, None],
+    "custom": BAD_CUSTOM,
+    "workspace": [5, True, b"/srv", [], {}, "", " ", LONE_SURROGATE, "a\0b"],
     "limits": [5, "x", {}, [], True],
     "permissions": [5, "approve_all", {}, []],
     "restart": [5, "never", {}, []],
@@ -152,116 +122,119 @@ OPTIONS: dict[str, list[Any]] = {
 
 METHODS: dict[str, tuple[Call, list[Any]]] = {
     # Sessions
-    "send text": (lambda g, bad: g.idle.send(bad), NO_TEXTS),
-    "send attachments": (lambda g, bad: g.idle.send("a", attachments=bad), NO_ATTACHMENTS),
-    "send when_busy": (lambda g, bad: g.idle.send("a", when_busy=bad), NO_WORDS),
-    "send idempotency_key": (lambda g, bad: g.idle.send("a", idempotency_key=bad), NO_NAMES),
-    "send ttl_seconds": (lambda g, bad: g.idle.send("a", ttl_seconds=bad), NO_SECONDS),
-    "send if_stopped": (lambda g, bad: g.idle.send("a", if_stopped=bad), NO_WORDS),
-    "send queued": (lambda g, bad: g.idle.send("a", queued=bad), NO_WORDS),
-    "send text while busy": (lambda g, bad: g.busy.send(bad, when_busy="interrupt"), NO_TEXTS),
-    "prompt text": (lambda g, bad: g.idle.prompt(bad), NO_TEXTS),
-    "prompt attachments": (lambda g, bad: g.idle.prompt("a", attachments=bad), NO_ATTACHMENTS),
-    "prompt when_busy": (lambda g, bad: g.idle.prompt("a", when_busy=bad), NO_WORDS),
-    "prompt idempotency_key": (lambda g, bad: g.idle.prompt("a", idempotency_key=bad), NO_NAMES),
-    "prompt ttl_seconds": (lambda g, bad: g.idle.prompt("a", ttl_seconds=bad), NO_SECONDS),
-    "prompt if_stopped": (lambda g, bad: g.idle.prompt("a", if_stopped=bad), NO_WORDS),
-    "input input_id": (lambda g, bad: g.busy.input(bad), NO_INPUTS),
-    "result input_id": (lambda g, bad: g.busy.result(bad), NO_INPUTS),
-    "steer text": (lambda g, bad: g.busy.steer(bad), NO_TEXTS),
-    "steer idempotency_key": (lambda g, bad: g.busy.steer("a", idempotency_key=bad), NO_NAMES),
-    "steer ttl_seconds": (lambda g, bad: g.busy.steer("a", ttl_seconds=bad), NO_SECONDS),
-    "spawn agent": (lambda g, bad: g.idle.spawn(bad, "a"), [*NO_NAMES, None, "nobody"]),
-    "spawn text": (lambda g, bad: g.idle.spawn("echo", bad), NO_TEXTS),
-    "spawn role": (lambda g, bad: g.idle.spawn("echo", "a", role=bad), NO_NAMES),
-    "spawn lifetime": (lambda g, bad: g.idle.spawn("echo", "a", lifetime=bad), NO_WORDS),
-    "spawn on_end": (lambda g, bad: g.idle.spawn("echo", "a", on_end=bad), NO_WORDS),
-    "spawn ttl_seconds": (lambda g, bad: g.idle.spawn("echo", "a", ttl_seconds=bad), NO_SECONDS),
+    "send text": (lambda g, bad: g.idle.send(bad), BAD_TEXTS),
+    "send attachments": (lambda g, bad: g.idle.send("a", attachments=bad), BAD_ATTACHMENTS),
+    "send when_busy": (lambda g, bad: g.idle.send("a", when_busy=bad), BAD_WORDS),
+    "send idempotency_key": (lambda g, bad: g.idle.send("a", idempotency_key=bad), BAD_NAMES),
+    "send ttl_seconds": (lambda g, bad: g.idle.send("a", ttl_seconds=bad), BAD_SECONDS),
+    "send if_stopped": (lambda g, bad: g.idle.send("a", if_stopped=bad), BAD_WORDS),
+    "send queued": (lambda g, bad: g.idle.send("a", queued=bad), BAD_WORDS),
+    "send text while busy": (lambda g, bad: g.busy.send(bad, when_busy="interrupt"), BAD_TEXTS),
+    "prompt text": (lambda g, bad: g.idle.prompt(bad), BAD_TEXTS),
+    "prompt attachments": (lambda g, bad: g.idle.prompt("a", attachments=bad), BAD_ATTACHMENTS),
+    "prompt when_busy": (lambda g, bad: g.idle.prompt("a", when_busy=bad), BAD_WORDS),
+    "prompt idempotency_key": (lambda g, bad: g.idle.prompt("a", idempotency_key=bad), BAD_NAMES),
+    "prompt ttl_seconds": (lambda g, bad: g.idle.prompt("a", ttl_seconds=bad), BAD_SECONDS),
+    "prompt if_stopped": (lambda g, bad: g.idle.prompt("a", if_stopped=bad), BAD_WORDS),
+    "input input_id": (lambda g, bad: g.busy.input(bad), BAD_INPUTS),
+    "result input_id": (lambda g, bad: g.busy.result(bad), BAD_INPUTS),
+    "steer text": (lambda g, bad: g.busy.steer(bad), BAD_TEXTS),
+    "steer idempotency_key": (lambda g, bad: g.busy.steer("a", idempotency_key=bad), BAD_NAMES),
+    "steer ttl_seconds": (lambda g, bad: g.busy.steer("a", ttl_seconds=bad), BAD_SECONDS),
+    "spawn agent": (lambda g, bad: g.idle.spawn(bad, "a"), [*BAD_NAMES, None, "nobody"]),
+    "spawn text": (lambda g, bad: g.idle.spawn("echo", bad), BAD_TEXTS),
+    "spawn role": (lambda g, bad: g.idle.spawn("echo", "a", role=bad), BAD_NAMES),
+    "spawn lifetime": (lambda g, bad: g.idle.spawn("echo", "a", lifetime=bad), BAD_WORDS),
+    "spawn on_end": (lambda g, bad: g.idle.spawn("echo", "a", on_end=bad), BAD_WORDS),
+    "spawn ttl_seconds": (lambda g, bad: g.idle.spawn("echo", "a", ttl_seconds=bad), BAD_SECONDS),
     "spawn idempotency_key": (
         lambda g, bad: g.idle.spawn("echo", "a", idempotency_key=bad),
-        NO_NAMES,
+        BAD_NAMES,
     ),
-    "edit_input input_id": (lambda g, bad: g.busy.edit_input(bad, "a"), NO_INPUTS),
-    "edit_input text": (lambda g, bad: g.busy.edit_input(g.queued, bad), NO_TEXTS),
-    "move_input input_id": (lambda g, bad: g.busy.move_input(bad, 0), NO_INPUTS),
-    "move_input position": (lambda g, bad: g.busy.move_input(g.queued, bad), NO_PLACES),
-    "promote_input input_id": (lambda g, bad: g.busy.promote_input(bad), NO_INPUTS),
-    "cancel_input input_id": (lambda g, bad: g.busy.cancel_input(bad), NO_INPUTS),
+    "edit_input input_id": (lambda g, bad: g.busy.edit_input(bad, "a"), BAD_INPUTS),
+    "edit_input text": (lambda g, bad: g.busy.edit_input(g.queued, bad), BAD_TEXTS),
+    "move_input input_id": (lambda g, bad: g.busy.move_input(bad, 0), BAD_INPUTS),
+    "move_input position": (lambda g, bad: g.busy.move_input(g.queued, bad), BAD_PLACES),
+    "promote_input input_id": (lambda g, bad: g.busy.promote_input(bad), BAD_INPUTS),
+    "cancel_input input_id": (lambda g, bad: g.busy.cancel_input(bad), BAD_INPUTS),
     "interrupt scope": (
         lambda g, bad: g.busy.interrupt(bad),
-        [5, None, True, b"turn", [], {}, "", "turns", "tool_call", HALF],
+        [5, None, True, b"turn", [], {}, "", "turns", "tool_call", LONE_SURROGATE],
     ),
-    "interrupt reason": (lambda g, bad: g.busy.interrupt(reason=bad), NO_NAMES),
+    "interrupt reason": (lambda g, bad: g.busy.interrupt(reason=bad), BAD_NAMES),
     "interrupt replace_with": (
         lambda g, bad: g.busy.interrupt(replace_with=bad),
-        [bad for bad in NO_TEXTS if bad is not None],
+        [bad for bad in BAD_TEXTS if bad is not None],
     ),
-    "interrupt queued": (lambda g, bad: g.busy.interrupt(queued=bad), NO_WORDS),
-    "stop when": (lambda g, bad: g.busy.stop(when=bad), NO_WORDS),
-    "append role": (lambda g, bad: g.idle.append(bad, "a"), [*NO_WORDS, "system"]),
-    "append text": (lambda g, bad: g.idle.append("user", bad), NO_TEXTS),
+    "interrupt queued": (lambda g, bad: g.busy.interrupt(queued=bad), BAD_WORDS),
+    "stop when": (lambda g, bad: g.busy.stop(when=bad), BAD_WORDS),
+    "append role": (lambda g, bad: g.idle.append(bad, "a"), [*BAD_WORDS, "system"]),
+    "append text": (lambda g, bad: g.idle.append("user", bad), BAD_TEXTS),
     "fork at_turn": (
         lambda g, bad: g.busy.fork(at_turn=bad),
-        [5, True, [], {}, "", "turn_unknown", HALF],
+        [5, True, [], {}, "", "turn_unknown", LONE_SURROGATE],
     ),
-    "set title": (lambda g, bad: g.idle.set(title=bad), NO_NAMES),
-    "set tags": (lambda g, bad: g.idle.set(tags=bad), NO_TAGS),
-    "set custom": (lambda g, bad: g.idle.set(custom=bad), NO_CUSTOM),
+    "set title": (lambda g, bad: g.idle.set(title=bad), BAD_NAMES),
+    "set tags": (lambda g, bad: g.idle.set(tags=bad), BAD_TAGS),
+    "set custom": (lambda g, bad: g.idle.set(custom=bad), BAD_CUSTOM),
     "set limits": (lambda g, bad: g.idle.set(limits=bad), [5, True, "x", {}, []]),
-    "remove_rule rule_id": (lambda g, bad: g.idle.remove_rule(bad), NO_INPUTS),
-    "watch after": (lambda g, bad: watch(g.idle, bad), NO_PLACES),
-    "export format": (lambda g, bad: g.busy.export(bad), [*NO_WORDS, "pdf"]),
-    "export redact": (lambda g, bad: g.busy.export(redact=bad), NO_FLAGS),
-    "repair dry_run": (lambda g, bad: g.stopped.repair(dry_run=bad), NO_FLAGS),
-    "repair force": (lambda g, bad: g.stopped.repair(force=bad), NO_FLAGS),
+    "remove_rule rule_id": (lambda g, bad: g.idle.remove_rule(bad), BAD_INPUTS),
+    "watch after": (lambda g, bad: watch(g.idle, bad), BAD_PLACES),
+    "export format": (lambda g, bad: g.busy.export(bad), [*BAD_WORDS, "pdf"]),
+    "export redact": (lambda g, bad: g.busy.export(redact=bad), BAD_FLAGS),
+    "repair dry_run": (lambda g, bad: g.stopped.repair(dry_run=bad), BAD_FLAGS),
+    "repair force": (lambda g, bad: g.stopped.repair(force=bad), BAD_FLAGS),
     "replay at": (
         lambda g, bad: g.idle.replay(bad),
-        [*NO_COUNTS, {}, 1_000, 2**63, 10**400],
+        [*BAD_COUNTS, {}, 1_000, 2**63, 10**400],
     ),
     # The supervisor
     "reload agents": (lambda g, bad: g.sup.reload(agents=bad), [5, "echo", ["echo"], [None]]),
     "reload settings": (lambda g, bad: g.sup.reload(settings=bad), [5, "echo", {}, [], object]),
-    "create agent": (lambda g, bad: g.sup.create(bad), [*NO_NAMES, None, "nobody"]),
-    "create key": (lambda g, bad: g.sup.create("echo", key=bad), NO_KEYS),
+    "create agent": (lambda g, bad: g.sup.create(bad), [*BAD_NAMES, None, "nobody"]),
+    "create key": (lambda g, bad: g.sup.create("echo", key=bad), BAD_KEYS),
     "create idempotency_key": (
         lambda g, bad: g.sup.create("echo", idempotency_key=bad),
-        NO_NAMES,
+        BAD_NAMES,
     ),
-    "get_or_create key": (lambda g, bad: g.sup.get_or_create(bad), [None, *NO_KEYS]),
+    "get_or_create key": (lambda g, bad: g.sup.get_or_create(bad), [None, *BAD_KEYS]),
     "get_or_create agent": (
         lambda g, bad: g.sup.get_or_create("a:b:c", agent=bad),
-        ["nobody", 5, ["a"], HALF],
+        ["nobody", 5, ["a"], LONE_SURROGATE],
     ),
-    "new key": (lambda g, bad: g.sup.new(bad, agent="echo"), [None, *NO_KEYS]),
-    "new agent": (lambda g, bad: g.sup.new("a:b:c", agent=bad), ["nobody", 5, ["a"], HALF]),
-    "reset key": (lambda g, bad: g.sup.reset(bad), [None, *NO_KEYS]),
-    "get id": (lambda g, bad: g.sup.get(bad), [*NO_IDS, "s_unknown_1"]),
-    "delete id": (lambda g, bad: g.sup.delete(bad), [*NO_IDS, "s_unknown_1"]),
-    "list limit": (lambda g, bad: g.sup.list(limit=bad), NO_COUNTS),
-    "list cursor": (lambda g, bad: g.sup.list(cursor=bad), NO_CURSORS),
+    "new key": (lambda g, bad: g.sup.new(bad, agent="echo"), [None, *BAD_KEYS]),
+    "new agent": (
+        lambda g, bad: g.sup.new("a:b:c", agent=bad),
+        ["nobody", 5, ["a"], LONE_SURROGATE],
+    ),
+    "reset key": (lambda g, bad: g.sup.reset(bad), [None, *BAD_KEYS]),
+    "get id": (lambda g, bad: g.sup.get(bad), [*BAD_IDS, "s_unknown_1"]),
+    "delete id": (lambda g, bad: g.sup.delete(bad), [*BAD_IDS, "s_unknown_1"]),
+    "list limit": (lambda g, bad: g.sup.list(limit=bad), BAD_COUNTS),
+    "list cursor": (lambda g, bad: g.sup.list(cursor=bad), BAD_CURSORS),
     "list text": (lambda g, bad: g.sup.list(text=bad), [5, True, [], {}, b"a"]),
-    "list created_after": (lambda g, bad: g.sup.list(created_after=bad), NO_TIMES),
-    "list created_before": (lambda g, bad: g.sup.list(created_before=bad), NO_TIMES),
-    "list updated_after": (lambda g, bad: g.sup.list(updated_after=bad), NO_TIMES),
-    "list updated_before": (lambda g, bad: g.sup.list(updated_before=bad), NO_TIMES),
-    "search text": (lambda g, bad: g.sup.search(bad), [None, *NO_NAMES]),
+    "list created_after": (lambda g, bad: g.sup.list(created_after=bad), BAD_TIMES),
+    "list created_before": (lambda g, bad: g.sup.list(created_before=bad), BAD_TIMES),
+    "list updated_after": (lambda g, bad: g.sup.list(updated_after=bad), BAD_TIMES),
+    "list updated_before": (lambda g, bad: g.sup.list(updated_before=bad), BAD_TIMES),
+    "search text": (lambda g, bad: g.sup.search(bad), [None, *BAD_NAMES]),
     "search session": (
         lambda g, bad: g.sup.search("a", session=bad),
-        [bad for bad in NO_IDS if bad is not None],
+        [bad for bad in BAD_IDS if bad is not None],
     ),
-    "search limit": (lambda g, bad: g.sup.search("a", limit=bad), NO_COUNTS),
-    "search cursor": (lambda g, bad: g.sup.search("a", cursor=bad), NO_CURSORS),
-    "import_ path": (lambda g, bad: g.sup.import_(bad), [*NO_PATHS, "/", "/nowhere/at.all"]),
-    "import_ format": (lambda g, bad: g.sup.import_(g.file, bad), [*NO_WORDS, "markdown"]),
-    "import_ agent": (lambda g, bad: g.sup.import_(g.file, agent=bad), NO_NAMES),
-    "backup path": (lambda g, bad: g.sup.backup(bad), [*NO_PATHS, "/", "/nowhere/at.all"]),
+    "search limit": (lambda g, bad: g.sup.search("a", limit=bad), BAD_COUNTS),
+    "search cursor": (lambda g, bad: g.sup.search("a", cursor=bad), BAD_CURSORS),
+    "import_ path": (lambda g, bad: g.sup.import_(bad), [*BAD_PATHS, "/", "/nowhere/at.all"]),
+    "import_ format": (lambda g, bad: g.sup.import_(g.file, bad), [*BAD_WORDS, "markdown"]),
+    "import_ agent": (lambda g, bad: g.sup.import_(g.file, agent=bad), BAD_NAMES),
+    "backup path": (lambda g, bad: g.sup.backup(bad), [*BAD_PATHS, "/", "/nowhere/at.all"]),
     "cleanup older_than_seconds": (
         lambda g, bad: g.sup.cleanup(older_than_seconds=bad),
-        NO_TIMES,
+        BAD_TIMES,
     ),
     "cleanup keep_last": (lambda g, bad: g.sup.cleanup(keep_last=bad), [-1, 1.5, "3", True, []]),
     "cleanup max_bytes": (lambda g, bad: g.sup.cleanup(max_bytes=bad), [-1, 1.5, "3", True, []]),
-    "cleanup dry_run": (lambda g, bad: g.sup.cleanup(dry_run=bad), NO_FLAGS),
+    "cleanup dry_run": (lambda g, bad: g.sup.cleanup(dry_run=bad), BAD_FLAGS),
     "list agent": (lambda g, bad: g.sup.list(agent=bad), [5, [], {}, b"echo"]),
     "list phase": (lambda g, bad: g.sup.list(phase=bad), [5, [], {}, "", "nonsense"]),
     "list badge": (lambda g, bad: g.sup.list(badge=bad), [5, [], {}, "", "nonsense"]),
@@ -271,29 +244,29 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "list peer": (lambda g, bad: g.sup.list(peer=bad), [5, [], {}, b"ann"]),
     "list parent": (lambda g, bad: g.sup.list(parent=bad), [5, [], {}, b"s_1"]),
     "list root": (lambda g, bad: g.sup.list(root=bad), [5, [], {}, b"s_1"]),
-    "tree root": (lambda g, bad: g.sup.tree(bad), [*NO_IDS[:3], *NO_IDS[4:], "s_unknown_1"]),
+    "tree root": (lambda g, bad: g.sup.tree(bad), [*BAD_IDS[:3], *BAD_IDS[4:], "s_unknown_1"]),
     "list archived": (lambda g, bad: g.sup.list(archived=bad), [5, [], {}, "yes"]),
-    "answer request_id": (lambda g, bad: g.sup.answer(bad, "allow_once"), NO_INPUTS),
+    "answer request_id": (lambda g, bad: g.sup.answer(bad, "allow_once"), BAD_INPUTS),
     "answer decision": (
         lambda g, bad: g.sup.answer(g.request, bad),
-        [*NO_WORDS, "maybe", "cancelled"],
+        [*BAD_WORDS, "maybe", "cancelled"],
     ),
-    "watch all after": (lambda g, bad: watch_all(g.sup, bad), NO_PLACES),
+    "watch all after": (lambda g, bad: watch_all(g.sup, bad), BAD_PLACES),
 }
 
 
 def creating(option: str, how: str) -> Call:
-    async def create(ground: Ground, bad: Any) -> None:  # noqa: ANN401
+    async def create(scenario: Scenario, bad: Any) -> None:  # noqa: ANN401
         options: dict[str, Any] = {option: bad}
         match how:
             case "create":
-                await ground.sup.create("echo", **options)
+                await scenario.sup.create("echo", **options)
             case "get_or_create":
-                await ground.sup.get_or_create("echo:irc:ann", **options)
+                await scenario.sup.get_or_create("echo:irc:ann", **options)
             case "new":
-                await ground.sup.new("echo:irc:ann", **options)
+                await scenario.sup.new("echo:irc:ann", **options)
             case "spawn":
-                await ground.idle.spawn("echo", "a", **options)
+                await scenario.idle.spawn("echo", "a", **options)
 
     return create
 
@@ -307,11 +280,11 @@ def cases() -> Iterator[Any]:
             yield pytest.param(creating(option, how), values[:1], id=f"{how} {option}")
 
 
-async def complaint(ground: Ground, call: Call, bad: object) -> str | None:
+async def complaint(scenario: Scenario, call: Call, bad: object) -> str | None:
     """What is wrong with how this was refused, if anything is."""
-    before = await ground.picture()
+    before = await scenario.picture()
     try:
-        await call(ground, bad)
+        await call(scenario, bad)
     except SupervisorError as refused:
         if not refused.hint.strip():
             return "no hint"
@@ -320,17 +293,17 @@ async def complaint(ground: Ground, call: Call, bad: object) -> str | None:
     else:
         return "was taken"
     await trio.testing.wait_all_tasks_blocked()
-    return None if await ground.picture() == before else "changed something"
+    return None if await scenario.picture() == before else "changed something"
 
 
 @pytest.mark.parametrize(("call", "values"), list(cases()))
 async def test_an_invalid_argument_is_refused_and_changes_nothing(
-    ground: Ground, call: Call, values: list[object]
+    scenario: Scenario, call: Call, values: list[object]
 ) -> None:
-    complaints = {shown(bad): await complaint(ground, call, bad) for bad in values}
+    complaints = {shown(bad): await complaint(scenario, call, bad) for bad in values}
 
     assert {bad: said for bad, said in complaints.items() if said} == {}
-    assert (await ground.idle.prompt("still here")).text == "still here"
+    assert (await scenario.idle.prompt("still here")).text == "still here"
 
 
 def test_every_parameter_of_every_method_is_tried() -> None:

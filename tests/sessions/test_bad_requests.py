@@ -25,29 +25,21 @@ from supervisor import (
     Supervisor,
     Turn,
 )
-from tests.support.bad_values import HALF, NO_IDS, NO_NAMES, Ground, shown, watch
+from tests.support.bad_values import BAD_IDS, BAD_NAMES, LONE_SURROGATE, Scenario, shown, watch
 from tests.support.fake_agents import AgentRun, FakeAgent, records
 
 TOO_LARGE = "MTAwMDAwMDAwMDAwMDAwMDAwMDA="  # a cursor of which no page ever was the end
 
 
-@pytest.fixture
-async def ground(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Ground:
-    queued = await session.send("second")
-    run.begin(run.turn.ask("may I?", tool="bash"))
-    idle, stopped = await sup.create("echo"), await sup.create("echo")
-    await stopped.stop()
-    file = tmp_path / "session.jsonl"
-    file.write_text(await stopped.export("jsonl"))
-    await trio.testing.wait_all_tasks_blocked()
-    [request] = await sup.permissions()
-    return Ground(sup, session, idle, stopped, queued.input_id, request.id, file)
-
-
 # Unknown sessions -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", NO_IDS, ids=shown)
+@pytest.fixture
+async def scenario(sup: Supervisor, session: Session, run: AgentRun, tmp_path: Path) -> Scenario:
+    return await Scenario.create(sup, session, run, tmp_path)
+
+
+@pytest.mark.parametrize("bad", BAD_IDS, ids=shown)
 async def test_an_invalid_id_is_session_not_found(sup: Supervisor, bad: Any) -> None:  # noqa: ANN401
     with pytest.raises(SessionNotFound) as refused:
         sup.session(bad)
@@ -176,7 +168,7 @@ async def test_a_list_filter_that_matches_no_session_returns_an_empty_page(
     await on_file.create("echo", title="a")
 
     try:
-        found: tuple[Any, ...] = (await on_file.list(**{field: HALF})).items  # type: ignore[arg-type]
+        found: tuple[Any, ...] = (await on_file.list(**{field: LONE_SURROGATE})).items  # type: ignore[arg-type]
     except ConfigError:
         found = ()
 
@@ -210,23 +202,23 @@ async def on_file(tmp_path: Path) -> AsyncIterator[Supervisor]:
 # Requests that are dead -----------------------------------------------------------------
 
 
-async def test_answering_twice_is_a_conflict(ground: Ground) -> None:
-    await ground.sup.answer(ground.request, "allow_once")
+async def test_answering_twice_is_a_conflict(scenario: Scenario) -> None:
+    await scenario.sup.answer(scenario.request, "allow_once")
 
     with pytest.raises(PermissionConflict) as conflict:
-        await ground.sup.answer(ground.request, "reject_once")
+        await scenario.sup.answer(scenario.request, "reject_once")
 
-    [answered] = await records(ground.busy, "permission_answered")
+    [answered] = await records(scenario.busy, "permission_answered")
     assert conflict.value.hint
     assert answered.body["decision"] == "allow_once"
 
 
-async def test_the_first_of_many_concurrent_answers_decides(ground: Ground) -> None:
+async def test_the_first_of_many_concurrent_answers_decides(scenario: Scenario) -> None:
     heard: list[str] = []
 
     async def answer() -> None:
         try:
-            await ground.sup.answer(ground.request, "allow_once")
+            await scenario.sup.answer(scenario.request, "allow_once")
             heard.append("decided")
         except PermissionConflict:
             heard.append("too late")
@@ -236,36 +228,36 @@ async def test_the_first_of_many_concurrent_answers_decides(ground: Ground) -> N
             nursery.start_soon(answer)
 
     assert sorted(heard) == ["decided"] + ["too late"] * 9
-    assert len(await records(ground.busy, "permission_answered")) == 1
+    assert len(await records(scenario.busy, "permission_answered")) == 1
 
 
 @pytest.mark.parametrize("end", ["interrupt", "stop", "delete", "time-out"])
 async def test_a_permission_request_of_an_ended_turn_cannot_be_answered(
-    ground: Ground, end: str
+    scenario: Scenario, end: str
 ) -> None:
     match end:
         case "interrupt":
-            await ground.busy.interrupt()
+            await scenario.busy.interrupt()
         case "stop":
-            await ground.busy.stop()
+            await scenario.busy.stop()
         case "delete":
-            await ground.sup.delete(ground.busy.id)
+            await scenario.sup.delete(scenario.busy.id)
         case _:
             await trio.sleep(Settings().permission_timeout_seconds + 1.0)
 
     with pytest.raises((PermissionConflict, PermissionNotFound)) as dead:
-        await ground.sup.answer(ground.request, "allow_always")
+        await scenario.sup.answer(scenario.request, "allow_always")
 
     assert dead.value.hint
-    assert await ground.sup.permissions() == ()
+    assert await scenario.sup.permissions() == ()
 
 
-async def test_a_decision_that_is_not_offered_leaves_the_request_open(ground: Ground) -> None:
+async def test_a_decision_that_is_not_offered_leaves_the_request_open(scenario: Scenario) -> None:
     with pytest.raises(InvalidDecision, match="perhaps") as refused:
-        await ground.sup.answer(ground.request, "perhaps")  # type: ignore[arg-type]
+        await scenario.sup.answer(scenario.request, "perhaps")  # type: ignore[arg-type]
 
     assert "allow_once" in refused.value.hint
-    assert [request.id for request in await ground.sup.permissions()] == [ground.request]
+    assert [request.id for request in await scenario.sup.permissions()] == [scenario.request]
 
 
 # Opening --------------------------------------------------------------------------------
@@ -302,7 +294,7 @@ async def test_open_refuses_invalid_options(
 
 
 @pytest.mark.parametrize(
-    "names", [5, "bash", [5], [""], [None], [["bash"]], [{}], [HALF]], ids=shown
+    "names", [5, "bash", [5], [""], [None], [["bash"]], [{}], [LONE_SURROGATE]], ids=shown
 )
 def test_rights_are_lists_of_names(names: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigError) as refused:
@@ -311,7 +303,7 @@ def test_rights_are_lists_of_names(names: Any) -> None:  # noqa: ANN401
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("name", NO_NAMES[:-2], ids=shown)
+@pytest.mark.parametrize("name", BAD_NAMES[:-2], ids=shown)
 def test_an_agent_needs_a_name(name: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigError) as refused:
         supervisor.agent(name)(nobody)

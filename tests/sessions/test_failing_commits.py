@@ -16,47 +16,42 @@ from supervisor import (
     SupervisorError,
 )
 from tests.support.commit_faults import (
-    TROUBLES,
-    Saboteur,
-    Trouble,
-    numbers_are_whole,
-    wait_for_the_end,
+    COMMIT_FAULTS,
+    CommitFault,
+    FaultInjector,
+    records_are_consecutive,
+    wait_for_restarts,
 )
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
-
-
-@pytest.fixture
-def saboteur(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Saboteur:
-    return Saboteur(sup, monkeypatch)
 
 
 async def kinds_of(session: Session) -> list[str]:
     return [record.kind for record in await records(session)]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_an_input_with_a_failed_commit_is_accepted_and_run_once(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
     session = await sup.create("echo")
     before = await session.info()
-    saboteur.spoil("input_accepted", trouble)
+    injector.fail_next("input_accepted", fault)
 
     receipt = await session.send("hello")
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
 
-    assert saboteur.done == 1
+    assert injector.done == 1
     assert await outcomes(session) == {receipt.input_id: ["delivered"]}
     assert (await session.info()).epoch > before.epoch
-    assert await numbers_are_whole(session)
+    assert await records_are_consecutive(session)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_an_input_with_a_failed_commit_has_one_receipt_per_key(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
     session = await sup.create("echo")
-    saboteur.spoil("input_accepted", trouble)
+    injector.fail_next("input_accepted", fault)
 
     receipt = await session.send("hello", idempotency_key="k")
     again = await session.send("hello", idempotency_key="k")
@@ -65,12 +60,12 @@ async def test_an_input_with_a_failed_commit_has_one_receipt_per_key(
     assert len(await records(session, "input_accepted")) == 1
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_the_reply_after_a_failed_commit_does_not_wait_for_idleness(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
     session = await sup.create("echo")
-    saboteur.spoil("input_accepted", trouble)
+    injector.fail_next("input_accepted", fault)
     began = trio.current_time()
 
     await session.send("hello")
@@ -79,8 +74,6 @@ async def test_the_reply_after_a_failed_commit_does_not_wait_for_idleness(
 
 
 AgentAction: TypeAlias = Callable[[Session], Awaitable[object]]
-
-
 ACTIONS: dict[str, tuple[str, AgentAction]] = {
     "append": ("user_text", lambda session: session.append("user", "a note")),
     "clear": ("session_cleared", lambda session: session.clear()),
@@ -89,29 +82,29 @@ ACTIONS: dict[str, tuple[str, AgentAction]] = {
 }
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 @pytest.mark.parametrize("name", ACTIONS)
 async def test_a_request_to_an_idle_session_takes_effect_once(
-    session: Session, saboteur: Saboteur, name: str, trouble: Trouble
+    session: Session, injector: FaultInjector, name: str, fault: CommitFault
 ) -> None:
     kind, action = ACTIONS[name]
-    saboteur.spoil(kind, trouble)
+    injector.fail_next(kind, fault)
 
     await action(session)
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
 
     info = await session.info()
     cleared, notes = await kinds_of(session), await session.transcript()
-    assert saboteur.done == 1
+    assert injector.done == 1
     assert cleared.count("session_cleared") == (name == "clear")
     assert len(notes) == (name == "append")
     assert (info.title == "New") == (name == "set")
     assert cleared.count("session_stopped") == (info.phase is Phase.STOPPED) == (name == "stop")
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_a_stopped_session_is_archived_and_resumed_once(
-    session: Session, saboteur: Saboteur, trouble: Trouble
+    session: Session, injector: FaultInjector, fault: CommitFault
 ) -> None:
     await session.stop()
     for kind, action in (
@@ -119,21 +112,21 @@ async def test_a_stopped_session_is_archived_and_resumed_once(
         ("session_archived", session.unarchive),
         ("session_resumed", session.resume),
     ):
-        saboteur.spoil(kind, trouble)
+        injector.fail_next(kind, fault)
         await action()
 
     kinds = await kinds_of(session)
-    assert saboteur.done == 3
+    assert injector.done == 3
     assert (kinds.count("session_archived"), kinds.count("session_resumed")) == (2, 1)
     assert (await session.info()).phase is Phase.IDLE
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_new_creates_one_session_when_its_commit_fails(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
     old = await sup.create("echo", key="echo:irc:ann")
-    saboteur.spoil("session_archived", trouble)
+    injector.fail_next("session_archived", fault)
 
     fresh = await sup.new("echo:irc:ann")
 
@@ -142,45 +135,49 @@ async def test_new_creates_one_session_when_its_commit_fails(
     assert (await fresh.prompt("hello")).text == "hello"
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_a_queued_input_is_cancelled_once_when_the_commit_fails(
-    sup: Supervisor, saboteur: Saboteur, shielded_agent: FakeAgent, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, shielded_agent: FakeAgent, fault: CommitFault
 ) -> None:
     session = await sup.create("shielded")
     await session.send("first")
     await shielded_agent.next_run()
     waiting = await session.send("second")
-    saboteur.spoil("input_settled", trouble)
+    injector.fail_next("input_settled", fault)
 
     await session.cancel_input(waiting.input_id)
 
     assert (await outcomes(session))[waiting.input_id] == ["cancelled"]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_an_interrupt_with_a_replacement_runs_that_once(
-    session: Session, run: AgentRun, saboteur: Saboteur, fake_agent: FakeAgent, trouble: Trouble
+    session: Session,
+    run: AgentRun,
+    injector: FaultInjector,
+    fake_agent: FakeAgent,
+    fault: CommitFault,
 ) -> None:
-    saboteur.spoil("input_accepted", trouble)
+    injector.fail_next("input_accepted", fault)
 
     report = await session.interrupt(replace_with="instead")
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
     played = await fake_agent.finish_all()
 
     # If the turn was lost before it could be interrupted, there was nothing to replace.
-    assert saboteur.done == 1
+    assert injector.done == 1
     assert played == ["instead"] * report.matched
     assert run.over.is_set()
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_a_repeated_answer_after_a_crash_is_not_a_permission_conflict(
-    sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, session: Session, run: AgentRun, injector: FaultInjector, fault: CommitFault
 ) -> None:
     run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
     [request] = await sup.permissions()
-    saboteur.spoil("permission_answered", trouble)
+    injector.fail_next("permission_answered", fault)
 
     try:
         await sup.answer(request.id, "allow_once")
@@ -192,11 +189,11 @@ async def test_a_repeated_answer_after_a_crash_is_not_a_permission_conflict(
     assert answered.body["decision"] == heard
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("fault", COMMIT_FAULTS)
 async def test_a_failed_create_leaves_the_key_free_or_the_session_complete(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
-    saboteur.spoil("session_created", trouble)
+    injector.fail_next("session_created", fault)
 
     try:
         session = await sup.create("echo", key="echo:irc:ann")

@@ -24,8 +24,8 @@ from tests.support.fake_agents import (
     deltas,
     last_seq,
     numbers,
-    put_out,
     records,
+    write_records,
 )
 
 
@@ -167,7 +167,7 @@ async def test_a_watcher_sees_its_own_session_only(
 async def test_a_watcher_may_leave_a_thousand_unread(session: Session, run: AgentRun) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
-        await put_out(run, 1000)
+        await write_records(run, 1000)
 
         seen = await read(feed, 1000)
 
@@ -179,7 +179,7 @@ async def test_a_watcher_with_too_many_unread_items_gets_a_gap(
 ) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
-        await put_out(run, 1005)
+        await write_records(run, 1005)
 
         gap, *seen = await read(feed, 1001)
 
@@ -192,10 +192,10 @@ async def test_a_watcher_that_caught_up_sees_everything_again(
 ) -> None:
     before = await last_seq(session)
     async with session.watch(after=before) as feed:
-        await put_out(run, 1005)
+        await write_records(run, 1005)
         await read(feed, 1001)
 
-        await put_out(run, 3)
+        await write_records(run, 3)
         seen = await read(feed, 3)
 
     assert numbers(seen) == [before + 1006, before + 1007, before + 1008]
@@ -203,7 +203,7 @@ async def test_a_watcher_that_caught_up_sees_everything_again(
 
 async def test_records_of_a_gap_can_be_read_again(session: Session, run: AgentRun) -> None:
     async with session.watch(after=await last_seq(session)) as feed:
-        await put_out(run, 1005)
+        await write_records(run, 1005)
         gap = await feed.__anext__()
     assert isinstance(gap, Gap)
 
@@ -214,7 +214,7 @@ async def test_records_of_a_gap_can_be_read_again(session: Session, run: AgentRu
 
 
 async def test_any_number_of_old_records_is_not_a_gap(session: Session, run: AgentRun) -> None:
-    await put_out(run, 2500)
+    await write_records(run, 2500)
     last = await last_seq(session)
 
     async with session.watch() as feed:
@@ -245,7 +245,7 @@ async def test_a_watcher_that_never_reads_delays_no_session(
 ) -> None:
     seen = await follow(session)
     async with session.watch():
-        await put_out(run, 1500)
+        await write_records(run, 1500)
         run.finish("done")
         await settle()
 

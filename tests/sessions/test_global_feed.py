@@ -17,8 +17,8 @@ from tests.support.fake_agents import (
     AgentRun,
     FakeAgent,
     last_seq,
-    put_out,
     records,
+    write_records,
 )
 
 # All sessions ---------------------------------------------------------------------------
@@ -92,7 +92,7 @@ async def test_a_global_feed_that_is_never_read_delays_no_session(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     async with sup.watch() as feed:
-        await put_out(run, 1500)
+        await write_records(run, 1500)
         run.finish("done")
         await settle()
 

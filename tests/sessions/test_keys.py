@@ -19,7 +19,7 @@ from supervisor import (
     SupervisorError,
 )
 from supervisor.store.port import Write
-from tests.support.session_states import KEY, bearers
+from tests.support.session_states import KEY, holders
 
 # get_or_create --------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ async def test_a_thousand_concurrent_callers_create_one_session(sup: Supervisor)
 
     assert len(found) == 1000
     assert len(set(found)) == 1
-    assert len(await bearers(sup)) == 1
+    assert len(await holders(sup)) == 1
 
 
 async def test_cancelled_callers_do_not_block_other_callers_of_a_key(
@@ -84,7 +84,7 @@ async def test_cancelled_callers_do_not_block_other_callers_of_a_key(
 
     assert len(found) >= 10
     assert len(set(found)) == 1
-    assert await bearers(sup) == [found[0].id]
+    assert await holders(sup) == [found[0].id]
 
 
 @pytest.mark.parametrize("state", ["running", "suspended", "stopped"])
@@ -159,7 +159,7 @@ async def test_a_taken_key_is_refused_with_its_holder(sup: Supervisor) -> None:
         await sup.create("echo", key=KEY)
 
     assert taken.value.hint
-    assert await bearers(sup) == [first.id]
+    assert await holders(sup) == [first.id]
 
 
 async def test_one_of_many_concurrent_creates_gets_the_key(sup: Supervisor) -> None:
@@ -177,7 +177,7 @@ async def test_one_of_many_concurrent_creates_gets_the_key(sup: Supervisor) -> N
             nursery.start_soon(create)
 
     assert sorted(heard) == ["made"] + ["taken"] * 19
-    assert len(await bearers(sup)) == 1
+    assert len(await holders(sup)) == 1
 
 
 async def test_a_stopped_session_keeps_its_key_and_an_archived_session_does_not(
@@ -191,7 +191,7 @@ async def test_a_stopped_session_keeps_its_key_and_an_archived_session_does_not(
     await first.archive()
     second = await sup.create("echo", key=KEY)
 
-    assert await bearers(sup) == [second.id]
+    assert await holders(sup) == [second.id]
 
 
 async def test_deleting_frees_the_key(sup: Supervisor) -> None:
@@ -211,7 +211,7 @@ async def test_unarchiving_a_session_with_a_taken_key_is_refused(sup: Supervisor
         await first.unarchive()
 
     assert (await first.info()).archived
-    assert await bearers(sup) == [second.id]
+    assert await holders(sup) == [second.id]
 
 
 async def test_resuming_a_session_with_a_taken_key_is_refused(sup: Supervisor) -> None:
@@ -241,7 +241,7 @@ async def test_a_refused_create_leaves_the_key_free(sup: Supervisor) -> None:
         await sup.create("nobody", key=KEY)
 
     session = await sup.create("echo", key=KEY)
-    assert await bearers(sup) == [session.id]
+    assert await holders(sup) == [session.id]
 
 
 async def test_a_fork_does_not_take_the_key(sup: Supervisor) -> None:
@@ -249,4 +249,4 @@ async def test_a_fork_does_not_take_the_key(sup: Supervisor) -> None:
 
     await session.fork()
 
-    assert await bearers(sup) == [session.id]
+    assert await holders(sup) == [session.id]

@@ -19,7 +19,7 @@ from supervisor import (
     SupervisorError,
 )
 from tests.support.fake_agents import FakeAgent, records
-from tests.support.session_states import KEY, bearers
+from tests.support.session_states import KEY, holders
 
 
 async def test_new_archives_the_holder_and_creates_a_session(sup: Supervisor) -> None:
@@ -110,8 +110,8 @@ async def test_many_concurrent_calls_of_new_leave_one_holder(sup: Supervisor) ->
             nursery.start_soon(begin)
 
     assert len(set(made)) == 10
-    assert len(await bearers(sup)) == 1
-    assert [(await sup.get_or_create(KEY)).id] == await bearers(sup)
+    assert len(await holders(sup)) == 1
+    assert [(await sup.get_or_create(KEY)).id] == await holders(sup)
 
 
 def when_the_holder_has_stopped(
@@ -142,7 +142,7 @@ async def test_a_send_to_the_holder_does_not_delay_new(
     fresh = await sup.new(KEY)
 
     assert (await old.info()).archived
-    assert await bearers(sup) == [fresh.id]
+    assert await holders(sup) == [fresh.id]
 
 
 async def test_archiving_and_taking_the_key_during_new_makes_no_second_holder(
@@ -158,8 +158,8 @@ async def test_archiving_and_taking_the_key_during_new_makes_no_second_holder(
     with contextlib.suppress(SupervisorError):
         await sup.new(KEY)
 
-    assert len(await bearers(sup)) == 1
-    assert [(await sup.get_or_create(KEY)).id] == await bearers(sup)
+    assert len(await holders(sup)) == 1
+    assert [(await sup.get_or_create(KEY)).id] == await holders(sup)
 
 
 async def test_deleting_the_holder_during_new_leaves_one_holder(
@@ -172,7 +172,7 @@ async def test_deleting_the_holder_during_new_leaves_one_holder(
         await sup.new(KEY)
     found = await sup.get_or_create(KEY)
 
-    assert await bearers(sup) == [found.id]
+    assert await holders(sup) == [found.id]
 
 
 async def test_cancelling_new_does_not_undo_it(sup: Supervisor, shielded_agent: FakeAgent) -> None:
@@ -184,7 +184,7 @@ async def test_cancelling_new_does_not_undo_it(sup: Supervisor, shielded_agent: 
         await sup.new(KEY)
     await trio.sleep(10.0)
     run.finish()
-    [bearer] = await bearers(sup)
+    [bearer] = await holders(sup)
 
     assert patience.cancelled_caught
     assert bearer != old.id
@@ -205,7 +205,7 @@ async def test_get_or_create_during_new_returns_the_new_session(
     run.finish()
 
     assert found != old
-    assert await bearers(sup) == [found.id]
+    assert await holders(sup) == [found.id]
 
 
 async def test_reset_clears_the_holder(sup: Supervisor) -> None:

@@ -9,7 +9,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import HookEvent, Session, Settings, Supervisor
 from tests.support.fake_agents import AgentRun, FakeAgent, records
-from tests.support.fake_hooks import REST_SECONDS, PointRecorder, fence_actor
+from tests.support.fake_hooks import REST_SECONDS, RecordingObserver, fence_actor
 
 
 @pytest.fixture
@@ -17,11 +17,11 @@ def settings() -> Settings:
     return Settings(suspend_after_seconds=REST_SECONDS)
 
 
-async def refuse_unless_told_of_every_record(sup: Supervisor, ear: PointRecorder) -> None:
+async def refuse_unless_told_of_every_record(sup: Supervisor, observer: RecordingObserver) -> None:
     """Every record there is, each once, and in order within its session."""
     await settle()
     stored = await sup._services.store.all_records(after=0, limit=100_000)
-    told = [(event.session_id, event.data["seq"]) for event in ear.events]
+    told = [(event.session_id, event.data["seq"]) for event in observer.events]
     for session_id in {record.session_id for _, record in stored}:
         numbers = [record.seq for _, record in stored if record.session_id == session_id]
         assert [seq for one, seq in told if one == session_id] == numbers
@@ -31,35 +31,35 @@ async def refuse_unless_told_of_every_record(sup: Supervisor, ear: PointRecorder
 
 
 async def test_session_start_is_observed_for_each_agent_start(sup: Supervisor) -> None:
-    ear = PointRecorder(sup, "session_start")
+    observer = RecordingObserver(sup, "session_start")
     session = await sup.create("fake")
     await session.stop()
     await session.resume()
     await settle()
 
-    assert ear.data(session) == [{"agent": "fake"}] * 2
-    assert all(event.turn_id is None for event in ear.events)
+    assert observer.data(session) == [{"agent": "fake"}] * 2
+    assert all(event.turn_id is None for event in observer.events)
 
 
 async def test_session_start_is_observed_after_waking(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await trio.sleep(2 * REST_SECONDS)
-    ear = PointRecorder(sup, "session_start")
+    observer = RecordingObserver(sup, "session_start")
     await session.prompt("hello")
     await settle()
 
-    assert ear.data() == [{"agent": "echo"}]
+    assert observer.data() == [{"agent": "echo"}]
 
 
 async def test_session_stop_is_observed_with_its_reason(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear, end = PointRecorder(sup, "session_stop"), PointRecorder(sup, "session_end")
+    observer, end = RecordingObserver(sup, "session_stop"), RecordingObserver(sup, "session_end")
     await session.stop()
     await session.stop()
     await settle()
 
-    assert ear.data(session) == [{"reason": "user_cancelled", "detail": None}]
+    assert observer.data(session) == [{"reason": "user_cancelled", "detail": None}]
     assert end.events == []
 
 
@@ -67,19 +67,19 @@ async def test_session_stop_is_observed_for_children_stopped_with_their_parent(
     sup: Supervisor, session: Session
 ) -> None:
     child = await session.spawn("fake", "errand")
-    ear = PointRecorder(sup, "session_stop")
+    observer = RecordingObserver(sup, "session_stop")
     await session.stop()
     await settle()
 
-    assert [event.session_id for event in ear.events] == [child.id, session.id]
-    assert ear.words("reason") == ["parent_stopped", "user_cancelled"]
+    assert [event.session_id for event in observer.events] == [child.id, session.id]
+    assert observer.words("reason") == ["parent_stopped", "user_cancelled"]
 
 
 @pytest.mark.parametrize("reason", ["archive", "reset", "delete", "timeout", "new"])
 async def test_session_end_is_observed_once_with_its_reason(sup: Supervisor, reason: str) -> None:
     key = "fake:web:ann"
     session = await sup.create("fake", key=key)
-    ear = PointRecorder(sup, "session_end")
+    observer = RecordingObserver(sup, "session_end")
     match reason:
         case "archive":
             await session.stop()
@@ -95,40 +95,40 @@ async def test_session_end_is_observed_once_with_its_reason(sup: Supervisor, rea
             await sup.new(key)
     await settle()
 
-    assert ear.data() == [{"reason": reason}]
-    assert ear.events[0].session_id == session.id
+    assert observer.data() == [{"reason": reason}]
+    assert observer.events[0].session_id == session.id
 
 
 async def test_session_end_of_an_expired_suspended_child_names_the_expiry(
     sup: Supervisor, session: Session, fake_agent: FakeAgent
 ) -> None:
     child = await session.spawn("echo", "errand", ttl_seconds=1000.0)
-    ear = PointRecorder(sup, "session_end")
+    observer = RecordingObserver(sup, "session_end")
     await trio.sleep(1001.0)
 
-    assert ear.data(child) == [{"reason": "timeout"}]
+    assert observer.data(child) == [{"reason": "timeout"}]
 
 
 async def test_unarchiving_a_session_is_not_observed_as_its_end(sup: Supervisor) -> None:
     session = await sup.create("fake")
     await session.stop()
     await session.archive()
-    ear = PointRecorder(sup, "session_end")
+    observer = RecordingObserver(sup, "session_end")
     await session.unarchive()
     await settle()
 
-    assert ear.events == []
+    assert observer.events == []
 
 
 async def test_a_replaced_session_may_be_archived_later(sup: Supervisor) -> None:
     old = await sup.create("fake", key="fake:web:ann")
     await sup.delete((await sup.new("fake:web:ann")).id)
     await old.unarchive()
-    ear = PointRecorder(sup, "session_end")
+    observer = RecordingObserver(sup, "session_end")
     await old.archive()
     await settle()
 
-    assert ear.words("reason") == ["archive"]
+    assert observer.words("reason") == ["archive"]
 
 
 async def test_session_end_of_a_deleted_session_follows_its_stop(
@@ -149,14 +149,14 @@ async def test_session_end_of_a_deleted_session_follows_its_stop(
 async def test_turn_end_is_observed_with_its_outcome(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "turn_end")
+    observer = RecordingObserver(sup, "turn_end")
     run.finish("done")
     await settle()
 
-    assert ear.data() == [
+    assert observer.data() == [
         {"outcome": "completed", "stop_reason": "end_turn", "text": "done", "error": None}
     ]
-    assert (ear.events[0].session_id, ear.events[0].turn_id) == (session.id, run.turn.id)
+    assert (observer.events[0].session_id, observer.events[0].turn_id) == (session.id, run.turn.id)
 
 
 @pytest.mark.parametrize("outcome", ["interrupted", "failed", "timed_out", "lost"])
@@ -164,7 +164,7 @@ async def test_turn_end_of_a_failed_turn_has_its_error(
     sup: Supervisor, fake_agent: FakeAgent, outcome: str
 ) -> None:
     session = await sup.create("fake", turn_deadline_seconds=10.0)
-    ear = PointRecorder(sup, "turn_end")
+    observer = RecordingObserver(sup, "turn_end")
     await session.send("go")
     run = await fake_agent.next_run()
     match outcome:
@@ -178,36 +178,36 @@ async def test_turn_end_of_a_failed_turn_has_its_error(
             await fence_actor(sup, session)
     await settle()
 
-    assert ear.words("outcome") == [outcome]
+    assert observer.words("outcome") == [outcome]
     if outcome == "failed":
-        assert "oh" in ear.data()[0]["error"]
+        assert "oh" in observer.data()[0]["error"]
 
 
 async def test_tool_after_is_observed_with_its_outcome(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "tool_after")
+    observer = RecordingObserver(sup, "tool_after")
     call = await run.open_call("bash")
     call.call.result({"files": 3})
     await call.close()
     await settle()
 
-    assert ear.data() == [
+    assert observer.data() == [
         {"call_id": call.id, "name": "bash", "outcome": "completed", "result": {"files": 3}}
     ]
-    assert ear.events[0].turn_id == run.turn.id
+    assert observer.events[0].turn_id == run.turn.id
 
 
 async def test_tool_after_of_an_interrupted_call_is_observed_once(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "tool_after")
+    observer = RecordingObserver(sup, "tool_after")
     first, second = await run.open_call("one"), await run.open_call("two")
     await session.interrupt(supervisor.ToolCall(first.id))
     await session.interrupt()
     await settle()
 
-    assert [(one["call_id"], one["outcome"]) for one in ear.data()] == [
+    assert [(one["call_id"], one["outcome"]) for one in observer.data()] == [
         (first.id, "interrupted"),
         (second.id, "interrupted"),
     ]
@@ -216,25 +216,29 @@ async def test_tool_after_of_an_interrupted_call_is_observed_once(
 async def test_tool_after_is_observed_for_a_lost_turn(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "tool_after")
+    observer = RecordingObserver(sup, "tool_after")
     call = await run.open_call("bash")
     await fence_actor(sup, session)
     await settle()
 
-    assert [(one["call_id"], one["outcome"]) for one in ear.data()] == [(call.id, "interrupted")]
+    assert [(one["call_id"], one["outcome"]) for one in observer.data()] == [
+        (call.id, "interrupted")
+    ]
 
 
 async def test_spawn_after_is_observed_once_and_not_at_resume(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "spawn_after")
+    observer = RecordingObserver(sup, "spawn_after")
     child = await session.spawn("echo", "errand", name="Kim", role="tester")
     await child.stop()
     await child.resume()
     await settle()
 
-    assert ear.data() == [{"child_id": child.id, "agent": "echo", "name": "Kim", "role": "tester"}]
-    assert ear.events[0].session_id == session.id
+    assert observer.data() == [
+        {"child_id": child.id, "agent": "echo", "name": "Kim", "role": "tester"}
+    ]
+    assert observer.events[0].session_id == session.id
 
 
 # Records --------------------------------------------------------------------------------
@@ -243,7 +247,7 @@ async def test_spawn_after_is_observed_once_and_not_at_resume(
 async def test_record_written_is_observed_with_the_record(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     before = len(await records(session))
     await run.do(run.turn.say("hello"))
     run.finish()
@@ -251,17 +255,17 @@ async def test_record_written_is_observed_with_the_record(
     written = (await records(session))[before:]
 
     assert len(written) >= 2
-    assert ear.data() == [
+    assert observer.data() == [
         {"seq": one.seq, "at": one.at, "kind": one.kind, "body": one.body} for one in written
     ]
-    assert [event.turn_id for event in ear.events] == [one.turn_id for one in written]
+    assert [event.turn_id for event in observer.events] == [one.turn_id for one in written]
 
 
 async def test_record_written_is_observed_for_session_created(sup: Supervisor) -> None:
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     await sup.create("echo")
 
-    await refuse_unless_told_of_every_record(sup, ear)
+    await refuse_unless_told_of_every_record(sup, observer)
 
 
 async def test_record_written_is_observed_for_the_creation_of_a_child(
@@ -269,29 +273,29 @@ async def test_record_written_is_observed_for_the_creation_of_a_child(
 ) -> None:
     await sup.delete(session.id)
     parent = await sup.create("fake")
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     before = {parent.id: (await parent.info()).last_seq}
     child = await parent.spawn("echo", "errand")
     await settle()
 
-    assert ear.words("seq", child)[0] == 1
-    assert ear.words("seq", parent)[0] == before[parent.id] + 1
+    assert observer.words("seq", child)[0] == 1
+    assert observer.words("seq", parent)[0] == before[parent.id] + 1
 
 
 async def test_record_written_is_observed_for_the_history_of_a_fork(sup: Supervisor) -> None:
     session = await sup.create("echo")
     await session.prompt("hello")
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     fork = await session.fork()
     await settle()
 
-    assert ear.words("seq", fork) == [one.seq for one in await records(fork)]
+    assert observer.words("seq", fork) == [one.seq for one in await records(fork)]
 
 
 async def test_record_written_is_observed_once_across_an_actor_crash(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     before = len(await records(session))
     await run.do(run.turn.say("hello"))
     await fence_actor(sup, session)
@@ -299,13 +303,13 @@ async def test_record_written_is_observed_once_across_an_actor_crash(
     await settle()
 
     numbers = [one.seq for one in await records(session)][before:]
-    assert ear.words("seq", session) == numbers
+    assert observer.words("seq", session) == numbers
 
 
 async def test_record_written_is_observed_once_across_suspend_and_wake(sup: Supervisor) -> None:
     session = await sup.create("echo")
     before = len(await records(session))
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     for _ in range(3):
         await session.prompt("hello")
         await trio.sleep(2 * REST_SECONDS)
@@ -313,7 +317,7 @@ async def test_record_written_is_observed_once_across_suspend_and_wake(sup: Supe
     await session.prompt("hello")
     await settle()
 
-    assert ear.words("seq", session) == [one.seq for one in await records(session)][before:]
+    assert observer.words("seq", session) == [one.seq for one in await records(session)][before:]
 
 
 async def test_mutating_an_observed_event_changes_nothing(
@@ -323,9 +327,9 @@ async def test_mutating_an_observed_event_changes_nothing(
         event.data["body"].clear()
 
     sup.hooks.add("record_written", spoil)
-    ear = PointRecorder(sup, "record_written")
+    observer = RecordingObserver(sup, "record_written")
     run.finish("done")
     await settle()
 
-    assert all(ear.words("body"))
+    assert all(observer.words("body"))
     assert all(one.body for one in await records(session, "turn_ended"))

@@ -9,7 +9,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import HookEvent, Restart, Session, Settings, Supervisor
 from tests.support.fake_agents import AgentRun, FakeAgent, records
-from tests.support.fake_hooks import REST_SECONDS, PointRecorder, fence_actor
+from tests.support.fake_hooks import REST_SECONDS, RecordingObserver, fence_actor
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def settings() -> Settings:
 # Health ---------------------------------------------------------------------------------
 
 
-def changes(ear: PointRecorder, session: Session) -> list[tuple[str, str]]:
-    return [(one["before"], one["badge"]) for one in ear.data(session)]
+def changes(observer: RecordingObserver, session: Session) -> list[tuple[str, str]]:
+    return [(one["before"], one["badge"]) for one in observer.data(session)]
 
 
 async def test_health_changed_has_the_new_and_the_previous_badge(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
-    ear = PointRecorder(sup, "health_changed")
+    observer = RecordingObserver(sup, "health_changed")
     session = await sup.create("fake")
     await session.send("go")
     run = await fake_agent.next_run()
@@ -42,7 +42,7 @@ async def test_health_changed_has_the_new_and_the_previous_badge(
     await session.stop()
     await settle()
 
-    assert changes(ear, session) == [
+    assert changes(observer, session) == [
         ("unknown", "idle"),
         ("idle", "running"),
         ("running", "waiting-for-you"),
@@ -57,7 +57,7 @@ async def test_health_changed_has_the_new_and_the_previous_badge(
 
 async def test_consecutive_health_changes_are_contiguous(sup: Supervisor) -> None:
     session = await sup.create("scripted", restart=Restart(max_restarts=1))
-    ear = PointRecorder(sup, "health_changed")
+    observer = RecordingObserver(sup, "health_changed")
     await session.prompt("say hello")
     await trio.sleep(2 * REST_SECONDS)
     await session.prompt("say hello again")
@@ -66,7 +66,7 @@ async def test_consecutive_health_changes_are_contiguous(sup: Supervisor) -> Non
     await session.wait_stopped()
     await session.resume()
     await settle()
-    told = changes(ear, session)
+    told = changes(observer, session)
 
     assert [before for before, _ in told[1:]] == [badge for _, badge in told[:-1]]
     assert ("idle", "suspended") in told
@@ -77,34 +77,34 @@ async def test_consecutive_health_changes_are_contiguous(sup: Supervisor) -> Non
 async def test_a_zombie_makes_its_session_unhealthy_until_it_ends(
     sup: Supervisor, shielded_session: Session, shielded_run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "health_changed")
+    observer = RecordingObserver(sup, "health_changed")
     await shielded_session.interrupt()
     shielded_run.finish()
     await settle()
 
-    assert changes(ear, shielded_session) == [("running", "unhealthy"), ("unhealthy", "idle")]
+    assert changes(observer, shielded_session) == [("running", "unhealthy"), ("unhealthy", "idle")]
 
 
 async def test_health_changed_is_not_observed_without_a_badge_change(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "health_changed")
+    observer = RecordingObserver(sup, "health_changed")
     await run.do(run.turn.say("hello"))
     await session.send("more")
     await session.set(title="another")
     await trio.sleep(1.0)
 
-    assert ear.events == []
+    assert observer.events == []
 
 
 async def test_health_changed_is_correct_after_an_actor_crash(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    ear = PointRecorder(sup, "health_changed")
+    observer = RecordingObserver(sup, "health_changed")
     await fence_actor(sup, session)
     await trio.sleep(5.0)
 
-    assert changes(ear, session)[-1][1] == (await session.info()).badge
+    assert changes(observer, session)[-1][1] == (await session.info()).badge
 
 
 # No slow-down ---------------------------------------------------------------------------
@@ -131,12 +131,12 @@ async def test_an_observer_that_raises_affects_no_session(sup: Supervisor) -> No
         raise ValueError
 
     sup.hooks.add("turn_end", broken)
-    ear = PointRecorder(sup, "turn_end")
+    observer = RecordingObserver(sup, "turn_end")
     session = await sup.create("echo")
     await session.prompt("hello")
     await settle()
 
-    assert ear.words("outcome") == ["completed"]
+    assert observer.words("outcome") == ["completed"]
 
 
 async def test_hanging_observers_lose_the_oldest_events_and_count_the_loss(sup: Supervisor) -> None:
@@ -223,8 +223,8 @@ async def test_session_end_of_a_deleted_session_is_observed_in_every_phase(
             await session.stop()
     if phase == "archived":
         await session.archive()
-    ear = PointRecorder(sup, "session_end")
+    observer = RecordingObserver(sup, "session_end")
     await sup.delete(session.id)
     await settle()
 
-    assert ear.data(session) == [{"reason": "delete"}]
+    assert observer.data(session) == [{"reason": "delete"}]

@@ -17,7 +17,7 @@ from supervisor import (
 from supervisor.core.permissions import Mode
 from supervisor.core.state import Decision
 from tests.support.fake_agents import AgentRun, FakeAgent, records
-from tests.support.permission_requests import ask, begin, only_request
+from tests.support.permission_requests import ask, begin_turn, only_request
 
 ALWAYS: tuple[Decision, ...] = ("allow_always", "reject_always")
 
@@ -69,7 +69,7 @@ async def test_a_rule_is_for_its_own_session(
     await make_rule(sup, run)
     other = await sup.create("fake")
 
-    action = await ask(await begin(other, fake_agent))
+    action = await ask(await begin_turn(other, fake_agent))
 
     assert not action.done.is_set()
     assert await other.rules() == []
@@ -84,7 +84,7 @@ async def test_a_rule_can_be_removed(
     await session.remove_rule(rule.id)
 
     assert await session.rules() == []
-    action = await ask(await begin(session, fake_agent))
+    action = await ask(await begin_turn(session, fake_agent))
     assert not action.done.is_set()
 
 
@@ -120,7 +120,7 @@ async def test_rules_survive_a_resume_and_a_suspension(
     sup: Supervisor, fake_agent: FakeAgent, way: str
 ) -> None:
     session = await sup.create("fake", suspend_after_seconds=60)
-    await make_rule(sup, await begin(session, fake_agent))
+    await make_rule(sup, await begin_turn(session, fake_agent))
     if way == "sleep":
         await trio.sleep(61)
     else:
@@ -128,7 +128,7 @@ async def test_rules_survive_a_resume_and_a_suspension(
     if way == "resume":
         await session.resume()
 
-    action = await ask(await begin(session, fake_agent))
+    action = await ask(await begin_turn(session, fake_agent))
 
     assert await action.wait() is True
     assert len(await session.rules()) == 1
@@ -142,7 +142,7 @@ async def test_rules_do_not_survive_a_clear(
     await session.clear()
 
     assert await session.rules() == []
-    action = await ask(await begin(session, fake_agent))
+    action = await ask(await begin_turn(session, fake_agent))
     assert not action.done.is_set()
 
 
@@ -155,7 +155,7 @@ async def test_rules_are_not_forked(
 
     assert await fork.rules() == []
     assert len(await session.rules()) == 1
-    action = await ask(await begin(fork, fake_agent))
+    action = await ask(await begin_turn(fork, fake_agent))
     assert not action.done.is_set()
 
 
@@ -170,7 +170,7 @@ async def answer_of(
 ) -> str:
     """How a question is answered in that mode: allow, reject, or ask (a person)."""
     session = await sup.create("fake", workspace="/home/work", permissions=Permissions(mode=mode))
-    action = await ask(await begin(session, fake_agent), "cat", **question)
+    action = await ask(await begin_turn(session, fake_agent), "cat", **question)
     if not action.done.is_set():
         assert len(await sup.permissions()) == 1
         return "ask"
@@ -246,10 +246,10 @@ async def test_an_unknown_mode_is_refused() -> None:
 
 async def test_a_rule_counts_more_than_the_mode(sup: Supervisor, fake_agent: FakeAgent) -> None:
     session = await sup.create("fake", workspace="/home/work")
-    run = await begin(session, fake_agent)
+    run = await begin_turn(session, fake_agent)
     await make_rule(sup, run, "reject_always")
 
-    action = await ask(await begin(session, fake_agent), "bash", **INSIDE)
+    action = await ask(await begin_turn(session, fake_agent), "bash", **INSIDE)
 
     assert await action.wait() is False
 
@@ -262,7 +262,7 @@ async def test_a_tool_that_the_session_may_not_use_is_rejected_without_asking(
 ) -> None:
     permissions = Permissions(tools=frozenset({"cat"}), mode="approve_all")
     session = await sup.create("fake", permissions=permissions)
-    run = await begin(session, fake_agent)
+    run = await begin_turn(session, fake_agent)
 
     assert await (await ask(run, "cat")).wait() is True
     assert await (await ask(run, "bash")).wait() is False
@@ -274,7 +274,7 @@ async def test_a_tool_that_the_session_may_not_use_can_not_be_called(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", permissions=Permissions(tools=frozenset({"cat"})))
-    run = await begin(session, fake_agent)
+    run = await begin_turn(session, fake_agent)
 
     with pytest.raises(PermissionDenied, match="bash") as refusal:
         run.turn.tool("bash")
@@ -288,7 +288,7 @@ async def test_an_empty_tool_list_forbids_every_tool(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     session = await sup.create("fake", permissions=Permissions(tools=frozenset()))
-    run = await begin(session, fake_agent)
+    run = await begin_turn(session, fake_agent)
 
     with pytest.raises(PermissionDenied):
         run.turn.tool("cat")

@@ -18,7 +18,7 @@ from supervisor import (
 )
 from supervisor.core.state import Decision
 from tests.support.fake_agents import AgentRun, FakeAgent, records
-from tests.support.permission_requests import ask, begin, only_request
+from tests.support.permission_requests import ask, begin_turn, only_request
 
 # The inbox ------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ async def test_the_inbox_lists_requests_of_all_sessions_oldest_first(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     sessions = [await sup.create("fake") for _ in range(3)]
-    runs = [await begin(session, fake_agent) for session in sessions]
+    runs = [await begin_turn(session, fake_agent) for session in sessions]
     for place in (2, 0, 1):
         await ask(runs[place])
         await trio.sleep(1)
@@ -207,7 +207,7 @@ async def test_after_five_minutes_a_request_is_rejected_once(
 
 async def test_each_request_has_its_own_time(sup: Supervisor, fake_agent: FakeAgent) -> None:
     session = await sup.create("fake", permission_timeout_seconds=10)
-    run = await begin(session, fake_agent)
+    run = await begin_turn(session, fake_agent)
     first = await ask(run, "bash")
     await trio.sleep(6)
     second = await ask(run, "grep")
@@ -259,7 +259,7 @@ async def test_an_interrupt_cancels_requests_before_the_agent_reacts(
     sup: Supervisor, shielded_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
     session = await sup.create("shielded")
-    run = await begin(session, shielded_agent)
+    run = await begin_turn(session, shielded_agent)
     before = await ask(run)
     nursery.start_soon(session.interrupt)
     await settle()

@@ -17,22 +17,17 @@ from supervisor import (
 )
 from tests.support.commit_faults import (
     CRASHES,
-    Saboteur,
-    Trouble,
-    numbers_are_whole,
-    wait_for_the_end,
+    CommitFault,
+    FaultInjector,
+    records_are_consecutive,
+    wait_for_restarts,
 )
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 
 
-@pytest.fixture
-def saboteur(sup: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Saboteur:
-    return Saboteur(sup, monkeypatch)
-
-
-@pytest.mark.parametrize("trouble", CRASHES)
+@pytest.mark.parametrize("fault", CRASHES)
 async def test_a_watcher_sees_every_record_once_over_a_crash(
-    sup: Supervisor, saboteur: Saboteur, trouble: Trouble
+    sup: Supervisor, injector: FaultInjector, fault: CommitFault
 ) -> None:
     session = await sup.create("scripted")
     seen: list[Record] = []
@@ -47,18 +42,18 @@ async def test_a_watcher_sees_every_record_once_over_a_crash(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
         await trio.testing.wait_all_tasks_blocked()
-        saboteur.spoil("tool_call", trouble)
+        injector.fail_next("tool_call", fault)
         await session.prompt("say one\ntool bash 1")
         await session.prompt("say two")
-        await wait_for_the_end(session)
+        await wait_for_restarts(session)
         nursery.cancel_scope.cancel()
 
-    assert saboteur.done == 1
+    assert injector.done == 1
     assert [(r.seq, r.kind) for r in seen] == [(r.seq, r.kind) for r in await records(session)]
 
 
 async def test_prompt_returns_a_result_committed_before_the_crash(
-    session: Session, fake_agent: FakeAgent, saboteur: Saboteur
+    session: Session, fake_agent: FakeAgent, injector: FaultInjector
 ) -> None:
     results: list[TurnResult] = []
 
@@ -68,21 +63,21 @@ async def test_prompt_returns_a_result_committed_before_the_crash(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prompt)
         run = await fake_agent.next_run()
-        saboteur.spoil("turn_ended", "raises late")
+        injector.fail_next("turn_ended", "raises late")
         run.finish("done")
 
     assert [(result.outcome, result.text) for result in results] == [("completed", "done")]
 
 
 async def test_a_committed_permission_request_leaves_the_inbox_after_a_crash(
-    sup: Supervisor, session: Session, run: AgentRun, saboteur: Saboteur
+    sup: Supervisor, session: Session, run: AgentRun, injector: FaultInjector
 ) -> None:
     run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.testing.wait_all_tasks_blocked()
-    saboteur.spoil("turn_ended", "raises late")
+    injector.fail_next("turn_ended", "raises late")
 
     run.finish()
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
 
     assert len(await records(session, "permission_answered")) == 1
     assert await sup.permissions() == ()
@@ -102,10 +97,10 @@ async def test_a_record_is_the_same_live_and_read(sup: Supervisor) -> None:
 
 
 async def test_an_uncommitted_record_is_never_published(
-    sup: Supervisor, saboteur: Saboteur
+    sup: Supervisor, injector: FaultInjector
 ) -> None:
     session = await sup.create("scripted")
-    saboteur.spoil("tool_call", "not storable")
+    injector.fail_next("tool_call", "not storable")
 
     await session.prompt("tool bash 1")
     await session.prompt("say two")
@@ -114,9 +109,9 @@ async def test_an_uncommitted_record_is_never_published(
     assert (await session.info()).tool_calls == 0
 
 
-@pytest.mark.parametrize("trouble", CRASHES)
+@pytest.mark.parametrize("fault", CRASHES)
 async def test_wait_stopped_survives_a_restart_of_the_actor(
-    session: Session, saboteur: Saboteur, trouble: Trouble
+    session: Session, injector: FaultInjector, fault: CommitFault
 ) -> None:
     phases: list[Phase] = []
 
@@ -126,7 +121,7 @@ async def test_wait_stopped_survives_a_restart_of_the_actor(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        saboteur.spoil("session_changed", trouble)
+        injector.fail_next("session_changed", fault)
         await session.set(title="New")
         before = list(phases)
         await session.stop()
@@ -135,7 +130,7 @@ async def test_wait_stopped_survives_a_restart_of_the_actor(
 
 
 async def test_waiters_of_a_fenced_session_get_an_error(
-    session: Session, fake_agent: FakeAgent, saboteur: Saboteur
+    session: Session, fake_agent: FakeAgent, injector: FaultInjector
 ) -> None:
     async def prompt() -> None:
         with pytest.raises(Fenced):
@@ -144,18 +139,18 @@ async def test_waiters_of_a_fenced_session_get_an_error(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prompt)
         run = await fake_agent.next_run()
-        saboteur.spoil("tool_call", "fenced")
+        injector.fail_next("tool_call", "fenced")
         run.begin(run.open_call("bash"))
 
     assert run.over.is_set()
 
 
 async def test_a_fenced_session_is_claimed_again_by_the_next_request(
-    session: Session, run: AgentRun, fake_agent: FakeAgent, saboteur: Saboteur
+    session: Session, run: AgentRun, fake_agent: FakeAgent, injector: FaultInjector
 ) -> None:
-    saboteur.spoil("tool_call", "fenced")
+    injector.fail_next("tool_call", "fenced")
     run.begin(run.open_call("bash"))
-    await wait_for_the_end(session)
+    await wait_for_restarts(session)
     before = await session.info()
 
     await session.send("second")
@@ -168,7 +163,7 @@ async def test_a_fenced_session_is_claimed_again_by_the_next_request(
 
 
 async def test_a_crash_of_an_actor_does_not_affect_other_sessions(
-    sup: Supervisor, saboteur: Saboteur
+    sup: Supervisor, injector: FaultInjector
 ) -> None:
     sessions = [await sup.create("scripted") for _ in range(10)]
     results: list[TurnResult] = []
@@ -176,7 +171,7 @@ async def test_a_crash_of_an_actor_does_not_affect_other_sessions(
     async def prompt(session: Session, step: str) -> None:
         results.append(await session.prompt(f"say one\nsleep 1\n{step}\nsay two"))
 
-    saboteur.spoil("tool_call", "not storable")
+    injector.fail_next("tool_call", "not storable")
     async with trio.open_nursery() as nursery:
         for session in sessions:
             step = "tool bash 1" if session is sessions[0] else "sleep 1"
@@ -187,7 +182,7 @@ async def test_a_crash_of_an_actor_does_not_affect_other_sessions(
 
 
 async def test_a_store_fault_under_many_sessions_loses_no_acknowledged_input(
-    sup: Supervisor, saboteur: Saboteur
+    sup: Supervisor, injector: FaultInjector
 ) -> None:
     sessions = [await sup.create("echo") for _ in range(10)]
     receipts: dict[str, str] = {}
@@ -197,14 +192,14 @@ async def test_a_store_fault_under_many_sessions_loses_no_acknowledged_input(
             receipt = await session.send(str(number))
             receipts[receipt.input_id] = session.id
 
-    saboteur.spoil("turn_ended", "raises")
+    injector.fail_next("turn_ended", "raises")
     async with trio.open_nursery() as nursery:
         for session in sessions:
             nursery.start_soon(send, session)
-    await wait_for_the_end(sessions[0])
+    await wait_for_restarts(sessions[0])
 
-    assert saboteur.done == 1
+    assert injector.done == 1
     for session in sessions:
         mine = [one for one, owner in receipts.items() if owner == session.id]
         assert await outcomes(session) == {one: ["delivered"] for one in mine}
-        assert await numbers_are_whole(session)
+        assert await records_are_consecutive(session)

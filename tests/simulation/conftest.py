@@ -1,4 +1,4 @@
-"""Silence the log of the actors: the simulations crash them on purpose."""
+"""Silence the logs: the simulations crash actors, kill agents and break stores on purpose."""
 
 import logging
 from collections.abc import Iterator
@@ -8,8 +8,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    logger = logging.getLogger("actors")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("actors", "supervisor")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     yield
-    logger.setLevel(level)
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

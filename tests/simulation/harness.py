@@ -45,6 +45,8 @@ T = TypeVar("T")
 
 # An error with this text leaves the outcome unknown, so it is not a refusal.
 UNKNOWN = "did not answer"
+# Faults of a store, chosen at random; None leaves the store alone or claims the session.
+STORE_FAULTS = ("fails", "fails late", "refuses", "refuses", None, None, None)
 
 
 class ObservedStore(MemoryStore):
@@ -173,6 +175,16 @@ class Harness:
                 was_stopped or "session_stopped" in since,
                 f"{session.id} reported a stop and did not stop",
             )
+
+    async def inject_faults(self, session: Session) -> None:
+        """Break commits, or claim the session as another supervisor would, at random moments."""
+        for _ in range(3):
+            await random_pause()
+            fault = random.choice(STORE_FAULTS)
+            if fault is not None:
+                self.store.faults.append(fault)
+            elif random.random() < 0.5:
+                await self.store.claim([session.id])
 
     async def check_info(self, session: Session) -> None:
         """Check that the info shows committed records only."""

@@ -25,10 +25,23 @@ class Mutant:
     plant: Callable[[pytest.MonkeyPatch], None]
 
 
-def first_failing_seed(mutant: Mutant, *, schedules: int) -> int | None:
-    """Return the first seed whose failure contains the expected message; None without one."""
+def check_planted_fault(
+    mutant: Mutant,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+    *,
+    schedules: int,
+    max_steps: int = 20_000,
+    exact_time_for_odd_seeds: bool = False,
+) -> None:
+    """Plant the fault, explore schedules until one reveals it, and record the seed."""
+    mutant.plant(monkeypatch)
     for seed in range(schedules):
-        for found in explore(mutant.found_by, seeds=[seed], max_steps=20_000):
-            if mutant.says in "".join(traceback.format_exception(found.error)):
-                return seed
-    return None
+        early_timeouts = not (exact_time_for_odd_seeds and seed % 2)
+        found = explore(
+            mutant.found_by, seeds=[seed], max_steps=max_steps, early_timeouts=early_timeouts
+        )
+        if any(mutant.says in "".join(traceback.format_exception(one.error)) for one in found):
+            record_property("seed", seed)
+            return
+    raise AssertionError(f"{mutant.name} ({mutant.breaks}): missed {schedules} times")

@@ -13,7 +13,9 @@ from typing import TypeAlias
 
 import pytest
 
+from actors import Group, open_actors
 from supervisor.store.memory import MemoryStore
+from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.virtual_time import use_virtual_time
@@ -41,6 +43,19 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     open_store: OpenStore = request.param
     async with open_store() as opened:
         yield opened
+
+
+@pytest.fixture
+async def system() -> AsyncIterator[Group]:
+    """Yield an open actor system."""
+    async with open_actors() as root:
+        yield root
+
+
+@pytest.fixture
+def health() -> StoreHealth:
+    """Return the health of a healthy store."""
+    return StoreHealth()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

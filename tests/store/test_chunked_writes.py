@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
 import pytest
 import trio
 
-from actors import Ask, Group, Ref, open_actors
+from actors import Ask, Group, Ref
 from actors.testing import settle
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId
@@ -29,12 +28,12 @@ from supervisor.store.writer import (
 )
 from tests.support.chunked_sessions import COUNT, LARGE, RecordingStore, large, text, visible_data
 from tests.support.store_samples import (
-    NOBODY,
     ONE,
     TWO,
-    birth,
-    everything,
+    UNKNOWN,
+    creation_write,
     numbers_of,
+    visible_data_of,
 )
 
 
@@ -47,17 +46,6 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def recording() -> RecordingStore:
     return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
 
 
 @pytest.fixture
@@ -84,7 +72,7 @@ async def ask_during_chunks(recording: RecordingStore, writer: Ref, question: As
     names = iter(SessionId(f"s_{number}") for number in range(100))
 
     async def write() -> None:
-        await writer.ask(Commit(birth(next(names))), timeout_seconds=math.inf)
+        await writer.ask(Commit(creation_write(next(names))), timeout_seconds=math.inf)
 
     async with trio.open_nursery() as nursery:
 
@@ -130,7 +118,7 @@ async def test_a_deletion_by_another_write_is_purged_without_a_request(
     writer: Ref, recording: RecordingStore
 ) -> None:
     await writer.ask(Commit(large()))
-    await writer.ask(Commit(attrs.evolve(birth(TWO), deletes=ONE)))
+    await writer.ask(Commit(attrs.evolve(creation_write(TWO), deletes=ONE)))
     await settle()
 
     assert "clear" in recording.calls
@@ -178,7 +166,7 @@ async def test_chunked_work_continues_after_the_store_recovers(
         recording.is_ill = True
         await settle()
         assert health.is_degraded
-        held = await writer.ask(Commit(birth(TWO)))
+        held = await writer.ask(Commit(creation_write(TWO)))
         assert isinstance(held, PendingWrite)
         recording.is_ill = False
         await writer.ask(Retry(), timeout_seconds=math.inf)
@@ -202,9 +190,9 @@ async def test_a_new_writer_continues_the_purge_of_the_last_writer(
 async def test_a_purge_of_nothing_is_answered_at_once(
     writer: Ref, recording: RecordingStore
 ) -> None:
-    await ask_all(writer, AwaitPurge(), Delete(NOBODY), AwaitPurge())
+    await ask_all(writer, AwaitPurge(), Delete(UNKNOWN), AwaitPurge())
 
-    assert await everything(recording) == ([], [])
+    assert await visible_data_of(recording) == ([], [])
 
 
 @pytest.mark.parametrize("when", ["clear", "tidy"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import attrs
 import pytest
 
-from actors import Group, Ref, open_actors
+from actors import open_actors
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.store import chunks
-from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store, Write
 from supervisor.store.sqlite import bulk as sql
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
@@ -25,12 +23,12 @@ from supervisor.store.writer import (
     AwaitPurge,
     Writer,
 )
-from tests.support.chunked_sessions import COUNT, LARGE, RecordingStore, large, text, visible_data
+from tests.support.chunked_sessions import COUNT, LARGE, large, text, visible_data
 from tests.support.store_samples import (
     ONE,
     TWO,
-    birth,
-    more,
+    creation_write,
+    next_write,
     numbers_of,
     receipt,
 )
@@ -79,9 +77,9 @@ async def test_an_incomplete_session_is_invisible(store: Store) -> None:
 
 async def test_a_reader_of_all_records_never_passes_an_incomplete_session(store: Store) -> None:
     write = large()
-    await store.commit([birth(TWO)])
+    await store.commit([creation_write(TWO)])
     await insert_part(store, write, 0, 20)
-    await store.commit([more(TWO, 2)])
+    await store.commit([next_write(TWO, 2)])
     before = await store.all_records()
     assert [one.session_id for _, one in before] == [TWO]
 
@@ -97,7 +95,7 @@ async def test_a_reader_of_all_records_never_passes_an_incomplete_session(store:
 
 
 async def test_an_existing_session_or_a_gap_cannot_be_inserted(store: Store) -> None:
-    await store.commit([birth(TWO)])
+    await store.commit([creation_write(TWO)])
     write = large()
 
     with pytest.raises(NotStorable):
@@ -140,7 +138,7 @@ async def test_an_incomplete_session_of_an_earlier_writer_is_removed(store: Stor
 async def test_replies_under_the_id_of_an_incomplete_session_are_removed(store: Store) -> None:
     write = large()
     await insert_part(store, write, last=5)
-    await store.commit([attrs.evolve(birth(TWO), stored_reply=receipt(ONE))])
+    await store.commit([attrs.evolve(creation_write(TWO), stored_reply=receipt(ONE))])
 
     await store.find_unfinished()
     while await store.purge_deleted():
@@ -154,7 +152,7 @@ async def test_replies_under_the_id_of_an_incomplete_session_are_removed(store: 
 
 async def test_a_partly_purged_session_is_invisible(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "state.db") as store:
-        await store.commit([large(), birth(TWO)])
+        await store.commit([large(), creation_write(TWO)])
         await store.delete(ONE)
 
         pauses = 0
@@ -172,7 +170,7 @@ async def test_a_session_recreated_during_the_purge_is_new(tmp_path: Path) -> No
         await store.commit([large()])
         await store.delete(ONE)
 
-        assert await store.commit([birth(ONE)]) == [None]
+        assert await store.commit([creation_write(ONE)]) == [None]
 
         assert await numbers_of(store) == [1]
         assert await store.search("common") == []
@@ -189,8 +187,8 @@ async def test_a_small_session_is_purged_at_once(tmp_path: Path) -> None:
 
 async def test_a_deletion_in_a_write_is_visible_with_it(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "state.db") as store:
-        await store.commit([large(), birth(TWO)])
-        write = attrs.evolve(more(TWO, 2), deletes=ONE)
+        await store.commit([large(), creation_write(TWO)])
+        write = attrs.evolve(next_write(TWO, 2), deletes=ONE)
 
         assert await store.commit([write]) == [None]
 
@@ -209,7 +207,7 @@ async def test_the_index_is_optimized_in_chunks(
             animal = "zebra" if number < 10 else "okapi"
             words = " ".join(f"{animal}{number}x{each}" for each in range(500))
             record = Record(one, 2, 2.0, None, "user_text", {"text": words})
-            await store.commit([birth(one), Write(one, 0, (record,))])
+            await store.commit([creation_write(one), Write(one, 0, (record,))])
         for number in range(10):
             await store.delete(SessionId(f"s_{number}"))
         assert b"zebra" in index_of(store.path)
@@ -272,27 +270,3 @@ async def test_a_crash_between_chunks_leaves_all_or_nothing(tmp_path: Path) -> N
 
     assert [bool(seen) for seen, _ in found] == [False] * 4 + [True] + [False] * 3
     assert [left for seen, left in found if not seen] == [[]] * 7
-
-
-# The writer -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def recording() -> RecordingStore:
-    return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
-
-
-@pytest.fixture
-async def writer(system: Group, recording: RecordingStore, health: StoreHealth) -> Ref:
-    return await system.start(lambda: Writer(recording, health), name="writer", restart="permanent")

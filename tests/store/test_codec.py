@@ -29,11 +29,9 @@ from supervisor.core.state import (
 )
 from supervisor.store.codec import decode, encode
 from supervisor.store.port import StoredReply
-from tests.support.store_samples import FULL, ONE, differences, life, row
+from tests.support.store_samples import FULL_STATE, ONE, differences, random_session, row
 
 SEEDS = range(200)
-
-
 LENGTH = 60
 
 
@@ -41,7 +39,7 @@ LENGTH = 60
 
 
 def states(seed: int) -> list[SessionState]:
-    return [session for session, facts, _ in life(seed, LENGTH) if facts]
+    return [session for session, facts, _ in random_session(seed, LENGTH) if facts]
 
 
 def test_every_state_of_a_history_is_decoded_with_its_types() -> None:
@@ -52,7 +50,7 @@ def test_every_state_of_a_history_is_decoded_with_its_types() -> None:
 
 def test_every_record_of_a_history_is_decoded_with_its_types() -> None:
     for seed in SEEDS:
-        facts = [fact for _, facts, _ in life(seed, LENGTH) for fact in facts]
+        facts = [fact for _, facts, _ in random_session(seed, LENGTH) for fact in facts]
         for record in number_facts(ONE, facts, after=0):
             assert differences(decode(encode(record), Record), record) == [], f"seed {seed}"
 
@@ -90,9 +88,9 @@ def test_never_is_decoded_as_never() -> None:
 
 
 def test_a_session_with_every_field_is_decoded() -> None:
-    back = decode(encode(FULL), SessionState)
+    back = decode(encode(FULL_STATE), SessionState)
 
-    assert differences(back, FULL) == []
+    assert differences(back, FULL_STATE) == []
     assert type(back.permissions.tools) is frozenset
     assert type(back.inputs[0].attachments) is tuple
 
@@ -113,23 +111,11 @@ def test_only_an_interrupted_call_is_written_with_its_interrupt(
 # Anything that fits the types ------------------------------------------------------------
 
 texts = st.text(max_size=20)
-
-
 names = st.text(min_size=1, max_size=10)
-
-
 maybe_texts = st.none() | names
-
-
 whole = st.integers(min_value=0, max_value=2**63 - 1)
-
-
 times = st.floats(allow_nan=False, allow_infinity=False)
-
-
 seconds = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
-
-
 plain = st.recursive(
     st.none()
     | st.booleans()
@@ -142,8 +128,6 @@ plain = st.recursive(
 
 
 bodies = st.dictionaries(texts, plain, max_size=4)
-
-
 sets = st.none() | st.frozensets(names.filter(str.strip), max_size=3)
 
 
@@ -152,8 +136,6 @@ def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
 
 
 ids = st.from_regex(r"[a-z0-9_]{3,64}", fullmatch=True)
-
-
 turns = st.builds(
     OpenTurn,
     id=ids,

@@ -21,7 +21,7 @@ from supervisor.core.state import (
 )
 from supervisor.store.codec import decode, encode
 from supervisor.store.port import StoredReply
-from tests.support.store_samples import FULL, ONE, PLAN, birth, said
+from tests.support.store_samples import FULL_STATE, ONE, PLAN, creation_write, plan_record
 
 
 def changed(thing: object, path: str, value: object) -> bytes:
@@ -139,18 +139,18 @@ def _paths(thing: Any, way: str = "") -> list[str]:  # noqa: ANN401 - whatever J
     return found
 
 
-PATHS = _paths(orjson.loads(encode(FULL)))
+PATHS = _paths(orjson.loads(encode(FULL_STATE)))
 
 
 @pytest.mark.parametrize(("path", "value"), WRONG)
 def test_a_value_of_another_type_is_refused(path: str, value: object) -> None:
     with pytest.raises(ValueError, match="not a stored SessionState"):
-        decode(changed(FULL, path, value), SessionState)
+        decode(changed(FULL_STATE, path, value), SessionState)
 
 
 @pytest.mark.parametrize("word", ["unheard-of", "", "IDLE", 1, True, ["ask"]])
 def test_an_unknown_word_is_refused(word: object) -> None:
-    assert [path for path in WORDS if can_be_read(changed(FULL, path, word))] == []
+    assert [path for path in WORDS if can_be_read(changed(FULL_STATE, path, word))] == []
 
 
 def test_a_missing_field_is_refused() -> None:
@@ -167,16 +167,16 @@ def test_a_missing_field_is_refused() -> None:
     written = [path for path in written if path.rpartition(".")[2] not in optional]
 
     assert len(written) > 50
-    assert [path for path in written if can_be_read(without(FULL, path))] == []
+    assert [path for path in written if can_be_read(without(FULL_STATE, path))] == []
 
 
 @pytest.mark.parametrize("place", ["", "key.", "terms.", "terms.ladder.", "turn.", "turn.usage."])
 def test_an_unknown_field_is_refused(place: str) -> None:
     with pytest.raises(ValueError, match="not a stored SessionState"):
-        decode(changed(FULL, f"{place}colour", "red"), SessionState)
+        decode(changed(FULL_STATE, f"{place}colour", "red"), SessionState)
 
 
-RECORD = said(ONE, 1, {"free": {"to": ["have", 1, None]}})
+RECORD = plan_record(ONE, 1, {"free": {"to": ["have", 1, None]}})
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_a_record_without_one_of_its_names_is_refused(name: str) -> None:
         b'{"id": "\xed\xa0\x80"}',
         b"[" * 100_000,
         b'{"id": NaN}',
-        encode(FULL)[:-1],
-        encode(FULL) + b"}",
+        encode(FULL_STATE)[:-1],
+        encode(FULL_STATE) + b"}",
         encode(RECORD),
     ],
 )
@@ -242,7 +242,7 @@ def test_random_bytes_are_refused(junk: bytes) -> None:
 
 @given(data=st.data())
 def test_a_row_with_a_changed_byte_is_refused_or_read_unchanged(data: st.DataObject) -> None:
-    damaged = bytearray(encode(FULL))
+    damaged = bytearray(encode(FULL_STATE))
     place = data.draw(st.integers(0, len(damaged) - 1))
     damaged[place] = data.draw(st.integers(0, 255))
 
@@ -254,7 +254,7 @@ VALUES: list[object] = [None, True, 0, 7, 1.5, "", "5", "abc", [], [1], ["a"], {
 
 @given(path=st.sampled_from(PATHS), value=st.sampled_from(VALUES))
 def test_no_value_is_coerced_when_decoded(path: str, value: object) -> None:
-    _is_refused_or_read_as_it_stands(changed(FULL, path, value))
+    _is_refused_or_read_as_it_stands(changed(FULL_STATE, path, value))
 
 
 def _is_refused_or_read_as_it_stands(data: bytes) -> None:
@@ -277,7 +277,9 @@ def _without_nones(thing: Any) -> Any:  # noqa: ANN401 - whatever JSON has
     return [_without_nones(value) for value in thing] if isinstance(thing, list) else thing
 
 
-@pytest.mark.parametrize("make", [lambda: FULL, lambda: RECORD, lambda: birth(ONE, PLAN).row])
+@pytest.mark.parametrize(
+    "make", [lambda: FULL_STATE, lambda: RECORD, lambda: creation_write(ONE, PLAN).row]
+)
 def test_a_decoded_value_is_encoded_identically(make: Callable[[], object]) -> None:
     thing = make()
 

@@ -21,7 +21,7 @@ from supervisor.store.port import RawRecord, RawRow, Write
 from supervisor.store.repair import rebuild_row, repair_row, row_damage
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.raw_histories import as_raw, random_history
-from tests.support.store_samples import ONE, TWO, birth, row, rows_of
+from tests.support.store_samples import ONE, TWO, creation_write, row, rows_of
 
 NOW = 5000.0
 DAMAGED = RawRow(ONE, 3, None, ONE, b"{")
@@ -47,7 +47,7 @@ async def path(tmp_path: Path) -> Path:
     """Create a file with the sessions ONE and TWO; the row of ONE is damaged."""
     path = tmp_path / "state.db"
     async with open_sqlite(path) as store:
-        await store.commit([birth(ONE), birth(TWO)])
+        await store.commit([creation_write(ONE), creation_write(TWO)])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE sessions SET row = '{' WHERE id = ?", (ONE,))
     return path

@@ -226,8 +226,6 @@ def test_every_kind_has_a_shape() -> None:
 
 
 NEEDED = [(kind, name) for kind in KINDS for name in BODY_FIELDS[kind].required]
-
-
 EXAMPLES: dict[type, Any] = {str: "t", int: 1, float: 1.5, bool: True, list: [], dict: {}}
 
 

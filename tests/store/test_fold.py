@@ -8,7 +8,14 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import DECIDED, number_facts
 from supervisor.core.state import SessionState
 from supervisor.store.port import Store, Write
-from tests.support.store_samples import ONE, TWO, claim, differences, everything, life
+from tests.support.store_samples import (
+    ONE,
+    TWO,
+    claim,
+    differences,
+    random_session,
+    visible_data_of,
+)
 
 SEEDS = range(200)
 LENGTH = 60
@@ -17,7 +24,7 @@ LENGTH = 60
 async def live(store: Store, seed: int, session_id: SessionId = ONE) -> list[SessionState]:
     """Commit a random session step by step; return its state at each number."""
     epoch, states = 0, list[SessionState]()
-    for session, facts, event in life(seed, LENGTH, session_id):
+    for session, facts, event in random_session(seed, LENGTH, session_id):
         if isinstance(event, agent_events.Claimed | agent_events.SupervisorRestarted):
             stored = await claim(store, session_id)
             assert stored is not None
@@ -76,7 +83,7 @@ async def test_interleaved_histories_do_not_mix(store: Store) -> None:
 
 async def test_an_equal_history_is_stored_equally(store: Store) -> None:
     await live(store, 5, ONE)
-    first = await everything(store)
+    first = await visible_data_of(store)
     await store.delete(ONE)
 
     states = await live(store, 5, ONE)
@@ -86,6 +93,11 @@ async def test_an_equal_history_is_stored_equally(store: Store) -> None:
 
 
 def test_the_histories_contain_every_kind_of_record() -> None:
-    written = {fact.kind for seed in SEEDS for _, facts, _ in life(seed, LENGTH) for fact in facts}
+    written = {
+        fact.kind
+        for seed in SEEDS
+        for _, facts, _ in random_session(seed, LENGTH)
+        for fact in facts
+    }
 
     assert written == set(DECIDED)

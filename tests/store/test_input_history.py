@@ -16,7 +16,7 @@ from supervisor.store.port import Store, Write
 from supervisor.store.replay import input_history
 from supervisor.store.sqlite import read
 from supervisor.store.sqlite.store import open_sqlite
-from tests.support.store_samples import NOBODY, ONE, TWO, birth, life
+from tests.support.store_samples import ONE, TWO, UNKNOWN, creation_write, random_session
 
 A, B = InputId("in_a"), InputId("in_b")
 
@@ -54,7 +54,9 @@ def said(count: int) -> list[tuple[str, dict[str, Any]]]:
 async def store_records(
     store: Store, records: Iterable[Record], session_id: SessionId = ONE
 ) -> None:
-    assert await store.commit([birth(session_id), Write(session_id, 0, tuple(records))]) == [
+    assert await store.commit(
+        [creation_write(session_id), Write(session_id, 0, tuple(records))]
+    ) == [
         None,
         None,
     ]
@@ -115,13 +117,13 @@ async def test_an_input_is_searched_in_its_own_session_only(store: Store) -> Non
     await store_records(store, records_of(accepted(A), started(A, "t1")))
     await store_records(store, records_of(accepted(B), session_id=TWO), TWO)
 
-    assert await kinds(store, A, TWO) == await kinds(store, A, NOBODY) == []
+    assert await kinds(store, A, TWO) == await kinds(store, A, UNKNOWN) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_records_of_input_equal_the_filtered_records(store: Store, seed: int) -> None:
     last = 0
-    for session, facts, _ in life(seed, 80, ONE):
+    for session, facts, _ in random_session(seed, 80, ONE):
         records = tuple(
             Record(ONE, last + place, fact.at, fact.turn, fact.kind, fact.body)
             for place, fact in enumerate(facts, 1)

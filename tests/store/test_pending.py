@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import trio
 
-from actors import Ask, Group, Ref, open_actors
+from actors import Ask, Group, Ref
 from actors.testing import settle
 from supervisor.core.errors import Fenced, NotStorable, StoreDegraded
 from supervisor.store.pending import PendingWrite, StoreHealth
@@ -25,7 +24,7 @@ from supervisor.store.writer import (
     Writer,
 )
 from tests.support.faulty_store import FaultyStore, WriterClient, recover
-from tests.support.store_samples import ONE, THREE, TWO, birth, more, numbers_of
+from tests.support.store_samples import ONE, THREE, TWO, creation_write, next_write, numbers_of
 
 PROCESS = ProcessEntry(ONE, 4711, 12, "boot")
 
@@ -33,17 +32,6 @@ PROCESS = ProcessEntry(ONE, 4711, 12, "boot")
 @pytest.fixture
 def store() -> FaultyStore:
     return FaultyStore()
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture
@@ -110,8 +98,8 @@ async def test_every_write_of_the_failed_batch_is_answered_at_once(
         answers.extend(answer if isinstance(answer, list) else [answer])
 
     store.mode = "failing"
-    nursery.start_soon(ask, Commit(birth(ONE)))
-    nursery.start_soon(ask, CommitAll((birth(TWO), birth(THREE))))
+    nursery.start_soon(ask, Commit(creation_write(ONE)))
+    nursery.start_soon(ask, CommitAll((creation_write(TWO), creation_write(THREE))))
     await settle()
 
     assert [type(answer) for answer in answers] == [PendingWrite] * 3
@@ -123,7 +111,7 @@ async def test_a_write_is_never_answered_before_its_commit(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    (pending,) = await client.hold(birth())
+    (pending,) = await client.hold(creation_write())
 
     await trio.sleep(60)
 
@@ -137,11 +125,13 @@ async def test_a_write_while_degraded_is_pending_without_a_store_call(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    await client.hold(birth())
+    await client.hold(creation_write())
     looks = len(store.looks)
 
-    await client.hold(more(ONE, 2), more(ONE, 3))
-    assert [type(one) for one in await client.ask(CommitAll((birth(TWO), more(TWO, 2))))] == [
+    await client.hold(next_write(ONE, 2), next_write(ONE, 3))
+    assert [
+        type(one) for one in await client.ask(CommitAll((creation_write(TWO), next_write(TWO, 2))))
+    ] == [
         PendingWrite,
         PendingWrite,
     ]
@@ -152,22 +142,22 @@ async def test_a_write_while_degraded_is_pending_without_a_store_call(
 async def test_pending_writes_are_written_in_order_and_once(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    await client.hold(*(more(ONE, number) for number in range(2, 20)))
+    await client.hold(*(next_write(ONE, number) for number in range(2, 20)))
     await trio.sleep(10)
 
     await recover(store)
 
     assert await numbers_of(store) == list(range(1, 20))
-    assert await client.commit(more(ONE, 20)) is None
+    assert await client.commit(next_write(ONE, 20)) is None
 
 
 async def test_a_settled_callback_finds_its_write_in_the_store(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    (pending,) = await client.hold(birth())
+    (pending,) = await client.hold(creation_write())
     found: list[int] = []
     pending.on_settled(lambda _: found.append(len(store._sessions[ONE].positions)))
 
@@ -179,9 +169,9 @@ async def test_a_settled_callback_finds_its_write_in_the_store(
 async def test_a_large_backlog_is_written_in_batches(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    await client.hold(*(more(ONE, number) for number in range(2, MAX_BATCH + 502)))
+    await client.hold(*(next_write(ONE, number) for number in range(2, MAX_BATCH + 502)))
 
     await recover(store)
 
@@ -191,9 +181,9 @@ async def test_a_large_backlog_is_written_in_batches(
 async def test_a_fault_between_two_batches_loses_and_doubles_nothing(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    pending = await client.hold(*(more(ONE, number) for number in range(2, MAX_BATCH + 502)))
+    pending = await client.hold(*(next_write(ONE, number) for number in range(2, MAX_BATCH + 502)))
 
     def start_failing(_: object) -> None:
         store.mode = "failing"
@@ -210,12 +200,12 @@ async def test_a_fault_between_two_batches_loses_and_doubles_nothing(
 async def test_a_write_after_recovery_follows_the_pending_writes(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    await client.hold(more(ONE, 2))
+    await client.hold(next_write(ONE, 2))
     store.mode = "healthy"
 
-    answer = await client.commit(more(ONE, 3))
+    answer = await client.commit(next_write(ONE, 3))
 
     assert isinstance(answer, PendingWrite)
     assert await answer.wait() is None
@@ -225,10 +215,12 @@ async def test_a_write_after_recovery_follows_the_pending_writes(
 async def test_a_refusal_settles_only_the_refused_write(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth(ONE))
-    await client.commit(birth(TWO))
+    await client.commit(creation_write(ONE))
+    await client.commit(creation_write(TWO))
     store.mode = "failing"
-    fenced, gap, fine = await client.hold(more(ONE, 2, epoch=7), more(ONE, 9), more(TWO, 2))
+    fenced, gap, fine = await client.hold(
+        next_write(ONE, 2, epoch=7), next_write(ONE, 9), next_write(TWO, 2)
+    )
 
     await recover(store)
 
@@ -254,9 +246,9 @@ QUESTIONS: dict[str, Ask[Any]] = {
 async def test_a_request_that_cannot_be_pending_is_refused_at_once(
     client: WriterClient, store: FaultyStore, question: Ask[Any]
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    await client.hold(more(ONE, 2))
+    await client.hold(next_write(ONE, 2))
 
     with pytest.raises(StoreDegraded) as refusal:
         await client.ask(question)
@@ -270,7 +262,7 @@ async def test_a_request_that_cannot_be_pending_is_refused_at_once(
 async def test_every_failed_call_degrades_the_health(
     client: WriterClient, store: FaultyStore, question: Ask[Any]
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
 
     with pytest.raises(StoreDegraded):
@@ -284,9 +276,9 @@ async def test_every_failed_call_degrades_the_health(
 async def test_a_claim_never_overtakes_pending_writes(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    (pending,) = await client.hold(more(ONE, 2))
+    (pending,) = await client.hold(next_write(ONE, 2))
     store.mode = "healthy"
     with pytest.raises(StoreDegraded):
         await client.ask(Claim(ONE))
@@ -300,12 +292,12 @@ async def test_a_claim_never_overtakes_pending_writes(
 async def test_a_write_batched_with_a_failed_claim_is_not_lost(
     client: WriterClient, store: FaultyStore, nursery: trio.Nursery
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
     with pytest.raises(StoreDegraded):
         await client.ask(Claim(ONE))
 
-    (pending,) = await client.hold(more(ONE, 2))
+    (pending,) = await client.hold(next_write(ONE, 2))
 
     await recover(store)
     assert (pending.answer, await numbers_of(store)) == (None, [1, 2])

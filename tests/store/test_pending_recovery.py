@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -23,23 +23,12 @@ from supervisor.store.writer import (
     Writer,
 )
 from tests.support.faulty_store import FaultyStore, Mode, WriterClient, recover
-from tests.support.store_samples import ONE, THREE, TWO, birth, more, numbers_of
+from tests.support.store_samples import ONE, THREE, TWO, creation_write, next_write, numbers_of
 
 
 @pytest.fixture
 def store() -> FaultyStore:
     return FaultyStore()
-
-
-@pytest.fixture
-def health() -> StoreHealth:
-    return StoreHealth()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture
@@ -69,7 +58,7 @@ async def test_a_degraded_store_is_retried_at_least_every_two_seconds(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    await client.hold(birth())
+    await client.hold(creation_write())
     await trio.sleep(60)
 
     times = [at for at, _ in store.looks]
@@ -81,7 +70,7 @@ async def test_the_first_retry_is_within_200_milliseconds(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    (pending,) = await client.hold(birth())
+    (pending,) = await client.hold(creation_write())
     store.mode = "healthy"
 
     with trio.fail_after(0.2):
@@ -89,9 +78,9 @@ async def test_the_first_retry_is_within_200_milliseconds(
 
 
 async def test_a_healthy_store_is_never_probed(client: WriterClient, store: FaultyStore) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    await client.hold(more(ONE, 2))
+    await client.hold(next_write(ONE, 2))
     await recover(store)
     looks = len(store.looks)
 
@@ -106,7 +95,7 @@ async def test_degradation_and_recovery_are_reported_once_each(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    await client.hold(birth(ONE), birth(TWO))
+    await client.hold(creation_write(ONE), creation_write(TWO))
     await trio.sleep(30)
     await recover(store)
 
@@ -118,7 +107,7 @@ async def test_a_store_recovers_only_after_all_pending_writes(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    pending = await client.hold(birth(), more(ONE, 2))
+    pending = await client.hold(creation_write(), next_write(ONE, 2))
     known: list[bool] = []
     pending[-1].on_settled(lambda _: known.append(client.health.is_degraded))
 
@@ -135,7 +124,7 @@ async def test_a_stopping_writer_writes_its_backlog_if_possible(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    pending = await client.hold(birth(), more(ONE, 2))
+    pending = await client.hold(creation_write(), next_write(ONE, 2))
     store.mode = "healthy"
 
     await client.writer.stop()
@@ -148,7 +137,7 @@ async def test_a_writer_that_stops_while_degraded_settles_every_write(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    pending = await client.hold(birth(), more(ONE, 2))
+    pending = await client.hold(creation_write(), next_write(ONE, 2))
 
     await client.writer.stop()
 
@@ -162,7 +151,7 @@ async def test_a_writer_that_crashes_settles_every_write(
     client: WriterClient, store: FaultyStore, mode: Mode
 ) -> None:
     store.mode = "failing"
-    pending = await client.hold(birth(), more(ONE, 2))
+    pending = await client.hold(creation_write(), next_write(ONE, 2))
 
     store.mode, store.breaks_left = mode, 2  # during the retry, and again in on_stop
     with trio.move_on_after(10):
@@ -176,9 +165,9 @@ async def test_a_writer_that_crashes_settles_every_write(
 async def test_pending_writes_survive_a_crash_of_the_writer(
     client: WriterClient, store: FaultyStore
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    pending = await client.hold(more(ONE, 2), more(ONE, 3))
+    pending = await client.hold(next_write(ONE, 2), next_write(ONE, 3))
 
     store.mode, store.breaks_left = "broken", 2
     answers = [await one.wait() for one in pending]
@@ -191,9 +180,9 @@ async def test_pending_writes_survive_a_crash_of_the_writer(
 async def test_writes_that_crash_every_writer_are_abandoned(
     client: WriterClient, store: FaultyStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    pending = await client.hold(more(ONE, 2))
+    pending = await client.hold(next_write(ONE, 2))
 
     store.mode, store.breaks_left = "broken", 4
     answer = await pending[0].wait()
@@ -201,7 +190,7 @@ async def test_writes_that_crash_every_writer_are_abandoned(
     assert isinstance(answer, StoreDegraded)
     assert "abandoned 1 pending writes of 1 sessions" in caplog.text
     await trio.sleep(10)
-    assert await client.commit(more(ONE, 2)) is None
+    assert await client.commit(next_write(ONE, 2)) is None
 
 
 @pytest.mark.usefixtures("_quiet")
@@ -209,22 +198,22 @@ async def test_writes_that_crash_every_writer_are_abandoned(
 async def test_the_store_recovers_after_a_crash_without_double_writes(
     client: WriterClient, store: FaultyStore, mode: Mode
 ) -> None:
-    await client.commit(birth())
+    await client.commit(creation_write())
     store.mode = "failing"
-    await client.hold(more(ONE, 2))
+    await client.hold(next_write(ONE, 2))
     store.mode, store.breaks_left = mode, 2
     await trio.sleep(10)
 
     assert not client.health.is_degraded
     assert await numbers_of(store) == [1, 2]
-    assert await client.commit(more(ONE, 3)) is None
+    assert await client.commit(next_write(ONE, 3)) is None
 
 
 async def test_a_stopping_writer_with_a_hanging_store_settles_every_write(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    pending = await client.hold(birth())
+    pending = await client.hold(creation_write())
     store.may_answer = trio.Event()
 
     with trio.move_on_after(30):
@@ -242,7 +231,7 @@ CI_SCHEDULES = 150
 async def write_history(ask: Callable[[Ask[Any]], Any], session_id: SessionId, length: int) -> None:
     pending: list[PendingWrite] = []
     for number in range(1, length + 1):
-        write = birth(session_id) if number == 1 else more(session_id, number)
+        write = creation_write(session_id) if number == 1 else next_write(session_id, number)
         answer = await ask(Commit(write))
         if isinstance(answer, PendingWrite):
             pending.append(answer)

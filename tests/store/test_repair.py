@@ -232,8 +232,6 @@ def test_the_histories_leave_every_kind_of_item_open() -> None:
 
 
 ERROR = Problem("gap", "error", 3, "record 3 is missing")
-
-
 WARNING = Problem("missing_terminal", "warning", 2, "turn t has no end")
 
 
@@ -353,8 +351,6 @@ def change_the_body(raw: Raw, data: st.DataObject) -> None:
 
 
 Attack: TypeAlias = Callable[[Raw, st.DataObject], None]
-
-
 ATTACKS: list[Attack] = [drop, double, swap, overwrite, cut_the_body, change_the_body]
 
 

@@ -13,7 +13,7 @@ from supervisor.core.fold import fold, replay
 from supervisor.core.records import Record, number_facts
 from supervisor.core.state import SessionState
 from supervisor.store.replay import replay_from
-from tests.support.store_samples import ONE, life
+from tests.support.store_samples import ONE, random_session
 
 SEEDS = 20
 
@@ -21,7 +21,7 @@ SEEDS = 20
 @functools.cache
 def random_history(seed: int) -> tuple[tuple[Record, ...], tuple[SessionState, ...]]:
     """Return the records of a random session, and its state after each of them."""
-    facts = [fact for _, facts, _ in life(seed, 40) for fact in facts]
+    facts = [fact for _, facts, _ in random_session(seed, 40) for fact in facts]
     records = number_facts(ONE, facts, after=0)
     first = replay(records[:1])
     assert first is not None

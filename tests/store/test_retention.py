@@ -56,10 +56,10 @@ def test_the_age_rule_removes_older_trees(age: float, *, gone: bool) -> None:
 
 
 def test_the_age_counts_from_the_last_update_in_the_tree() -> None:
-    rows = [session("root", age=500.0), child("kid", "root", "root", age=50.0)]
+    rows = [session("root", age=500.0), child("child-agent", "root", "root", age=50.0)]
 
     assert removable(rows, older_than_seconds=100.0) == []
-    assert names(removable(rows, older_than_seconds=10.0)) == [("kid", "root")]
+    assert names(removable(rows, older_than_seconds=10.0)) == [("child-agent", "root")]
 
 
 def test_the_count_rule_keeps_the_most_recent_trees() -> None:
@@ -93,11 +93,11 @@ def test_the_size_rule_removes_the_oldest_until_the_rest_fits() -> None:
 
 
 def test_the_size_of_a_tree_is_that_of_all_its_sessions() -> None:
-    rows = [session("root", age=2.0), child("kid", "root", "root", age=2.0), session("new")]
+    rows = [session("root", age=2.0), child("child-agent", "root", "root", age=2.0), session("new")]
 
-    [gone] = removable(rows, {"root": 1, "kid": 100, "new": 5}, max_bytes=50)
+    [gone] = removable(rows, {"root": 1, "child-agent": 100, "new": 5}, max_bytes=50)
 
-    assert (gone.sessions, gone.reason, gone.bytes) == (("kid", "root"), "size", 101)
+    assert (gone.sessions, gone.reason, gone.bytes) == (("child-agent", "root"), "size", 101)
 
 
 def test_each_removable_tree_has_its_reason() -> None:
@@ -139,7 +139,7 @@ def test_a_root_with_an_input_is_not_empty(changes: dict[str, Any]) -> None:
 
 
 def test_a_root_is_not_empty_if_a_descendant_has_an_input() -> None:
-    rows = [session("root", age=1e9, messages=0), child("kid", "root", "root", age=1e9)]
+    rows = [session("root", age=1e9, messages=0), child("child-agent", "root", "root", age=1e9)]
 
     assert removable(rows) == []
 
@@ -169,7 +169,7 @@ def test_a_live_detached_child_keeps_its_tree() -> None:
     lineage = Lineage(
         parent=SessionId("root"), root=SessionId("root"), depth=1, lifetime="detached"
     )
-    rows = [session("root", age=1e9), session("kid", lineage=lineage, phase=Phase.IDLE)]
+    rows = [session("root", age=1e9), session("child-agent", lineage=lineage, phase=Phase.IDLE)]
 
     assert removable(rows, **EVERYTHING) == []
 
@@ -185,18 +185,18 @@ def test_an_archived_tree_is_removed_like_any_other() -> None:
 
 def test_children_are_listed_before_their_parents() -> None:
     rows = [
-        child("grandkid", "kid", "root", depth=2, age=30.0),
+        child("grandkid", "child-agent", "root", depth=2, age=30.0),
         session("root", age=10.0),
-        child("kid", "root", "root", age=20.0),
+        child("child-agent", "root", "root", age=20.0),
         child("kid2", "root", "root", age=5.0),
     ]
 
     [gone] = removable(rows, older_than_seconds=1.0)
 
     assert gone.root == "root"
-    assert gone.sessions.index("grandkid") < gone.sessions.index("kid")
+    assert gone.sessions.index("grandkid") < gone.sessions.index("child-agent")
     assert gone.sessions[-1] == "root"
-    assert set(gone.sessions) == {"root", "kid", "kid2", "grandkid"}
+    assert set(gone.sessions) == {"root", "child-agent", "kid2", "grandkid"}
 
 
 def test_sessions_without_their_root_are_removed_together() -> None:

@@ -27,7 +27,7 @@ from supervisor.store.port import Filter, Write
 from supervisor.store.sqlite import schema
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.database_files import use
-from tests.support.store_samples import ONE, TWO, birth, more, receipt, row
+from tests.support.store_samples import ONE, TWO, creation_write, next_write, receipt, row
 
 
 @pytest.fixture
@@ -285,7 +285,9 @@ async def test_no_text_of_many_deleted_sessions_is_found(path: Path) -> None:
         names = [SessionId(f"s_{number}") for number in range(50)]
         for name in names:
             record = Record(name, 2, 2.0, None, "user_text", {"text": f"word{name} all"})
-            await store.commit([birth(name), Write(name, 0, (record,), None, receipt(name))])
+            await store.commit(
+                [creation_write(name), Write(name, 0, (record,), None, receipt(name))]
+            )
         for name in names[:-1]:
             await store.delete(name)
 
@@ -312,9 +314,9 @@ async def test_no_text_of_many_deleted_sessions_is_found(path: Path) -> None:
 
 async def test_another_program_can_read_during_writes(path: Path) -> None:
     async with open_sqlite(path) as store:
-        await store.commit([birth(ONE)])
+        await store.commit([creation_write(ONE)])
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
-            await store.commit([birth(TWO), more(TWO, 2)])
+            await store.commit([creation_write(TWO), next_write(TWO, 2)])
 
             found = reader.execute("SELECT session_id, seq, kind, body FROM records").fetchall()
 
@@ -324,25 +326,26 @@ async def test_another_program_can_read_during_writes(path: Path) -> None:
 
 async def test_a_write_of_another_program_is_detected_by_the_next_write(path: Path) -> None:
     async with open_sqlite(path) as store:
-        await store.commit([birth(ONE)])
-        await store.commit([more(ONE, 2)])
+        await store.commit([creation_write(ONE)])
+        await store.commit([next_write(ONE, 2)])
 
         with contextlib.closing(sqlite3.connect(path)) as other, other:
             other.execute("UPDATE sessions SET epoch = 7")
-        [refusal] = await store.commit([more(ONE, 3)])
+        [refusal] = await store.commit([next_write(ONE, 3)])
 
         assert isinstance(refusal, Fenced)
-        assert await store.commit([more(ONE, 3, epoch=7)]) == [None]
+        assert await store.commit([next_write(ONE, 3, epoch=7)]) == [None]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
 async def test_a_session_is_found_by_its_current_name_only(path: Path, at_once: int) -> None:
     names = ("first", "second", "second", "first", "third")
     writes = [
-        more(ONE, seq, row=row(ONE, title=name, tags=(name,))) for seq, name in enumerate(names, 2)
+        next_write(ONE, seq, row=row(ONE, title=name, tags=(name,)))
+        for seq, name in enumerate(names, 2)
     ]
     async with open_sqlite(path) as store:
-        await store.commit([birth(ONE)])
+        await store.commit([creation_write(ONE)])
         for start in range(0, len(writes), at_once):
             batch = writes[start : start + at_once]
             await store.commit(batch)
@@ -356,13 +359,13 @@ async def test_a_session_is_found_by_its_current_name_only(path: Path, at_once: 
 
 async def test_committed_data_is_there_when_the_file_is_reopened(path: Path) -> None:
     async with open_sqlite(path) as store:
-        await store.commit([birth(ONE), more(ONE, 2, kept=receipt())])
+        await store.commit([creation_write(ONE), next_write(ONE, 2, kept=receipt())])
         [claimed] = await store.claim([ONE])
 
     async with open_sqlite(path) as store:
         assert await store.read(ONE) == claimed
         assert await store.stored_reply(ONE, "key") == receipt()
-        assert await store.commit([more(ONE, 3, epoch=1)]) == [None]
+        assert await store.commit([next_write(ONE, 3, epoch=1)]) == [None]
 
 
 async def test_stats_report_a_healthy_store(path: Path) -> None:

@@ -16,29 +16,29 @@ from supervisor.core.limits import Terms
 from supervisor.core.state import Phase
 from supervisor.store.port import Store, Write
 from tests.support.store_samples import (
-    NOBODY,
     ONE,
     PLAN,
     THREE,
     TWO,
-    birth,
+    UNKNOWN,
     claim,
+    creation_write,
     differences,
-    everything,
-    life,
-    more,
+    next_write,
     numbers_of,
+    plan_record,
+    random_session,
     receipt,
     row,
     rows_of,
-    said,
+    visible_data_of,
 )
 
 # Commits ---------------------------------------------------------------------------------
 
 
 async def test_committed_data_can_be_read(store: Store) -> None:
-    made = birth()
+    made = creation_write()
 
     assert await store.commit([made]) == [None]
 
@@ -50,20 +50,20 @@ async def test_committed_data_can_be_read(store: Store) -> None:
 
 async def test_an_empty_commit_succeeds(store: Store) -> None:
     assert await store.commit([]) == []
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 async def test_an_unknown_session_has_no_data(store: Store) -> None:
-    assert await store.read(NOBODY) is None
-    assert await store.records(NOBODY) == []
-    assert await everything(store) == ([], [])
+    assert await store.read(UNKNOWN) is None
+    assert await store.records(UNKNOWN) == []
+    assert await visible_data_of(store) == ([], [])
 
 
 async def test_a_later_row_replaces_the_earlier(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
 
-    await store.commit([more(ONE, 2, row=row(phase=Phase.IDLE))])
-    await store.commit([more(ONE, row=row(phase=Phase.STOPPED))])
+    await store.commit([next_write(ONE, 2, row=row(phase=Phase.IDLE))])
+    await store.commit([next_write(ONE, row=row(phase=Phase.STOPPED))])
 
     stored = await store.read(ONE)
     assert stored is not None
@@ -72,10 +72,10 @@ async def test_a_later_row_replaces_the_earlier(store: Store) -> None:
 
 
 async def test_records_without_a_row_leave_the_row_unchanged(store: Store) -> None:
-    made = birth()
+    made = creation_write()
     await store.commit([made])
 
-    await store.commit([more(ONE, 2, 3)])
+    await store.commit([next_write(ONE, 2, 3)])
 
     stored = await store.read(ONE)
     assert stored is not None
@@ -84,7 +84,13 @@ async def test_records_without_a_row_leave_the_row_unchanged(store: Store) -> No
 
 
 async def test_one_commit_may_have_many_sessions_and_many_writes_of_each(store: Store) -> None:
-    writes = [birth(ONE), birth(TWO), more(ONE, 2), more(TWO, 2, 3), more(ONE, 3)]
+    writes = [
+        creation_write(ONE),
+        creation_write(TWO),
+        next_write(ONE, 2),
+        next_write(TWO, 2, 3),
+        next_write(ONE, 3),
+    ]
 
     assert await store.commit(writes) == [None] * 5
 
@@ -94,8 +100,8 @@ async def test_one_commit_may_have_many_sessions_and_many_writes_of_each(store: 
 
 async def test_stored_data_is_independent_of_the_written_objects(store: Store) -> None:
     body = {"list": [1]}
-    record = said(ONE, 2, body)
-    await store.commit([birth(), Write(ONE, 0, (record,))])
+    record = plan_record(ONE, 2, body)
+    await store.commit([creation_write(), Write(ONE, 0, (record,))])
 
     body["list"].append(2)
     (await store.records(ONE))[1].body["list"].append(3)
@@ -107,7 +113,7 @@ async def test_stored_data_is_independent_of_the_written_objects(store: Store) -
 
 
 async def test_a_row_is_read_with_its_types(store: Store) -> None:
-    for number, (session, _, _) in enumerate(life(3, 60)):
+    for number, (session, _, _) in enumerate(random_session(3, 60)):
         changed = attrs.evolve(session, id=SessionId(f"s_{number}"))
         await store.commit([Write(changed.id, 0, (), changed)])
 
@@ -127,8 +133,8 @@ async def test_a_record_is_read_with_its_types(store: Store) -> None:
         "l": [{"x": [[]]}],
         "d": {},
     }
-    written = [*birth(ONE, PLAN).records, said(ONE, 2, body)]
-    await store.commit([Write(ONE, 0, tuple(written), birth(ONE, PLAN).row)])
+    written = [*creation_write(ONE, PLAN).records, plan_record(ONE, 2, body)]
+    await store.commit([Write(ONE, 0, tuple(written), creation_write(ONE, PLAN).row)])
 
     assert differences(await store.records(ONE), written) == []
     assert differences(await store.all_records(), list(enumerate(written, 1))) == []
@@ -136,14 +142,16 @@ async def test_a_record_is_read_with_its_types(store: Store) -> None:
 
 @pytest.mark.parametrize("number", [0.0, -0.0, 1e-300, 0.1, 1e300, 2**63 - 1, -(2**63)])
 async def test_a_number_is_read_exactly(store: Store, number: float) -> None:
-    await store.commit([birth(), Write(ONE, 0, (said(ONE, 2, {"number": number}),))])
+    await store.commit(
+        [creation_write(), Write(ONE, 0, (plan_record(ONE, 2, {"number": number}),))]
+    )
 
     assert repr((await store.records(ONE))[1].body["number"]) == repr(number)
 
 
 async def test_a_session_without_idle_suspension_is_read(store: Store) -> None:
     plan = SessionSpec(agent="echo", terms=Terms(suspend_after_seconds=None))
-    made = birth(ONE, plan)
+    made = creation_write(ONE, plan)
 
     assert await store.commit([made]) == [None]
 
@@ -161,14 +169,16 @@ async def test_a_session_without_idle_suspension_is_read(store: Store) -> None:
 async def test_records_that_do_not_follow_the_last_one_are_refused(
     store: Store, numbers: tuple[int, ...]
 ) -> None:
-    await store.commit([birth()])
-    before = await everything(store)
+    await store.commit([creation_write()])
+    before = await visible_data_of(store)
 
-    (answer,) = await store.commit([more(ONE, *numbers, row=row(title="new"), kept=receipt())])
+    (answer,) = await store.commit(
+        [next_write(ONE, *numbers, row=row(title="new"), kept=receipt())]
+    )
 
     assert isinstance(answer, NotStorable)
     assert answer.hint
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
     assert await store.stored_reply(ONE, "key") is None
 
 
@@ -176,17 +186,17 @@ async def test_records_that_do_not_follow_the_last_one_are_refused(
 async def test_the_records_of_a_new_session_start_at_one(
     store: Store, numbers: tuple[int, ...]
 ) -> None:
-    (answer,) = await store.commit([more(ONE, *numbers, row=row())])
+    (answer,) = await store.commit([next_write(ONE, *numbers, row=row())])
 
     assert isinstance(answer, NotStorable)
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 async def test_a_refused_write_can_be_corrected(store: Store) -> None:
-    await store.commit([birth()])
-    await store.commit([more(ONE, 3)])
+    await store.commit([creation_write()])
+    await store.commit([next_write(ONE, 3)])
 
-    assert await store.commit([more(ONE, 2, 3)]) == [None]
+    assert await store.commit([next_write(ONE, 2, 3)]) == [None]
     assert await numbers_of(store) == [1, 2, 3]
 
 
@@ -194,7 +204,7 @@ async def test_a_refused_write_can_be_corrected(store: Store) -> None:
 
 
 async def test_a_claim_raises_the_epoch_and_returns_the_session(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
     before = await store.read(ONE)
 
     first, second = await claim(store, ONE), await claim(store, ONE)
@@ -205,69 +215,69 @@ async def test_a_claim_raises_the_epoch_and_returns_the_session(store: Store) ->
 
 
 async def test_a_claim_of_an_unknown_session_creates_nothing(store: Store) -> None:
-    assert await claim(store, NOBODY) is None
-    assert await everything(store) == ([], [])
-    assert await store.commit([birth(NOBODY)]) == [None]
+    assert await claim(store, UNKNOWN) is None
+    assert await visible_data_of(store) == ([], [])
+    assert await store.commit([creation_write(UNKNOWN)]) == [None]
 
 
 async def test_a_claim_raises_no_other_epoch(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
 
     await claim(store, ONE)
 
-    assert await store.commit([more(TWO, 2)]) == [None]
+    assert await store.commit([next_write(TWO, 2)]) == [None]
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3, -1])
 async def test_a_write_of_another_epoch_is_fenced_and_leaves_nothing(
     store: Store, epoch: int
 ) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
     await claim(store, ONE)
     await claim(store, ONE)
-    before = await everything(store)
+    before = await visible_data_of(store)
 
-    write = more(ONE, 2, epoch=epoch, row=row(title="new"), kept=receipt())
+    write = next_write(ONE, 2, epoch=epoch, row=row(title="new"), kept=receipt())
     (answer,) = await store.commit([write])
 
     assert isinstance(answer, Fenced)
     assert answer.hint
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
     assert await store.stored_reply(ONE, "key") is None
 
 
 async def test_a_wrong_epoch_is_fenced_before_other_checks(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
     await claim(store, ONE)
 
-    (answer,) = await store.commit([more(ONE, 7, epoch=0)])
+    (answer,) = await store.commit([next_write(ONE, 7, epoch=0)])
 
     assert isinstance(answer, Fenced)
 
 
 async def test_the_new_owner_continues_after_the_old_owner(store: Store) -> None:
-    await store.commit([birth(), more(ONE, 2)])
+    await store.commit([creation_write(), next_write(ONE, 2)])
     await claim(store, ONE)
 
-    assert await store.commit([more(ONE, 3, epoch=1)]) == [None]
+    assert await store.commit([next_write(ONE, 3, epoch=1)]) == [None]
     assert await numbers_of(store) == [1, 2, 3]
 
 
 async def test_a_session_cannot_start_in_a_later_epoch(store: Store) -> None:
-    (answer,) = await store.commit([attrs.evolve(birth(), epoch=1)])
+    (answer,) = await store.commit([attrs.evolve(creation_write(), epoch=1)])
 
     assert isinstance(answer, Fenced)
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 # Linked writes ---------------------------------------------------------------------------
 
 
 async def test_linked_writes_are_stored_together(store: Store) -> None:
-    await store.commit([birth(ONE)])
-    other = attrs.evolve(birth(TWO), stored_reply=receipt(TWO))
+    await store.commit([creation_write(ONE)])
+    other = attrs.evolve(creation_write(TWO), stored_reply=receipt(TWO))
 
-    write = more(ONE, 2, row=row(archived=True), kept=receipt(ONE), also=other)
+    write = next_write(ONE, 2, row=row(archived=True), kept=receipt(ONE), also=other)
     assert await store.commit([write]) == [None]
 
     assert [stored.row for stored in await rows_of(store)] == [row(archived=True), other.row]
@@ -276,8 +286,8 @@ async def test_linked_writes_are_stored_together(store: Store) -> None:
     assert await store.stored_reply(TWO, "key") == receipt(TWO)
 
 
-GOOD = more(ONE, 2, row=row(title="new"), kept=receipt(ONE))
-ALSO_GOOD = more(TWO, 2, row=row(TWO, title="new"), kept=receipt(TWO))
+GOOD = next_write(ONE, 2, row=row(title="new"), kept=receipt(ONE))
+ALSO_GOOD = next_write(TWO, 2, row=row(TWO, title="new"), kept=receipt(TWO))
 
 
 def fenced(write: Write) -> Write:
@@ -285,11 +295,11 @@ def fenced(write: Write) -> Write:
 
 
 def with_a_gap(write: Write) -> Write:
-    return attrs.evolve(write, records=(said(write.session_id, 3),))
+    return attrs.evolve(write, records=(plan_record(write.session_id, 3),))
 
 
 def unencodable(write: Write) -> Write:
-    return attrs.evolve(write, records=(said(write.session_id, 2, {"x": object()}),))
+    return attrs.evolve(write, records=(plan_record(write.session_id, 2, {"x": object()}),))
 
 
 def with_a_bad_row(write: Write) -> Write:
@@ -310,8 +320,8 @@ with_every_fault = pytest.mark.parametrize("spoil", FAULTS, ids=lambda spoil: sp
 async def test_linked_writes_are_all_refused_if_one_is(
     store: Store, spoil: Spoil, which: str
 ) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
-    before = await everything(store)
+    await store.commit([creation_write(ONE), creation_write(TWO)])
+    before = await visible_data_of(store)
 
     if which == "the one":
         write = attrs.evolve(spoil(GOOD), linked_write=ALSO_GOOD)
@@ -320,14 +330,15 @@ async def test_linked_writes_are_all_refused_if_one_is(
     (answer,) = await store.commit([write])
 
     assert isinstance(answer, Fenced if spoil is fenced else NotStorable)
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
     assert await store.stored_reply(ONE, "key") is None
     assert await store.stored_reply(TWO, "key") is None
 
 
 async def test_more_than_two_writes_can_be_linked(store: Store) -> None:
     chain = attrs.evolve(
-        birth(ONE), linked_write=attrs.evolve(birth(TWO), linked_write=birth(THREE))
+        creation_write(ONE),
+        linked_write=attrs.evolve(creation_write(TWO), linked_write=creation_write(THREE)),
     )
 
     assert await store.commit([chain]) == [None]
@@ -337,13 +348,13 @@ async def test_more_than_two_writes_can_be_linked(store: Store) -> None:
 
 @with_every_fault
 async def test_a_refused_write_deletes_nothing(store: Store, spoil: Spoil) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
-    before = await everything(store)
+    await store.commit([creation_write(ONE), creation_write(TWO)])
+    before = await visible_data_of(store)
 
     (answer,) = await store.commit([attrs.evolve(spoil(GOOD), deletes=TWO)])
 
     assert answer is not None
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
 
 
 # One bad write among good ones -----------------------------------------------------------
@@ -351,9 +362,9 @@ async def test_a_refused_write_deletes_nothing(store: Store, spoil: Spoil) -> No
 
 @with_every_fault
 async def test_a_refused_write_does_not_affect_other_sessions(store: Store, spoil: Spoil) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
 
-    answers = await store.commit([birth(THREE), spoil(GOOD), ALSO_GOOD])
+    answers = await store.commit([creation_write(THREE), spoil(GOOD), ALSO_GOOD])
 
     assert answers[0] is answers[2] is None
     assert isinstance(answers[1], Fenced if spoil is fenced else NotStorable)
@@ -363,30 +374,30 @@ async def test_a_refused_write_does_not_affect_other_sessions(store: Store, spoi
 
 
 LATER = {
-    "its next number": more(ONE, 3),
-    "the same number": more(ONE, 2),
-    "only a row": more(ONE, row=row(title="later")),
-    "only an answer": more(ONE, kept=receipt(ONE)),
+    "its next number": next_write(ONE, 3),
+    "the same number": next_write(ONE, 2),
+    "only a row": next_write(ONE, row=row(title="later")),
+    "only an answer": next_write(ONE, kept=receipt(ONE)),
 }
 
 
 @pytest.mark.parametrize("later", LATER.values(), ids=LATER.keys())
 async def test_later_writes_of_a_refused_session_are_refused(store: Store, later: Write) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
-    before = await everything(store)
+    await store.commit([creation_write(ONE), creation_write(TWO)])
+    before = await visible_data_of(store)
 
-    answers = await store.commit([unencodable(more(ONE, 2)), later])
+    answers = await store.commit([unencodable(next_write(ONE, 2)), later])
 
     assert [type(answer) for answer in answers] == [NotStorable, NotStorable]
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
     assert await store.stored_reply(ONE, "key") is None
 
 
 async def test_a_late_write_of_the_old_owner_is_fenced(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
     await claim(store, ONE)
 
-    answers = await store.commit([more(ONE, 2, epoch=0), more(ONE, 2, epoch=1)])
+    answers = await store.commit([next_write(ONE, 2, epoch=0), next_write(ONE, 2, epoch=1)])
 
     assert isinstance(answers[0], Fenced)
     assert answers[1] is None
@@ -394,21 +405,21 @@ async def test_a_late_write_of_the_old_owner_is_fenced(store: Store) -> None:
 
 
 async def test_records_of_an_unknown_session_are_refused(store: Store) -> None:
-    answers = await store.commit([birth(ONE), more(NOBODY, 1), birth(TWO)])
+    answers = await store.commit([creation_write(ONE), next_write(UNKNOWN, 1), creation_write(TWO)])
 
     assert answers[0] is answers[2] is None
     assert isinstance(answers[1], NotStorable)
     assert [stored.row.id for stored in await rows_of(store)] == [ONE, TWO]
-    assert await store.records(NOBODY) == []
+    assert await store.records(UNKNOWN) == []
 
 
 # Many claims at once ---------------------------------------------------------------------
 
 
 async def test_many_claims_are_answered_in_order(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO), birth(THREE)])
+    await store.commit([creation_write(ONE), creation_write(TWO), creation_write(THREE)])
 
-    found = await store.claim([THREE, NOBODY, ONE])
+    found = await store.claim([THREE, UNKNOWN, ONE])
 
     assert [None if one is None else (one.row.id, one.epoch) for one in found] == [
         (THREE, 1),
@@ -419,20 +430,20 @@ async def test_many_claims_are_answered_in_order(store: Store) -> None:
 
 
 async def test_an_empty_claim_succeeds(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
 
     assert await store.claim([]) == []
     assert [stored.epoch for stored in await rows_of(store)] == [0]
 
 
 async def test_the_last_of_two_claims_in_one_call_owns_the_session(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
 
     first, second = await store.claim([ONE, ONE])
 
     assert first is not None
     assert second is not None
     assert (first.epoch, second.epoch) == (1, 2)
-    answers = await store.commit([more(ONE, 2, epoch=1), more(ONE, 2, epoch=2)])
+    answers = await store.commit([next_write(ONE, 2, epoch=1), next_write(ONE, 2, epoch=2)])
     assert isinstance(answers[0], Fenced)
     assert answers[1] is None

@@ -8,25 +8,25 @@ import pytest
 from supervisor.core.errors import Fenced, NotStorable
 from supervisor.store.port import Store
 from tests.support.store_samples import (
-    NOBODY,
     ONE,
     THREE,
     TWO,
-    birth,
+    UNKNOWN,
     claim,
-    everything,
-    more,
+    creation_write,
+    next_write,
     numbers_of,
     receipt,
     row,
     rows_of,
+    visible_data_of,
 )
 
 # Deleting --------------------------------------------------------------------------------
 
 
 async def test_a_deletion_leaves_nothing(store: Store) -> None:
-    await store.commit([attrs.evolve(birth(), stored_reply=receipt()), more(ONE, 2)])
+    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt()), next_write(ONE, 2)])
 
     await store.delete(ONE)
 
@@ -34,11 +34,11 @@ async def test_a_deletion_leaves_nothing(store: Store) -> None:
     assert await claim(store, ONE) is None
     assert await store.records(ONE) == []
     assert await store.stored_reply(ONE, "key") is None
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 async def test_a_reply_is_deleted_with_its_session(store: Store) -> None:
-    await store.commit([attrs.evolve(birth(), stored_reply=receipt("create"))])
+    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt("create"))])
 
     await store.delete(ONE)
 
@@ -46,8 +46,10 @@ async def test_a_reply_is_deleted_with_its_session(store: Store) -> None:
 
 
 async def test_a_deletion_affects_no_other_session(store: Store) -> None:
-    made = birth(TWO)
-    await store.commit([birth(ONE), attrs.evolve(made, stored_reply=receipt(TWO)), more(TWO, 2)])
+    made = creation_write(TWO)
+    await store.commit(
+        [creation_write(ONE), attrs.evolve(made, stored_reply=receipt(TWO)), next_write(TWO, 2)]
+    )
     await claim(store, TWO)
     before = await store.read(TWO)
 
@@ -59,38 +61,40 @@ async def test_a_deletion_affects_no_other_session(store: Store) -> None:
 
 
 async def test_deleting_an_unknown_session_or_twice_succeeds(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
 
-    await store.delete(NOBODY)
+    await store.delete(UNKNOWN)
     await store.delete(ONE)
     await store.delete(ONE)
 
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 async def test_the_owner_of_a_deleted_session_is_fenced(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
     await claim(store, ONE)
     await store.delete(ONE)
 
-    (answer,) = await store.commit([more(ONE, 2, epoch=1, row=row())])
+    (answer,) = await store.commit([next_write(ONE, 2, epoch=1, row=row())])
 
     assert isinstance(answer, Fenced)
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 async def test_a_number_or_a_position_is_never_reused(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
     await store.delete(TWO)
 
-    await store.commit([birth(THREE)])
+    await store.commit([creation_write(THREE)])
 
     assert [stored.number for stored in await rows_of(store)] == [1, 3]
     assert [position for position, _ in await store.all_records()] == [1, 3]
 
 
 async def test_a_deletion_moves_no_other_position(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO), more(ONE, 2), more(TWO, 2)])
+    await store.commit(
+        [creation_write(ONE), creation_write(TWO), next_write(ONE, 2), next_write(TWO, 2)]
+    )
     before = await store.all_records()
 
     await store.delete(ONE)
@@ -105,9 +109,11 @@ async def test_a_deletion_moves_no_other_position(store: Store) -> None:
 
 
 async def test_a_write_can_delete_another_session(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO), more(TWO, 2, kept=receipt(TWO))])
+    await store.commit(
+        [creation_write(ONE), creation_write(TWO), next_write(TWO, 2, kept=receipt(TWO))]
+    )
 
-    write = attrs.evolve(more(ONE, 2, row=row(title="new")), deletes=TWO)
+    write = attrs.evolve(next_write(ONE, 2, row=row(title="new")), deletes=TWO)
     assert await store.commit([write]) == [None]
 
     assert [stored.row.id for stored in await rows_of(store)] == [ONE]
@@ -117,9 +123,11 @@ async def test_a_write_can_delete_another_session(store: Store) -> None:
 
 
 async def test_a_write_after_the_deletion_in_one_commit_is_refused(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
 
-    answers = await store.commit([attrs.evolve(more(ONE, 2), deletes=TWO), more(TWO, 2)])
+    answers = await store.commit(
+        [attrs.evolve(next_write(ONE, 2), deletes=TWO), next_write(TWO, 2)]
+    )
 
     assert answers[0] is None
     assert isinstance(answers[1], NotStorable)
@@ -127,19 +135,19 @@ async def test_a_write_after_the_deletion_in_one_commit_is_refused(store: Store)
 
 
 async def test_a_write_before_the_deletion_in_one_commit_is_deleted(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
 
-    late = attrs.evolve(more(ONE, 2), deletes=TWO)
-    assert await store.commit([more(TWO, 2, kept=receipt(TWO)), late]) == [None, None]
+    late = attrs.evolve(next_write(ONE, 2), deletes=TWO)
+    assert await store.commit([next_write(TWO, 2, kept=receipt(TWO)), late]) == [None, None]
 
     assert await store.records(TWO) == []
     assert await store.stored_reply(TWO, "key") is None
 
 
 async def test_a_write_can_delete_an_unknown_session(store: Store) -> None:
-    await store.commit([birth(ONE)])
+    await store.commit([creation_write(ONE)])
 
-    assert await store.commit([attrs.evolve(more(ONE, 2), deletes=NOBODY)]) == [None]
+    assert await store.commit([attrs.evolve(next_write(ONE, 2), deletes=UNKNOWN)]) == [None]
     assert await numbers_of(store) == [1, 2]
 
 
@@ -147,7 +155,9 @@ async def test_a_write_can_delete_an_unknown_session(store: Store) -> None:
 async def test_replies_in_the_scope_of_a_deleted_session_are_deleted(
     store: Store, scope: str
 ) -> None:
-    await store.commit([birth(ONE), attrs.evolve(birth(TWO), stored_reply=receipt(scope))])
+    await store.commit(
+        [creation_write(ONE), attrs.evolve(creation_write(TWO), stored_reply=receipt(scope))]
+    )
 
     await store.delete(ONE)
 
@@ -156,7 +166,9 @@ async def test_replies_in_the_scope_of_a_deleted_session_are_deleted(
 
 @pytest.mark.parametrize("scope", [f"{ONE}x", f"x/{ONE}", "create", f"{ONE}%", f"{ONE}_", "s_on_"])
 async def test_replies_in_other_scopes_are_kept(store: Store, scope: str) -> None:
-    await store.commit([birth(ONE), attrs.evolve(birth(TWO), stored_reply=receipt(scope))])
+    await store.commit(
+        [creation_write(ONE), attrs.evolve(creation_write(TWO), stored_reply=receipt(scope))]
+    )
 
     await store.delete(ONE)
 

@@ -19,20 +19,20 @@ from supervisor.core.state import SessionState
 from supervisor.store.codec import decode
 from supervisor.store.port import Filter, ProcessEntry, Store, Write
 from tests.support.store_samples import (
-    NOBODY,
     ONE,
     THREE,
     TWO,
-    birth,
+    UNKNOWN,
     claim,
-    everything,
-    more,
+    creation_write,
+    next_write,
     numbers_of,
+    plan_record,
     receipt,
     row,
     rows_of,
-    said,
-    spoken,
+    text_record,
+    visible_data_of,
 )
 
 # Reading ---------------------------------------------------------------------------------
@@ -45,7 +45,15 @@ with_pages = pytest.mark.parametrize(("after", "limit"), PAGES)
 async def test_records_are_read_from_any_number_on(
     store: Store, after: int, limit: int | None
 ) -> None:
-    await store.commit([birth(ONE), birth(TWO), more(ONE, 2, 3), more(TWO, 2), more(ONE, 4, 5)])
+    await store.commit(
+        [
+            creation_write(ONE),
+            creation_write(TWO),
+            next_write(ONE, 2, 3),
+            next_write(TWO, 2),
+            next_write(ONE, 4, 5),
+        ]
+    )
 
     found = [record.seq for record in await store.records(ONE, after=after, limit=limit)]
 
@@ -56,8 +64,8 @@ async def test_records_are_read_from_any_number_on(
 async def test_all_records_are_read_from_any_position_on(
     store: Store, after: int, limit: int | None
 ) -> None:
-    await store.commit([birth(ONE), birth(TWO), more(ONE, 2)])
-    await store.commit([more(TWO, 2), more(ONE, 3)])
+    await store.commit([creation_write(ONE), creation_write(TWO), next_write(ONE, 2)])
+    await store.commit([next_write(TWO, 2), next_write(ONE, 3)])
 
     found = await store.all_records(after=after, limit=limit)
 
@@ -66,7 +74,7 @@ async def test_all_records_are_read_from_any_position_on(
 
 
 async def test_a_refused_write_uses_no_position(store: Store) -> None:
-    await store.commit([birth(ONE), more(ONE, 3), birth(TWO)])
+    await store.commit([creation_write(ONE), next_write(ONE, 3), creation_write(TWO)])
 
     found = await store.all_records()
 
@@ -75,8 +83,10 @@ async def test_a_refused_write_uses_no_position(store: Store) -> None:
 
 
 async def test_rows_come_in_creation_order(store: Store) -> None:
-    await store.commit([birth(TWO), birth(ONE)])
-    await store.commit([birth(THREE), more(TWO, 2, row=row(TWO, title="changed last"))])
+    await store.commit([creation_write(TWO), creation_write(ONE)])
+    await store.commit(
+        [creation_write(THREE), next_write(TWO, 2, row=row(TWO, title="changed last"))]
+    )
 
     rows = await rows_of(store)
 
@@ -91,7 +101,7 @@ async def test_rows_continue_after_any_number_in_spite_of_deletions(
     store: Store, after: int
 ) -> None:
     names = [SessionId(f"s_{number}") for number in range(1, 6)]
-    await store.commit([birth(name) for name in names])
+    await store.commit([creation_write(name) for name in names])
     await store.delete(names[1])
 
     found = [stored.number for stored in await rows_of(store, after=after)]
@@ -101,14 +111,14 @@ async def test_rows_continue_after_any_number_in_spite_of_deletions(
 
 async def test_rows_that_change_during_a_read_are_each_read_once(store: Store) -> None:
     names = [SessionId(f"s_{number:03}") for number in range(250)]
-    await store.commit([birth(name) for name in names])
+    await store.commit([creation_write(name) for name in names])
 
     found: list[SessionId] = []
     async for stored in store.rows():
         found.append(stored.row.id)
         if len(found) == 5:
-            await store.commit([more(names[0], row=row(names[0])), more(names[200], 2)])
-            await store.commit([birth(ONE)])
+            await store.commit([next_write(names[0], row=row(names[0])), next_write(names[200], 2)])
+            await store.commit([creation_write(ONE)])
 
     assert found[:250] == names
     assert found[250:] in ([], [ONE])
@@ -116,7 +126,7 @@ async def test_rows_that_change_during_a_read_are_each_read_once(store: Store) -
 
 async def test_rows_deleted_during_a_read_do_not_disturb_it(store: Store) -> None:
     names = [SessionId(f"s_{number:03}") for number in range(250)]
-    await store.commit([birth(name) for name in names])
+    await store.commit([creation_write(name) for name in names])
 
     found: list[SessionId] = []
     async for stored in store.rows():
@@ -129,7 +139,7 @@ async def test_rows_deleted_during_a_read_do_not_disturb_it(store: Store) -> Non
 
 
 async def test_reading_many_rows_yields_to_other_tasks(store: Store, nursery: trio.Nursery) -> None:
-    await store.commit([birth(SessionId(f"s_{number}")) for number in range(1_000)])
+    await store.commit([creation_write(SessionId(f"s_{number}")) for number in range(1_000)])
     turns = 0
 
     async def take_turns() -> None:
@@ -146,10 +156,10 @@ async def test_reading_many_rows_yields_to_other_tasks(store: Store, nursery: tr
 
 
 async def test_reading_changes_nothing(store: Store) -> None:
-    await store.commit([birth(), more(ONE, 2)])
-    first = await everything(store), await store.read(ONE), await store.records(ONE)
+    await store.commit([creation_write(), next_write(ONE, 2)])
+    first = await visible_data_of(store), await store.read(ONE), await store.records(ONE)
 
-    second = await everything(store), await store.read(ONE), await store.records(ONE)
+    second = await visible_data_of(store), await store.read(ONE), await store.records(ONE)
 
     assert first == second
 
@@ -158,7 +168,11 @@ async def test_a_cancelled_commit_is_stored_as_a_whole_or_not_at_all(store: Stor
     with trio.CancelScope() as scope:
         scope.cancel()
         await store.commit(
-            [attrs.evolve(birth(ONE), linked_write=birth(TWO), stored_reply=receipt())]
+            [
+                attrs.evolve(
+                    creation_write(ONE), linked_write=creation_write(TWO), stored_reply=receipt()
+                )
+            ]
         )
 
     there = [stored.row.id for stored in await rows_of(store)]
@@ -192,7 +206,7 @@ TURNS = (in_turn(2, "a"), in_turn(3, "b"), in_turn(4, None), in_turn(5, "a"), in
 async def test_the_records_of_one_turn_can_be_read(
     store: Store, turn: str, after: int, limit: int | None, numbers: list[int]
 ) -> None:
-    await store.commit([birth(), Write(ONE, 0, TURNS)])
+    await store.commit([creation_write(), Write(ONE, 0, TURNS)])
 
     found = await store.records(ONE, turn=TurnId(turn), after=after, limit=limit)
 
@@ -202,7 +216,9 @@ async def test_the_records_of_one_turn_can_be_read(
 async def test_records_of_kinds_are_ordered_by_session(store: Store) -> None:
     news = in_turn(2, None, "child_ended"), in_turn(3, None, "child_started")
     other = attrs.evolve(news[0], session_id=TWO)
-    await store.commit([birth(TWO), birth(ONE), Write(TWO, 0, (other,)), Write(ONE, 0, news)])
+    await store.commit(
+        [creation_write(TWO), creation_write(ONE), Write(TWO, 0, (other,)), Write(ONE, 0, news)]
+    )
 
     found = await store.records_of_kinds(["child_started", "child_ended"])
 
@@ -212,14 +228,16 @@ async def test_records_of_kinds_are_ordered_by_session(store: Store) -> None:
 
 @pytest.mark.parametrize("kinds", [[], ["nonsense"], ["plan'; DROP TABLE records; --"]], ids=str)
 async def test_records_of_unused_kinds_are_empty(store: Store, kinds: list[str]) -> None:
-    await store.commit([birth(), more(ONE, 2)])
+    await store.commit([creation_write(), next_write(ONE, 2)])
 
     assert await store.records_of_kinds(kinds) == []
     assert await numbers_of(store) == [1, 2]
 
 
 async def test_raw_records_are_undecoded(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO), Write(ONE, 0, (in_turn(2, "t", text="é\0"),))])
+    await store.commit(
+        [creation_write(ONE), creation_write(TWO), Write(ONE, 0, (in_turn(2, "t", text="é\0"),))]
+    )
 
     raw = await store.raw_records(ONE)
 
@@ -227,12 +245,14 @@ async def test_raw_records_are_undecoded(store: Store) -> None:
     last = raw[1]
     assert (last.session_id, last.at, last.turn_id, last.kind) == (ONE, 2.0, "t", "plan")
     assert json.loads(last.body) == {"text": "é\0"}
-    assert await store.raw_records(NOBODY) == []
+    assert await store.raw_records(UNKNOWN) == []
 
 
 async def test_a_raw_row_is_undecoded(store: Store) -> None:
     key = SessionKey("echo", "here", "me")
-    await store.commit([birth(ONE, SessionSpec(agent="echo", key=key)), birth(TWO)])
+    await store.commit(
+        [creation_write(ONE, SessionSpec(agent="echo", key=key)), creation_write(TWO)]
+    )
     stored = await claim(store, ONE)
 
     raw = await store.raw_row(ONE)
@@ -245,11 +265,11 @@ async def test_a_raw_row_is_undecoded(store: Store) -> None:
     archived = await store.raw_row(ONE)
     assert archived is not None
     assert archived.key is None
-    assert await store.raw_row(NOBODY) is None
+    assert await store.raw_row(UNKNOWN) is None
 
 
 async def test_a_committed_session_is_not_damaged(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
 
     assert await store.damaged() == []
     assert await store.damaged(known_readable={ONE}) == []
@@ -259,11 +279,11 @@ async def test_a_committed_session_is_not_damaged(store: Store) -> None:
 
 
 async def test_a_snapshot_is_stored_when_the_records_pass_a_multiple(store: Store) -> None:
-    await store.commit([birth(), more(ONE, *range(2, 200), row=row(title="before"))])
+    await store.commit([creation_write(), next_write(ONE, *range(2, 200), row=row(title="before"))])
     assert await store.snapshot(ONE, at=199) is None
 
-    await store.commit([more(ONE, *range(200, 206), row=row(title="there"))])
-    await store.commit([more(ONE, *range(206, 399), row=row(title="after"))])
+    await store.commit([next_write(ONE, *range(200, 206), row=row(title="there"))])
+    await store.commit([next_write(ONE, *range(206, 399), row=row(title="after"))])
 
     assert await store.snapshot(ONE, at=204) is None
     assert await store.snapshot(ONE, at=205) == (205, row(title="there"))
@@ -271,16 +291,16 @@ async def test_a_snapshot_is_stored_when_the_records_pass_a_multiple(store: Stor
 
 
 async def test_a_snapshot_is_deleted_with_its_session(store: Store) -> None:
-    await store.commit([birth(), more(ONE, *range(2, 201), row=row())])
+    await store.commit([creation_write(), next_write(ONE, *range(2, 201), row=row())])
 
     await store.delete(ONE)
-    await store.commit([birth()])
+    await store.commit([creation_write()])
 
     assert await store.snapshot(ONE, at=1_000) is None
 
 
 async def test_records_without_a_row_store_no_snapshot(store: Store) -> None:
-    await store.commit([birth(), more(ONE, *range(2, 202))])
+    await store.commit([creation_write(), next_write(ONE, *range(2, 202))])
 
     assert await store.snapshot(ONE, at=1_000) is None
 
@@ -307,8 +327,12 @@ async def test_only_matching_rows_are_returned(store: Store) -> None:
 
 
 async def test_a_search_returns_texts_with_all_words_latest_first(store: Store) -> None:
-    lines = (spoken(2, "red green"), spoken(3, "green blue"), spoken(4, "GREEN, red!"))
-    await store.commit([birth(), Write(ONE, 0, lines)])
+    lines = (
+        text_record(2, "red green"),
+        text_record(3, "green blue"),
+        text_record(4, "GREEN, red!"),
+    )
+    await store.commit([creation_write(), Write(ONE, 0, lines)])
 
     found = await store.search("green Red")
 
@@ -320,10 +344,10 @@ async def test_a_search_returns_texts_with_all_words_latest_first(store: Store) 
 
 
 async def test_a_search_can_be_limited_to_a_session_and_paged(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
     for seq in range(2, 6):
-        await store.commit([Write(ONE, 0, (spoken(seq, "here"),))])
-        await store.commit([Write(TWO, 0, (spoken(seq, "here", TWO),))])
+        await store.commit([Write(ONE, 0, (text_record(seq, "here"),))])
+        await store.commit([Write(TWO, 0, (text_record(seq, "here", TWO),))])
 
     first = await store.search("here", session_id=ONE, limit=3)
     rest = await store.search("here", session_id=ONE, limit=3, before=first[-1].position)
@@ -338,15 +362,15 @@ async def test_a_search_can_be_limited_to_a_session_and_paged(store: Store) -> N
 
 @pytest.mark.parametrize("kind", ["thought", "tool_call", "input_accepted"])
 async def test_only_texts_of_users_and_agents_are_found(store: Store, kind: Any) -> None:  # noqa: ANN401
-    await store.commit([birth(), Write(ONE, 0, (in_turn(2, None, kind, text="here"),))])
+    await store.commit([creation_write(), Write(ONE, 0, (in_turn(2, None, kind, text="here"),))])
 
     assert await store.search("here") == []
 
 
 async def test_deleted_text_is_not_found(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
     await store.commit(
-        [Write(ONE, 0, (spoken(2, "here"),)), Write(TWO, 0, (spoken(2, "here", TWO),))]
+        [Write(ONE, 0, (text_record(2, "here"),)), Write(TWO, 0, (text_record(2, "here", TWO),))]
     )
 
     await store.delete(ONE)
@@ -355,9 +379,9 @@ async def test_deleted_text_is_not_found(store: Store) -> None:
 
 
 async def test_refused_text_is_not_found(store: Store) -> None:
-    await store.commit([birth()])
+    await store.commit([creation_write()])
 
-    await store.commit([Write(ONE, 0, (spoken(2, "here"), spoken(4, "here")))])
+    await store.commit([Write(ONE, 0, (text_record(2, "here"), text_record(4, "here")))])
 
     assert await store.search("here") == []
 
@@ -366,10 +390,12 @@ async def test_refused_text_is_not_found(store: Store) -> None:
 
 
 async def test_sizes_are_in_bytes(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO), more(ONE, 2), more(TWO, 2)])
+    await store.commit(
+        [creation_write(ONE), creation_write(TWO), next_write(ONE, 2), next_write(TWO, 2)]
+    )
     before = await store.sizes()
 
-    await store.commit([Write(ONE, 0, (said(ONE, 3, {"text": "漢" * 1_000}),))])
+    await store.commit([Write(ONE, 0, (plan_record(ONE, 3, {"text": "漢" * 1_000}),))])
 
     after = await store.sizes()
     assert 3_000 <= after[ONE] - before[ONE] < 3_200
@@ -377,7 +403,7 @@ async def test_sizes_are_in_bytes(store: Store) -> None:
 
 
 async def test_a_deleted_session_has_no_size(store: Store) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
 
     await store.delete(ONE)
 
@@ -387,15 +413,15 @@ async def test_a_deleted_session_has_no_size(store: Store) -> None:
 async def test_a_backup_is_made_or_refused_and_changes_nothing(
     store: Store, tmp_path: Path
 ) -> None:
-    await store.commit([birth(), more(ONE, 2)])
-    before = await everything(store)
+    await store.commit([creation_write(), next_write(ONE, 2)])
+    before = await visible_data_of(store)
 
     with contextlib.suppress(ConfigError):  # a store in memory cannot be copied
         assert await store.backup(tmp_path / "copy.db") > 0
     with pytest.raises(ConfigError):
         await store.backup(tmp_path)
 
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
 
 
 BASH = ProcessEntry(ONE, 17, 5_000, "boot-1")
@@ -429,9 +455,9 @@ async def test_a_process_recorded_for_another_session_changes_its_owner(store: S
 
 
 async def test_a_probe_changes_nothing(store: Store) -> None:
-    await store.commit([birth(), more(ONE, 2)])
-    before = await everything(store)
+    await store.commit([creation_write(), next_write(ONE, 2)])
+    before = await visible_data_of(store)
 
     await store.probe()
 
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before

@@ -17,16 +17,16 @@ from tests.support.store_samples import (
     ONE,
     THREE,
     TWO,
-    birth,
     claim,
+    creation_write,
     differences,
-    everything,
-    more,
+    next_write,
     numbers_of,
+    plan_record,
     receipt,
     row,
-    said,
-    spoken,
+    text_record,
+    visible_data_of,
 )
 
 # What cannot be stored -------------------------------------------------------------------
@@ -67,15 +67,15 @@ with_all_rubbish = pytest.mark.parametrize("rubbish", RUBBISH.values(), ids=RUBB
 async def test_a_record_that_would_not_be_read_back_equal_is_refused(
     store: Store, rubbish: object
 ) -> None:
-    await store.commit([birth()])
-    before = await everything(store)
-    records = (said(ONE, 2), said(ONE, 3, {"in": [rubbish]}), said(ONE, 4))
+    await store.commit([creation_write()])
+    before = await visible_data_of(store)
+    records = (plan_record(ONE, 2), plan_record(ONE, 3, {"in": [rubbish]}), plan_record(ONE, 4))
 
     (answer,) = await store.commit([Write(ONE, 0, records, row(title="new"), receipt())])
 
     assert isinstance(answer, NotStorable)
     assert answer.hint
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
     assert await store.stored_reply(ONE, "key") is None
 
 
@@ -83,12 +83,12 @@ async def test_a_record_that_would_not_be_read_back_equal_is_refused(
 async def test_a_reply_that_would_not_be_read_back_equal_is_refused(
     store: Store, rubbish: object
 ) -> None:
-    made = attrs.evolve(birth(), stored_reply=receipt(answer=rubbish))
+    made = attrs.evolve(creation_write(), stored_reply=receipt(answer=rubbish))
 
     (answer,) = await store.commit([made])
 
     assert isinstance(answer, NotStorable)
-    assert await everything(store) == ([], [])
+    assert await visible_data_of(store) == ([], [])
 
 
 BAD_ROWS = {
@@ -105,13 +105,13 @@ BAD_ROWS = {
 async def test_a_row_that_would_not_be_read_back_equal_is_refused(
     store: Store, bad: SessionState
 ) -> None:
-    await store.commit([birth()])
-    before = await everything(store)
+    await store.commit([creation_write()])
+    before = await visible_data_of(store)
 
-    (answer,) = await store.commit([more(ONE, 2, row=bad, kept=receipt())])
+    (answer,) = await store.commit([next_write(ONE, 2, row=bad, kept=receipt())])
 
     assert isinstance(answer, NotStorable)
-    assert await everything(store) == before
+    assert await visible_data_of(store) == before
     assert await store.stored_reply(ONE, "key") is None
 
 
@@ -119,7 +119,7 @@ async def test_a_record_that_contains_itself_is_refused(store: Store) -> None:
     body: dict[str, Any] = {}
     body["body"] = body
 
-    answers = await store.commit([birth(), Write(ONE, 0, (said(ONE, 2, body),))])
+    answers = await store.commit([creation_write(), Write(ONE, 0, (plan_record(ONE, 2, body),))])
 
     assert isinstance(answers[1], NotStorable)
     assert await numbers_of(store) == [1]
@@ -131,13 +131,13 @@ async def test_a_record_that_contains_itself_is_refused(store: Store) -> None:
 async def test_a_stored_reply_is_read_back(store: Store) -> None:
     kept = StoredReply(ONE, "key", "fingerprint", {"n": 1, "none": None, "list": ["x", 1.5]})
 
-    await store.commit([attrs.evolve(birth(), stored_reply=kept)])
+    await store.commit([attrs.evolve(creation_write(), stored_reply=kept)])
 
     assert differences(await store.stored_reply(ONE, "key"), kept) == []
 
 
 async def test_a_reply_is_found_by_its_scope_and_key_only(store: Store) -> None:
-    await store.commit([attrs.evolve(birth(), stored_reply=receipt(ONE, "a"))])
+    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt(ONE, "a"))])
 
     assert await store.stored_reply(ONE, "b") is None
     assert await store.stored_reply(TWO, "a") is None
@@ -145,15 +145,15 @@ async def test_a_reply_is_found_by_its_scope_and_key_only(store: Store) -> None:
 
 
 async def test_equal_keys_of_different_scopes_do_not_collide(store: Store) -> None:
-    await store.commit([attrs.evolve(birth(ONE), stored_reply=receipt(ONE, answer=1))])
-    await store.commit([attrs.evolve(birth(TWO), stored_reply=receipt(TWO, answer=2))])
+    await store.commit([attrs.evolve(creation_write(ONE), stored_reply=receipt(ONE, answer=1))])
+    await store.commit([attrs.evolve(creation_write(TWO), stored_reply=receipt(TWO, answer=2))])
 
     assert await store.stored_reply(ONE, "key") == receipt(ONE, answer=1)
     assert await store.stored_reply(TWO, "key") == receipt(TWO, answer=2)
 
 
 async def test_a_reply_survives_a_claim_of_its_session(store: Store) -> None:
-    await store.commit([attrs.evolve(birth(), stored_reply=receipt())])
+    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt())])
 
     await claim(store, ONE)
 
@@ -164,7 +164,7 @@ async def test_a_reply_survives_a_claim_of_its_session(store: Store) -> None:
 
 
 def unusual(**changes: Any) -> Write:  # noqa: ANN401 - fields of a record
-    return Write(ONE, 0, (attrs.evolve(said(ONE, 2), **changes),))
+    return Write(ONE, 0, (attrs.evolve(plan_record(ONE, 2), **changes),))
 
 
 POISON = {
@@ -176,8 +176,8 @@ POISON = {
     "a time beyond all": unusual(at=10**30),
     "a time that is a text": unusual(at="x"),
     "a record of another session": unusual(session_id=TWO),
-    "half a character in a key": more(ONE, 2, kept=receipt(ONE, "\ud800")),
-    "a row's time beyond all": more(ONE, 2, row=row(updated_at=10**400)),
+    "half a character in a key": next_write(ONE, 2, kept=receipt(ONE, "\ud800")),
+    "a row's time beyond all": next_write(ONE, 2, row=row(updated_at=10**400)),
 }
 
 
@@ -185,10 +185,10 @@ POISON = {
 async def test_an_unstorable_write_is_refused_and_affects_no_other(
     store: Store, poison: Write
 ) -> None:
-    await store.commit([birth(ONE), birth(TWO)])
+    await store.commit([creation_write(ONE), creation_write(TWO)])
     before = await store.read(ONE)
 
-    answers = await store.commit([birth(THREE), poison, more(TWO, 2)])
+    answers = await store.commit([creation_write(THREE), poison, next_write(TWO, 2)])
 
     assert answers[0] is answers[2] is None
     assert isinstance(answers[1], NotStorable)
@@ -208,7 +208,10 @@ HARMLESS = {
 @pytest.mark.parametrize("value", HARMLESS.values(), ids=HARMLESS.keys())
 async def test_unusual_but_valid_values_are_stored_unchanged(store: Store, value: Any) -> None:  # noqa: ANN401
     text = value if isinstance(value, str) else str(value)
-    record = attrs.evolve(spoken(2, text), body={"text": text, "part": None, "value": value})
+    record = attrs.evolve(text_record(2, text), body={"text": text, "part": None, "value": value})
 
-    assert await store.commit([birth(), Write(ONE, 0, (record,)), birth(TWO)]) == [None] * 3
+    assert (
+        await store.commit([creation_write(), Write(ONE, 0, (record,)), creation_write(TWO)])
+        == [None] * 3
+    )
     assert await store.records(ONE, after=1) == [record]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -21,19 +20,13 @@ from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Stored
 from supervisor.store.writer import MAX_BATCH, Claim, Commit, Delete, Writer
-from tests.support.store_samples import NOBODY, ONE, TWO, birth, more, numbers_of
+from tests.support.store_samples import ONE, TWO, UNKNOWN, creation_write, next_write, numbers_of
 from tests.support.writer_callers import BEFORE, Callers, RecordingStore, names, stored_names
 
 
 @pytest.fixture
 def recording() -> RecordingStore:
     return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture
@@ -53,7 +46,7 @@ async def test_concurrent_requests_are_written_in_one_commit(
     recording: RecordingStore, callers: Callers
 ) -> None:
     for name in names(100):
-        callers.ask(Commit(birth(name)))
+        callers.ask(Commit(creation_write(name)))
     await settle()
 
     assert recording.batch_sizes == [100]
@@ -65,11 +58,11 @@ async def test_requests_during_a_commit_are_in_the_next_commit(
     recording: RecordingStore, callers: Callers
 ) -> None:
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
 
     for name in names(50):
-        callers.ask(Commit(birth(name)))
+        callers.ask(Commit(creation_write(name)))
     await settle()
     recording.release()
     await settle()
@@ -83,11 +76,11 @@ async def test_a_commit_is_bounded(
 ) -> None:
     callers = Callers(writer, nursery)
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
 
     for name in names(1_000):  # the size of the mailbox
-        callers.ask(Commit(birth(name)))
+        callers.ask(Commit(creation_write(name)))
     await settle()
     recording.release()
     await settle()
@@ -103,7 +96,7 @@ async def test_many_requests_take_as_few_commits_as_possible(
     callers = Callers(writer, nursery)
 
     for name in names(2_500):
-        callers.ask(Commit(birth(name)))
+        callers.ask(Commit(creation_write(name)))
     await settle()
 
     assert recording.batch_sizes == [1_000, 1_000, 500]
@@ -113,16 +106,16 @@ async def test_many_requests_take_as_few_commits_as_possible(
 async def test_a_single_request_is_committed_without_delay(
     writer: Ref, recording: RecordingStore
 ) -> None:
-    assert await writer.ask(Commit(birth())) is None
+    assert await writer.ask(Commit(creation_write())) is None
 
     assert trio.current_time() == 0.0
     assert recording.batch_sizes == [1]
 
 
 async def test_there_is_no_commit_without_a_request(writer: Ref, recording: RecordingStore) -> None:
-    await writer.ask(Claim(NOBODY))
-    await writer.ask(Delete(NOBODY))
-    await writer.ask(Commit(birth()))
+    await writer.ask(Claim(UNKNOWN))
+    await writer.ask(Delete(UNKNOWN))
+    await writer.ask(Commit(creation_write()))
     await settle()
 
     assert recording.batch_sizes == [1]
@@ -135,8 +128,8 @@ async def test_no_request_is_answered_before_the_commit(
     recording: RecordingStore, callers: Callers
 ) -> None:
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
-    callers.ask(Commit(birth(TWO)))
+    callers.ask(Commit(creation_write(ONE)))
+    callers.ask(Commit(creation_write(TWO)))
     await settle()
     assert recording.batches
     assert callers.answers == []
@@ -153,10 +146,10 @@ async def test_every_caller_gets_its_own_answer(
 ) -> None:
     await callers.in_turn(
         recording,
-        Commit(birth(ONE)),
-        Commit(more(TWO, 7)),
-        Commit(more(ONE, 2, epoch=3)),
-        Commit(more(ONE, 2)),
+        Commit(creation_write(ONE)),
+        Commit(next_write(TWO, 7)),
+        Commit(next_write(ONE, 2, epoch=3)),
+        Commit(next_write(ONE, 2)),
     )
     recording.release()
     await settle()
@@ -175,7 +168,7 @@ async def test_requests_are_written_in_order(recording: RecordingStore, callers:
     asked = names(300)
     random.Random(1).shuffle(asked)
 
-    await callers.in_turn(recording, *(Commit(birth(name)) for name in asked))
+    await callers.in_turn(recording, *(Commit(creation_write(name)) for name in asked))
     recording.release()
     await settle()
 
@@ -188,11 +181,11 @@ async def test_a_claim_has_its_place_among_the_writes(
 ) -> None:
     await callers.in_turn(
         recording,
-        Commit(birth(ONE)),
-        Commit(more(ONE, 2)),
+        Commit(creation_write(ONE)),
+        Commit(next_write(ONE, 2)),
         Claim(ONE),
-        Commit(more(ONE, 3)),
-        Commit(more(ONE, 3, epoch=1)),
+        Commit(next_write(ONE, 3)),
+        Commit(next_write(ONE, 3, epoch=1)),
     )
     recording.release()
     await settle()
@@ -222,10 +215,10 @@ async def test_a_deletion_has_its_place_among_the_writes(
 ) -> None:
     await callers.in_turn(
         recording,
-        Commit(birth(ONE)),
-        Commit(more(ONE, 2)),
+        Commit(creation_write(ONE)),
+        Commit(next_write(ONE, 2)),
         Delete(ONE),
-        Commit(birth(TWO)),
+        Commit(creation_write(TWO)),
         Claim(ONE),
     )
     recording.release()
@@ -255,7 +248,7 @@ async def test_accepted_requests_are_written_when_the_writer_stops(
     callers = Callers(await system.start(lambda: StoppingWriter(recording)), nursery)
 
     for name in names(150):
-        callers.ask(Commit(birth(name)), name)
+        callers.ask(Commit(creation_write(name)), name)
     await settle()
 
     assert recording.batch_sizes == [100]
@@ -268,7 +261,7 @@ async def test_a_running_commit_is_finished_when_the_writer_stops(
     recording: RecordingStore, writer: Ref, callers: Callers, nursery: trio.Nursery
 ) -> None:
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
 
     nursery.start_soon(writer.stop)
@@ -284,9 +277,9 @@ async def test_a_commit_that_never_ends_has_an_unknown_outcome(
     recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
-    callers.ask(Commit(birth(TWO)), "waits")
+    callers.ask(Commit(creation_write(TWO)), "waits")
     await settle()
 
     await writer.stop()
@@ -302,7 +295,7 @@ async def test_requests_after_the_end_are_refused(writer: Ref) -> None:
     await writer.stop()
 
     with pytest.raises(ActorStopped):
-        await writer.ask(Commit(birth()), timeout_seconds=math.inf)
+        await writer.ask(Commit(creation_write()), timeout_seconds=math.inf)
 
 
 # Random schedules -----------------------------------------------------------------------
@@ -319,7 +312,8 @@ class Owner:
 
     async def live(self) -> None:
         assert (
-            await self.writer.ask(Commit(birth(self.session_id)), timeout_seconds=math.inf) is None
+            await self.writer.ask(Commit(creation_write(self.session_id)), timeout_seconds=math.inf)
+            is None
         )
         self.written.append((0, 1))
         async with trio.open_nursery() as nursery:
@@ -330,7 +324,7 @@ class Owner:
         stored = await self.writer.ask(Claim(self.session_id), timeout_seconds=math.inf)
         assert stored is not None
         for number in range(stored.last_seq + 1, stored.last_seq + 4):
-            write = more(self.session_id, number, epoch=stored.epoch)
+            write = next_write(self.session_id, number, epoch=stored.epoch)
             answer = await self.writer.ask(Commit(write), timeout_seconds=math.inf)
             if isinstance(answer, Fenced):
                 self.fenced.append((stored.epoch, number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,23 +16,16 @@ from actors import (
     Group,
     MailboxFull,
     Ref,
-    open_actors,
 )
 from actors.testing import settle
 from supervisor.store.writer import MAX_BATCH, Claim, Commit, Writer
-from tests.support.store_samples import ONE, TWO, birth, more, numbers_of
+from tests.support.store_samples import ONE, TWO, creation_write, next_write, numbers_of
 from tests.support.writer_callers import Callers, RecordingStore, names, stored_names
 
 
 @pytest.fixture
 def recording() -> RecordingStore:
     return RecordingStore()
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[Group]:
-    async with open_actors() as root:
-        yield root
 
 
 @pytest.fixture
@@ -65,7 +58,7 @@ async def test_a_failed_commit_is_not_reported_as_written(
     recording.problems.append(OSError("the disk is on fire"))
 
     for name in names(3):
-        callers.ask(Commit(birth(name)))
+        callers.ask(Commit(creation_write(name)))
     await settle()
 
     assert [type(answer) for answer in callers.answers] == [ActorStopped] * 3
@@ -79,10 +72,10 @@ async def test_requests_after_a_failed_commit_are_written(
 ) -> None:
     recording.hold()
     recording.problems.append(OSError("the disk is on fire"))
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
     for name in names(3):
-        callers.ask(Commit(birth(name)), "waits")
+        callers.ask(Commit(creation_write(name)), "waits")
     await settle()
 
     recording.release()
@@ -98,10 +91,10 @@ async def test_a_failed_commit_is_not_retried_silently(
     recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
     recording.problems.append(OSError("the disk is on fire"))
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
 
-    await writer.ask(Commit(birth(TWO)))
+    await writer.ask(Commit(creation_write(TWO)))
 
     assert await stored_names(recording) == [TWO]
 
@@ -117,7 +110,7 @@ async def test_a_failed_commit_of_the_maximum_size_answers_every_caller(
     recording.problems.append(OSError("the disk is on fire"))
 
     for name in names(MAX_BATCH):
-        callers.ask(Commit(birth(name)))
+        callers.ask(Commit(creation_write(name)))
     await settle()
 
     assert len(callers.answers) == MAX_BATCH
@@ -133,7 +126,7 @@ async def test_a_failed_claim_is_raised_in_the_caller(
     with pytest.raises(ValueError, match="no Session"):
         await writer.ask(Claim(ONE))
 
-    assert await writer.ask(Commit(birth(ONE))) is None
+    assert await writer.ask(Commit(creation_write(ONE))) is None
 
 
 @pytest.mark.usefixtures("_quiet")
@@ -145,7 +138,7 @@ async def test_an_unreadable_session_does_not_affect_other_sessions(
         with pytest.raises(ValueError, match="no Session"):
             await writer.ask(Claim(ONE))
 
-    assert await writer.ask(Commit(birth(TWO))) is None
+    assert await writer.ask(Commit(creation_write(TWO))) is None
 
 
 # Cancelled callers ----------------------------------------------------------------------
@@ -157,12 +150,12 @@ async def test_a_cancelled_caller_does_not_undo_its_write(
     recording.hold()
     with trio.CancelScope() as scope:
         nursery.start_soon(_after_settling, scope.cancel)
-        await writer.ask(Commit(birth(ONE)))
+        await writer.ask(Commit(creation_write(ONE)))
 
     recording.release()
 
     assert scope.cancelled_caught
-    assert await writer.ask(Commit(more(ONE, 2))) is None
+    assert await writer.ask(Commit(next_write(ONE, 2))) is None
     assert await numbers_of(recording) == [1, 2]
 
 
@@ -175,11 +168,11 @@ async def test_a_caller_cancelled_in_the_mailbox_does_not_undo_its_write(
     recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
     await settle()
 
     with trio.move_on_after(1.0):
-        await writer.ask(Commit(birth(TWO)))
+        await writer.ask(Commit(creation_write(TWO)))
     recording.release()
     await settle()
 
@@ -192,7 +185,7 @@ async def test_a_caller_cancelled_before_asking_writes_nothing(
 ) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
-        await writer.ask(Commit(birth()))
+        await writer.ask(Commit(creation_write()))
     await settle()
 
     assert recording.batches == []
@@ -202,10 +195,10 @@ async def test_a_timed_out_caller_does_not_affect_its_commit(
     recording: RecordingStore, writer: Ref, callers: Callers
 ) -> None:
     recording.hold()
-    callers.ask(Commit(birth(ONE)))
+    callers.ask(Commit(creation_write(ONE)))
 
     with pytest.raises(AskTimeout):
-        await writer.ask(Commit(birth(TWO)), timeout_seconds=2.0)
+        await writer.ask(Commit(creation_write(TWO)), timeout_seconds=2.0)
     recording.release()
     await settle()
 
@@ -227,11 +220,11 @@ async def test_a_full_mailbox_refuses_and_accepted_requests_are_written(
 ) -> None:
     recording.hold()
     for name in names(3):  # one being handled, two in the mailbox
-        small.ask(Commit(birth(name)))
+        small.ask(Commit(creation_write(name)))
         await settle()
 
     with pytest.raises(MailboxFull):
-        await small.writer.ask(Commit(birth(ONE)))
+        await small.writer.ask(Commit(creation_write(ONE)))
     recording.release()
     await settle()
 
@@ -244,10 +237,10 @@ async def test_a_refused_caller_gets_its_request_back(
 ) -> None:
     recording.hold()
     for name in names(3):
-        small.ask(Commit(birth(name)))
+        small.ask(Commit(creation_write(name)))
         await settle()
 
-    question = Commit(birth(ONE))
+    question = Commit(creation_write(ONE))
     with pytest.raises(MailboxFull) as refusal:
         await small.writer.ask(question)
     recording.release()
@@ -260,9 +253,9 @@ async def test_a_writer_with_a_full_mailbox_still_commits(
 ) -> None:
     recording.hold()
     for name in names(3):
-        small.ask(Commit(birth(name)))
+        small.ask(Commit(creation_write(name)))
         await settle()
-    small.ask(Commit(birth(ONE)), "urgent", urgent=True)
+    small.ask(Commit(creation_write(ONE)), "urgent", urgent=True)
     await settle()
 
     recording.release()
@@ -277,11 +270,11 @@ async def test_a_mailbox_that_was_full_accepts_requests_again(
 ) -> None:
     recording.hold()
     for name in names(3):
-        small.ask(Commit(birth(name)))
+        small.ask(Commit(creation_write(name)))
         await settle()
     with pytest.raises(MailboxFull):
-        await small.writer.ask(Commit(birth(ONE)))
+        await small.writer.ask(Commit(creation_write(ONE)))
     recording.release()
     await settle()
 
-    assert await small.writer.ask(Commit(birth(ONE))) is None
+    assert await small.writer.ask(Commit(creation_write(ONE))) is None

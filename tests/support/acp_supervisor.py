@@ -22,7 +22,7 @@ from .in_memory_processes import InMemoryProcess, InMemoryProcesses
 
 
 @asynccontextmanager
-async def open_house(
+async def open_acp_supervisor(
     *agents: AcpAgent,
     settings: Settings | None = None,
     processes: InMemoryProcesses | None = None,
@@ -45,12 +45,12 @@ async def open_session(
 ) -> AsyncIterator[tuple[Session, InMemoryProcesses]]:
     """Open an idle session of a scripted agent with these flags; yield it and the processes."""
     agent = scripted_process("agent", flags)
-    async with open_house(agent, settings=settings, processes=processes) as (sup, them):
+    async with open_acp_supervisor(agent, settings=settings, processes=processes) as (sup, them):
         yield await sup.create("agent"), them
 
 
 # How the agent can resume its own conversation, None if it cannot.
-ways = pytest.mark.parametrize("way", ["--load", "--resume", None])
+resume_flags = pytest.mark.parametrize("way", ["--load", "--resume", None])
 
 
 def flags_of(way: str | None) -> list[str]:

@@ -21,7 +21,7 @@ from supervisor.core.tree.tree import SessionTree
 AT = 1000.0
 
 
-class Fixture:
+class AdmissionTree:
     """A tree, a root with limits, and requests of its children."""
 
     def __init__(self, **root: Any) -> None:

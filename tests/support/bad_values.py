@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import trio
+import trio.testing
 
 from supervisor import (
     Session,
     Supervisor,
 )
-from tests.support.fake_agents import records
+from tests.support.fake_agents import AgentRun, records
 
-HALF = "\ud800"  # half of a character
-
-
-NO_IDS: list[Any] = [
+LONE_SURROGATE = "\ud800"  # half of a character
+BAD_IDS: list[Any] = [
     5,
     1.5,
     True,
@@ -31,15 +31,15 @@ NO_IDS: list[Any] = [
     "../etc",
     "s_1/..",
     "a" * 65,
-    HALF,
+    LONE_SURROGATE,
 ]
 
 
-NO_NAMES: list[Any] = [5, 1.5, True, b"x", ["a"], {"a": "b"}, "", " ", HALF, "x" * 2000]
+BAD_NAMES: list[Any] = [5, 1.5, True, b"x", ["a"], {"a": "b"}, "", " ", LONE_SURROGATE, "x" * 2000]
 
 
 @attrs.define
-class Ground:
+class Scenario:
     """A supervisor in full swing: one session is busy, asks and has a queue, the other is idle.
 
     Besides there is one that is over, and a file that could be imported.
@@ -52,6 +52,21 @@ class Ground:
     queued: str
     request: str
     file: Path
+
+    @classmethod
+    async def create(
+        cls, sup: Supervisor, session: Session, run: AgentRun, folder: Path
+    ) -> Scenario:
+        """Make the sessions around the running turn of `session`."""
+        queued = await session.send("second")
+        run.begin(run.turn.ask("may I?", tool="bash"))
+        idle, stopped = await sup.create("echo"), await sup.create("echo")
+        await stopped.stop()
+        file = folder / "session.jsonl"
+        file.write_text(await stopped.export("jsonl"))
+        await trio.testing.wait_all_tasks_blocked()
+        [request] = await sup.permissions()
+        return cls(sup, session, idle, stopped, queued.input_id, request.id, file)
 
     async def picture(self) -> list[object]:
         """All that could have changed."""

@@ -14,16 +14,12 @@ from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Store, Unfinished, Write
 from tests.support.store_samples import (
     ONE,
-    birth,
+    creation_write,
     receipt,
 )
 
 COUNT = 25
-
-
 INPUT = InputId("in_1")
-
-
 LARGE = 7  # records in a chunk
 
 
@@ -34,7 +30,7 @@ def text(session_id: SessionId, seq: int) -> Record:
 
 def large(session_id: SessionId = ONE, count: int = COUNT) -> Write:
     """Return the first write of a session with `count` records."""
-    made = birth(session_id)
+    made = creation_write(session_id)
     said = (text(session_id, seq) for seq in range(2, count))
     body = {"input_id": INPUT, "text": "x", "when_busy": "queue"}
     accepted = Record(session_id, count, 2.0, None, "input_accepted", body)

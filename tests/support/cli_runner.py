@@ -31,6 +31,15 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+class Tty(io.StringIO):
+    """A stream that reports to be a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
 @attrs.frozen
 class Called:
     """The exit code and output of a command."""

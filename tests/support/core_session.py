@@ -23,7 +23,7 @@ from supervisor.core.tree.admission import TreeView
 from supervisor.core.tree.node import ExhaustedBudget
 
 
-class Play:
+class CoreSession:
     """A session that gets one event after the other; keeps the record kinds and the last step."""
 
     def __init__(self, **capabilities: Any) -> None:
@@ -45,7 +45,7 @@ class Play:
                 self.settled[fact.body["input_id"]] = fact.body["outcome"]
         return step
 
-    def attach(self) -> Play:
+    def attach(self) -> CoreSession:
         self.tell(agent_events.AgentAttached, agent=self._agent)
         return self
 
@@ -72,11 +72,11 @@ class Play:
         return self.session.turn.input_id if self.session.turn else None
 
 
-def idle(**capabilities: Any) -> Play:
-    return Play(**capabilities).attach()
+def idle(**capabilities: Any) -> CoreSession:
+    return CoreSession(**capabilities).attach()
 
 
-def busy(**capabilities: Any) -> Play:
+def busy(**capabilities: Any) -> CoreSession:
     play = idle(**capabilities)
     play.send("first")
     return play
@@ -85,28 +85,22 @@ def busy(**capabilities: Any) -> Play:
 TURN = TurnId("turn_2")  # the first turn: the agent attaches with event 1
 
 
-def with_terms(play: Play, **terms: Any) -> Play:
+def with_terms(play: CoreSession, **terms: Any) -> CoreSession:
     play.session = attrs.evolve(play.session, terms=Terms(**terms))
     return play
 
 
-def phase_of(play: Play) -> Phase:
+def phase_of(play: CoreSession) -> Phase:
     return play.session.phase
 
 
-def bodies(play: Play, kind: str) -> list[dict[str, Any]]:
+def bodies(play: CoreSession, kind: str) -> list[dict[str, Any]]:
     return [dict(fact.body) for fact in play.last.facts if fact.kind == kind]
 
 
 EXHAUSTED = TreeView(exhausted_budget=ExhaustedBudget("tokens", 120, 100, SessionId("s_root")))
-
-
 NO_CHILD_SLOT = TreeView(child_slots_full=True)
-
-
 NO_TURN_SLOT = TreeView(turn_slots_full=True)
-
-
 TWO_CHILDREN = TreeView(dependents=2, has_active_children=True)
 
 
@@ -121,15 +115,15 @@ def news(
     )
 
 
-def recheck(play: Play, *heard: agent_events.ChildNews, **words: Any) -> None:
+def recheck(play: CoreSession, *heard: agent_events.ChildNews, **words: Any) -> None:
     play.tell(agent_events.TreeChanged, input=InputId(f"news_{play.told}"), news=heard, **words)
 
 
-def admit(play: Play, text: str = "go", **words: Any) -> None:
+def admit(play: CoreSession, text: str = "go", **words: Any) -> None:
     play.tell(ev.ChildAdmitted, child="s_9", agent="tester", text=text, **words)
 
 
-def suspended() -> Play:
+def suspended() -> CoreSession:
     play = idle()
     play.tell(agent_events.IdleElapsed)
     assert play.session.phase is Phase.SUSPENDED

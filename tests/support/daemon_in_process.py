@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -58,6 +59,15 @@ class Home:
         """All that a daemon makes, and the folders around it."""
         folders = [Path(self.socket).parent, Path(self.load().daemon.state_folder)]
         return [*folders, *(path for folder in folders for path in folder.iterdir())]
+
+
+@contextmanager
+def temporary_home(text: str) -> Iterator[Home]:
+    """Yield a home with this configuration; its name is short, as the path of a socket must be."""
+    with tempfile.TemporaryDirectory(prefix="us-") as folder:
+        home = Home(Path(folder))
+        home.write(text)
+        yield home
 
 
 @attrs.define

@@ -21,7 +21,7 @@ async def exported(session: Session, file: Path) -> list[Line]:
     return [json.loads(line) for line in text.splitlines()[1:]]
 
 
-async def reworked(file: Path, change: Callable[[list[Line]], None]) -> None:
+async def change_export(file: Path, change: Callable[[list[Line]], None]) -> None:
     """Change a file as an attacker might."""
     [header, *rest] = file.read_text().splitlines()  # noqa: ASYNC240 - small
     lines = [json.loads(line) for line in rest]

@@ -21,12 +21,12 @@ from actors import (
 )
 from actors.testing import settle
 
-Deed: TypeAlias = Callable[[], Awaitable[object]]
-Diary: TypeAlias = list[str]
-Make: TypeAlias = Callable[[], Actor]
+Action: TypeAlias = Callable[[], Awaitable[object]]
+ActorLog: TypeAlias = list[str]
+ActorFactory: TypeAlias = Callable[[], Actor]
 
 
-class Boom(Exception):
+class IntendedCrash(Exception):
     """The crash that a test asked for."""
 
 
@@ -38,7 +38,7 @@ async def nothing() -> None:
 
 
 async def crash() -> None:
-    raise Boom
+    raise IntendedCrash
 
 
 async def finish() -> None:
@@ -49,7 +49,7 @@ async def hang() -> None:
     await trio.sleep_forever()
 
 
-def work(seconds: float) -> Deed:
+def work(seconds: float) -> Action:
     async def do() -> str:
         await trio.sleep(seconds)
         return "done"
@@ -80,19 +80,22 @@ class Say(Ask[str]):
 class Do(Ask[object]):
     """Answered with the result of the action."""
 
-    deed: Deed
+    action: Action
 
 
 # Actors ----------------------------------------------------------------------------------
 
 
-class Player(Actor):
+class FakeActor(Actor):
     """Actor that runs every action it is told, answers every question, and logs the rest."""
 
     def __init__(
-        self, diary: Diary | None = None, on_start: Deed = nothing, on_stop: Deed = nothing
+        self,
+        actor_log: ActorLog | None = None,
+        on_start: Action = nothing,
+        on_stop: Action = nothing,
     ) -> None:
-        self.diary = [] if diary is None else diary
+        self.actor_log = [] if actor_log is None else actor_log
         self._on_start = on_start
         self._on_stop = on_stop
 
@@ -105,8 +108,8 @@ class Player(Actor):
         match message:
             case Say(text):
                 return text
-            case Do(deed):
-                return await deed()
+            case Do(action):
+                return await action()
             case str():
                 self.note(message)
             case _ if callable(message):
@@ -119,17 +122,17 @@ class Player(Actor):
         self.note("is gone")
 
     def note(self, what: str) -> None:
-        self.diary.append(f"{self.ref.name} {what}")
+        self.actor_log.append(f"{self.ref.name} {what}")
 
 
-def player(
-    diary: Diary | None = None, *, on_start: Deed = nothing, on_stop: Deed = nothing
-) -> Make:
+def fake_actor(
+    actor_log: ActorLog | None = None, *, on_start: Action = nothing, on_stop: Action = nothing
+) -> ActorFactory:
     """Return a factory of fake actors, all incarnations with the same log and actions."""
-    return lambda: Player(diary, on_start, on_stop)
+    return lambda: FakeActor(actor_log, on_start, on_stop)
 
 
-def in_turn(*makers: Make) -> Make:
+def factory_sequence(*makers: ActorFactory) -> ActorFactory:
     """Return a factory that uses the first one first, and so on; the last one for all the rest."""
     waiting = list(makers)
 
@@ -139,20 +142,20 @@ def in_turn(*makers: Make) -> Make:
     return make
 
 
-def troupe(diary: Diary, *names: str) -> list[ChildSpec]:
+def fake_actor_specs(actor_log: ActorLog, *names: str) -> list[ChildSpec]:
     """Return one spec of a fake actor for each name."""
-    return [ChildSpec(name, player(diary)) for name in names]
+    return [ChildSpec(name, fake_actor(actor_log)) for name in names]
 
 
-async def perform(play: Callable[[Group], Awaitable[object]]) -> None:
+async def run_in_system(play: Callable[[Group], Awaitable[object]]) -> None:
     """Open an actor system, run `play` in it, and close it."""
     async with open_actors() as system:
         await play(system)
 
 
-def only(diary: Diary, *notes: str) -> Diary:
+def lines_with(actor_log: ActorLog, *notes: str) -> ActorLog:
     """Return the log lines with one of these notes."""
-    return [line for line in diary if line.partition(" ")[2] in notes]
+    return [line for line in actor_log if line.partition(" ")[2] in notes]
 
 
 async def crash_and_settle(ref: Ref) -> None:
@@ -166,8 +169,10 @@ def assert_nothing_is_left(system: Group) -> None:
 
 
 def nested(
-    diary: Diary, *names: str, max_restarts: int = 0, restart: str = "transient"
+    actor_log: ActorLog, *names: str, max_restarts: int = 0, restart: str = "transient"
 ) -> ChildSpec:
     """Return a group `inner` that fails at the first crash unless `max_restarts` is given."""
-    spec = GroupSpec(troupe(diary, *names), max_restarts=max_restarts, strategy="one_for_all")
+    spec = GroupSpec(
+        fake_actor_specs(actor_log, *names), max_restarts=max_restarts, strategy="one_for_all"
+    )
     return ChildSpec("inner", spec, restart=restart)  # type: ignore[arg-type]

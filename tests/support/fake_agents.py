@@ -227,7 +227,7 @@ async def last_seq(session: Session) -> int:
     return (await session.info()).last_seq
 
 
-async def put_out(run: AgentRun, count: int) -> None:
+async def write_records(run: AgentRun, count: int) -> None:
     """Make the agent produce this many records."""
 
     async def plan() -> None:

@@ -86,7 +86,7 @@ async def check_nothing_left(sup: Supervisor, session: Session) -> None:
 REST_SECONDS = 60.0
 
 
-class PointRecorder:
+class RecordingObserver:
     """Records the events of one observed point, of one session or of all."""
 
     def __init__(self, sup: Supervisor, point: ObservedPoint) -> None:

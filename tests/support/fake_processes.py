@@ -38,7 +38,7 @@ async def accept_process(_: ProcessIdentity) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Play:
+class ProcessBehaviour:
     """The behaviour of a fake process.
 
     With `exits` it exits right after its output; otherwise it does not exit by itself. `answers`
@@ -62,7 +62,7 @@ class Play:
 class FakeProcess:
     """`AgentProcess` without a process."""
 
-    def __init__(self, launch: Launch, play: Play, pid: int) -> None:
+    def __init__(self, launch: Launch, play: ProcessBehaviour, pid: int) -> None:
         self.launch = launch
         self.play = play
         self.identity = ProcessIdentity(pid, pid * 10, "boot")
@@ -158,9 +158,9 @@ class FakeProcesses:
     def __init__(self) -> None:
         self.launches: list[Launch] = []
         self.all: list[FakeProcess] = []
-        self._plans: deque[Play] = deque()
+        self._plans: deque[ProcessBehaviour] = deque()
 
-    def plan(self, *plays: Play) -> None:
+    def plan(self, *plays: ProcessBehaviour) -> None:
         """Set the behaviour of the next processes, in order."""
         self._plans += plays
 
@@ -179,7 +179,7 @@ class FakeProcesses:
 
     @asynccontextmanager
     async def _open(self, launch: Launch, before_exec: BeforeExec) -> AsyncIterator[AgentProcess]:
-        play = self._plans.popleft() if self._plans else Play()
+        play = self._plans.popleft() if self._plans else ProcessBehaviour()
         self.launches.append(launch)
         await trio.sleep(play.launch_seconds)
         if play.fails is not None:

@@ -125,15 +125,13 @@ async def check_stored(store: FailingStore, *sessions: Session) -> None:
         assert differences(replay(records), stored.row) == []
 
 
-async def known(store: FailingStore, session: Session) -> None:
+async def degrade_noticed(store: FailingStore, session: Session) -> None:
     await degrade(store, Supervisor(session._parts))
 
 
-async def not_known_yet(store: FailingStore, session: Session) -> None:
+async def degrade_unnoticed(store: FailingStore, session: Session) -> None:
     store.start_failing()
 
 
-Illness: TypeAlias = Callable[[FailingStore, Session], Awaitable[None]]
-
-
-ILLNESSES: tuple[Illness, ...] = (known, not_known_yet)
+Degradation: TypeAlias = Callable[[FailingStore, Session], Awaitable[None]]
+DEGRADATIONS: tuple[Degradation, ...] = (degrade_noticed, degrade_unnoticed)

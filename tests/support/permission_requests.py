@@ -25,6 +25,6 @@ async def only_request(sup: Supervisor) -> PermissionRequest:
     return request
 
 
-async def begin(session: Session, fake_agent: FakeAgent, text: str = "more") -> AgentRun:
+async def begin_turn(session: Session, fake_agent: FakeAgent, text: str = "more") -> AgentRun:
     await session.send(text)
     return await fake_agent.next_run()

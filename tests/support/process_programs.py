@@ -154,7 +154,7 @@ def alive(identities: Iterable[ProcessIdentity]) -> list[int]:
 
 
 def guardian_of(identity: ProcessIdentity) -> int:
-    return int(_stat_fields(identity.pid)[1])
+    return int(stat_fields(identity.pid)[1])
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
@@ -174,7 +174,7 @@ def wait_dead(processes: Iterable[ProcessIdentity]) -> None:
 def stop(process: ProcessIdentity) -> None:
     """Send SIGSTOP and wait until the process is stopped; a busy machine delivers it late."""
     os.kill(process.pid, signal.SIGSTOP)
-    wait_for(lambda: _stat_fields(process.pid)[0] == "T")
+    wait_for(lambda: stat_fields(process.pid)[0] == "T")
 
 
 def descendants_of(pid: int) -> list[ProcessIdentity]:
@@ -183,7 +183,7 @@ def descendants_of(pid: int) -> list[ProcessIdentity]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                parents[int(entry.name)] = int(_stat_fields(int(entry.name))[1])
+                parents[int(entry.name)] = int(stat_fields(int(entry.name))[1])
             except OSError:
                 continue
     found = {pid}
@@ -193,8 +193,8 @@ def descendants_of(pid: int) -> list[ProcessIdentity]:
     return [one for one in identities if one is not None]
 
 
-def _stat_fields(pid: int) -> list[str]:
-    # After the process name, which may contain anything.
+def stat_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the process name, which may contain anything."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -222,7 +222,7 @@ def children() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int(_stat_fields(int(path.name))[1])
+            parent = int(stat_fields(int(path.name))[1])
         except OSError:
             continue
         if parent == os.getpid():

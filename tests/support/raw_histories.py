@@ -23,14 +23,10 @@ from supervisor.core.records import (
 from supervisor.core.state import SessionState
 from supervisor.store.examine import Problem
 from supervisor.store.port import RawRecord
-from tests.support.store_samples import ONE, life
+from tests.support.store_samples import ONE, random_session
 
 SEEDS = 60
-
-
 Raw: TypeAlias = list[RawRecord]
-
-
 LOST = TurnId("turn_lost")
 
 
@@ -48,7 +44,7 @@ def in_file_order(raw: Iterable[RawRecord]) -> Raw:
 
 @functools.cache
 def random_history(seed: int) -> tuple[tuple[Record, ...], SessionState]:
-    facts = [fact for _, facts, _ in life(seed, 40) for fact in facts]
+    facts = [fact for _, facts, _ in random_session(seed, 40) for fact in facts]
     records = number_facts(ONE, facts, after=0)
     return records, folded_row(records)
 

@@ -9,15 +9,13 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
+
+from .process_programs import PATIENCE_SECONDS, stat_fields, wait_for
 
 Json: TypeAlias = dict[str, Any]
-
-# A generous timeout for slow machines.
-PATIENCE_SECONDS: Final = 30.0
 
 
 class RunningAgent:
@@ -150,18 +148,15 @@ class RunningAgent:
 
 def wait_for_state(pid: int, letter: str) -> None:
     """Wait until the process has that state in /proc."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while state(pid) != letter:
-        assert time.monotonic() < deadline, f"it is {state(pid)}"
-        time.sleep(0.005)
+    wait_for(lambda: state(pid) == letter)
 
 
 def state(pid: int) -> str:
-    return _fields(pid)[0]
+    return stat_fields(pid)[0]
 
 
 def parent(pid: int) -> int:
-    return int(_fields(pid)[1])
+    return int(stat_fields(pid)[1])
 
 
 def ignored_signals(pid: int) -> int:
@@ -172,11 +167,6 @@ def ignored_signals(pid: int) -> int:
         if line.startswith("SigIgn:")
     ]
     return int(line.split()[1], 16)
-
-
-def _fields(pid: int) -> list[str]:
-    # After the process name, which may contain anything.
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _kill(pid: int) -> None:

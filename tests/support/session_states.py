@@ -100,6 +100,6 @@ class SlowStartAgent:
 KEY = "echo:irc:ann"
 
 
-async def bearers(sup: Supervisor, key: str = KEY) -> list[str]:
+async def holders(sup: Supervisor, key: str = KEY) -> list[str]:
     """The unarchived sessions that bear the key."""
     return [i.id for i in (await sup.list()).items if i.key == key and not i.archived]

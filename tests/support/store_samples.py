@@ -35,7 +35,7 @@ from .event_histories import Chance
 ONE = SessionId("s_one")
 TWO = SessionId("s_two")
 THREE = SessionId("s_three")
-NOBODY = SessionId("s_nobody")
+UNKNOWN = SessionId("s_nobody")
 
 
 async def claim(store: Store, session_id: SessionId) -> Stored | None:
@@ -44,22 +44,22 @@ async def claim(store: Store, session_id: SessionId) -> Stored | None:
     return stored
 
 
-def birth(session_id: SessionId = ONE, plan: SessionSpec | None = None) -> Write:
+def creation_write(session_id: SessionId = ONE, plan: SessionSpec | None = None) -> Write:
     """Return the write that creates a session: one record and the row."""
     session, facts = create(session_id, plan or SessionSpec(agent="echo"), at=1.0)
     return Write(session_id, 0, number_facts(session_id, facts, after=0), session)
 
 
-def said(session_id: SessionId, seq: int, body: Mapping[str, Any] | None = None) -> Record:
+def plan_record(session_id: SessionId, seq: int, body: Mapping[str, Any] | None = None) -> Record:
     """Return a record with a text."""
     return Record(session_id, seq, 2.0, None, "plan", {"number": seq} if body is None else body)
 
 
-def spoken(seq: int, text: str, session_id: SessionId = ONE) -> Record:
+def text_record(seq: int, text: str, session_id: SessionId = ONE) -> Record:
     return Record(session_id, seq, 2.0, None, "user_text", {"text": text, "part": None})
 
 
-def more(
+def next_write(
     session_id: SessionId,
     *numbers: int,
     epoch: int = 0,
@@ -68,7 +68,7 @@ def more(
     also: Write | None = None,
 ) -> Write:
     """Return a write of records with these numbers."""
-    records = tuple(said(session_id, number) for number in numbers)
+    records = tuple(plan_record(session_id, number) for number in numbers)
     return Write(session_id, epoch, records, row, kept, also)
 
 
@@ -88,7 +88,7 @@ async def numbers_of(store: Store, session_id: SessionId = ONE) -> list[int]:
     return [record.seq for record in await store.records(session_id)]
 
 
-async def everything(store: Store) -> tuple[list[Stored], list[tuple[int, Record]]]:
+async def visible_data_of(store: Store) -> tuple[list[Stored], list[tuple[int, Record]]]:
     """Return everything that a reader can see without knowing an id."""
     return await rows_of(store), await store.all_records()
 
@@ -129,7 +129,7 @@ PLAN = SessionSpec(
 )
 
 
-def life(
+def random_session(
     seed: int, length: int, session_id: SessionId = ONE
 ) -> Iterator[tuple[SessionState, tuple[Fact, ...], ev.Event | None]]:
     """Yield the states of a random session from its creation on, each with its facts and event."""
@@ -145,7 +145,7 @@ def life(
         yield session, step.facts, event
 
 
-FULL = SessionState(
+FULL_STATE = SessionState(
     id=ONE,
     agent_name="echo",
     key=PLAN.key,

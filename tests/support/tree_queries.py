@@ -133,17 +133,17 @@ async def begin(session: Session, fake_agent: FakeAgent, text: str = "go") -> Ag
     return await fake_agent.next_run()
 
 
-async def make_suspended(parent: Session, kid: FakeAgent) -> Session:
+async def make_suspended(parent: Session, child_agent: FakeAgent) -> Session:
     """Return a suspended child that has finished its task."""
-    child = await parent.spawn("kid", "errand", suspend_after_seconds=1.0)
-    (await kid.next_run()).finish()
+    child = await parent.spawn("child-agent", "errand", suspend_after_seconds=1.0)
+    (await child_agent.next_run()).finish()
     await trio.sleep(5.0)
     assert await phase_of(child) == "suspended"
     return child
 
 
 async def spawn_many(parent: Session, count: int) -> Counter[str]:
-    return outcome_of(await all_at_once(*[partial(parent.spawn, "kid", "x")] * count))
+    return outcome_of(await all_at_once(*[partial(parent.spawn, "child-agent", "x")] * count))
 
 
 def outcome_of(results: list[object]) -> Counter[str]:

@@ -16,7 +16,7 @@ from supervisor import (
 )
 from tests.support.session_states import SlowStartAgent
 
-WORDS = {
+WAIT_KINDS = {
     "model",
     "tool",
     "person",
@@ -32,7 +32,7 @@ WORDS = {
 }
 
 
-class Slow(SlowStartAgent):
+class SlowExitAgent(SlowStartAgent):
     """Comes up at once, and leaves when the test says so."""
 
     def __init__(self) -> None:
@@ -43,15 +43,15 @@ class Slow(SlowStartAgent):
         """It takes its time."""
 
 
-class Doors:
+class PromptChain:
     """Agents that prompt the next one in a circle, or along a line; "stay" has them wait."""
 
     def __init__(self, count: int) -> None:
         self.sessions: list[Session] = []
         self.opened = trio.Event()
-        self.agents = [PythonAgent(f"door{number}", self._knock) for number in range(count)]
+        self.agents = [PythonAgent(f"door{number}", self._pass_on) for number in range(count)]
 
-    async def _knock(self, turn: Turn) -> str | None:
+    async def _pass_on(self, turn: Turn) -> str | None:
         if turn.text == "stay":
             await self.opened.wait()
             return "open"
@@ -60,20 +60,20 @@ class Doors:
         after = self.sessions[(here + 1) % len(self.sessions)]
         return (await after.prompt(text)).text
 
-    async def stand(self, sup: Supervisor) -> list[Session]:
+    async def create_sessions(self, sup: Supervisor) -> list[Session]:
         for agent in self.agents:
             self.sessions.append(await sup.create(agent.name))
         return self.sessions
 
 
-class Insider:
+class ActingAgent:
     """An agent that does what the test has it do, in its own task: so it is known who waits."""
 
     def __init__(self) -> None:
-        self.agent = PythonAgent("insider", self._play)
+        self.agent = PythonAgent("insider", self._act)
         self.action: Callable[[Turn], Awaitable[object]] | None = None
 
-    async def _play(self, turn: Turn) -> str | None:
+    async def _act(self, turn: Turn) -> str | None:
         assert self.action is not None
         await self.action(turn)
         return "done"
@@ -87,13 +87,13 @@ class Insider:
         return session
 
 
-async def alone(session: Session) -> tuple[str, str | None, float]:
+async def sole_wait(session: Session) -> tuple[str, str | None, float]:
     """What a session waits for that waits for no other."""
     why = await session.why()
     (waits,) = why.chain
     assert (waits.session_id, why.session_id, why.cycle) == (session.id, session.id, ())
     assert waits.badge == (await session.info()).badge
-    assert (why.waits_for, waits.waits_for in WORDS) == (waits.waits_for, True)
+    assert (why.waits_for, waits.waits_for in WAIT_KINDS) == (waits.waits_for, True)
     return waits.waits_for, waits.detail, waits.seconds
 
 

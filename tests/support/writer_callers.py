@@ -18,7 +18,7 @@ from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Stored, Write
 from supervisor.store.writer import Commit
-from tests.support.store_samples import birth
+from tests.support.store_samples import creation_write
 
 BEFORE = SessionId("s_before")
 
@@ -79,7 +79,7 @@ class Callers:
     async def in_turn(self, recording: RecordingStore, *questions: Ask[Any]) -> None:
         """Put requests into the mailbox in order, while the writer waits for a commit."""
         recording.hold()
-        self.ask(Commit(birth(BEFORE)), "before")
+        self.ask(Commit(creation_write(BEFORE)), "before")
         await settle()
         for number, question in enumerate(questions):
             self.ask(question, str(number))

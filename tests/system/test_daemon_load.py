@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import attrs
 import pytest
@@ -23,7 +21,7 @@ from supervisor.client import (
     RemoteWatcher,
     connect,
 )
-from tests.support.daemon_in_process import Home
+from tests.support.daemon_in_process import Home, temporary_home
 from tests.support.daemon_process import Daemon, daemon
 
 TEST_SECONDS = 90
@@ -32,9 +30,7 @@ SESSIONS = 5
 
 @pytest.fixture
 def home() -> Iterator[Home]:
-    with tempfile.TemporaryDirectory(prefix="us-") as folder:
-        made = Home(Path(folder))
-        made.write("[settings]\nexit_seconds = 0.2\nqueue_cap = 100")
+    with temporary_home("[settings]\nexit_seconds = 0.2\nqueue_cap = 100") as made:
         yield made
 
 

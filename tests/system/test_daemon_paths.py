@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import trio
@@ -12,7 +10,7 @@ import trio
 import supervisor
 from supervisor.client import RemoteSession, connect
 from supervisor.drivers.identity import ProcessIdentity
-from tests.support.daemon_in_process import Home
+from tests.support.daemon_in_process import Home, temporary_home
 from tests.support.daemon_process import AGENTS, Daemon, daemon
 from tests.support.process_programs import descendants_of, wait_dead
 
@@ -22,18 +20,13 @@ TEST_SECONDS = 60
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Daemon]:
     """One for all that leave it as they found it."""
-    with tempfile.TemporaryDirectory(prefix="us-") as folder:
-        home = Home(Path(folder))
-        home.write(AGENTS)
-        with daemon(home) as made:
-            yield made
+    with temporary_home(AGENTS) as home, daemon(home) as made:
+        yield made
 
 
 @pytest.fixture
 def home() -> Iterator[Home]:
-    with tempfile.TemporaryDirectory(prefix="us-") as folder:
-        made = Home(Path(folder))
-        made.write(AGENTS)
+    with temporary_home(AGENTS) as made:
         yield made
 
 
@@ -91,11 +84,11 @@ async def test_a_spawn(shared: Daemon) -> None:
         async with connect(shared.home.socket) as sup:
             parent = await sup.create("echo")
 
-            child = await parent.spawn("robot", "say done", name="kid")
+            child = await parent.spawn("robot", "say done", name="child-agent")
 
             assert (await child.wait()).text == "done"
             (root,) = await sup.tree(parent.id)
-            assert [node.name for node in root.children] == ["kid"]
+            assert [node.name for node in root.children] == ["child-agent"]
             await parent.stop()
             assert (await child.info()).stop_reason == "parent_stopped"
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from supervisor.client import connect
 from supervisor.daemon import ExitCode, find_daemon
 from supervisor.store.sqlite import schema
 from tests.store.fixtures import make
-from tests.support.daemon_in_process import Home
+from tests.support.daemon_in_process import Home, temporary_home
 from tests.support.daemon_process import (
     AGENTS,
     Daemon,
@@ -34,9 +33,7 @@ QUICK = "[settings]\nexit_seconds = 0.2\n"
 
 @pytest.fixture
 def home() -> Iterator[Home]:
-    with tempfile.TemporaryDirectory(prefix="us-") as folder:
-        made = Home(Path(folder))
-        made.write(QUICK + AGENTS)
+    with temporary_home(QUICK + AGENTS) as made:
         yield made
 
 

@@ -16,7 +16,7 @@ from supervisor.core.tree.admission import (
     Caps,
     refuse_above_caps,
 )
-from tests.support.admission_tree import AT, Fixture, numbers
+from tests.support.admission_tree import AT, AdmissionTree, numbers
 
 
 def running(turn: str = "turn_1") -> dict[str, Any]:
@@ -27,7 +27,7 @@ def running(turn: str = "turn_1") -> dict[str, Any]:
 
 
 def test_a_tree_is_as_deep_as_its_limit_and_no_deeper() -> None:
-    context = Fixture(limits=Limits(max_depth=2))
+    context = AdmissionTree(limits=Limits(max_depth=2))
     *_, deepest = context.chain(2)
     assert deepest.depth == 2
 
@@ -38,11 +38,11 @@ def test_a_tree_is_as_deep_as_its_limit_and_no_deeper() -> None:
 
 
 def test_a_max_depth_of_zero_allows_no_children() -> None:
-    assert numbers(Fixture(limits=Limits(max_depth=0)).refusal()) == ("max_depth", 0, 0)
+    assert numbers(AdmissionTree(limits=Limits(max_depth=0)).refusal()) == ("max_depth", 0, 0)
 
 
 def test_only_active_children_are_counted() -> None:
-    context = Fixture(limits=Limits(max_children=2))
+    context = AdmissionTree(limits=Limits(max_children=2))
     first, _ = context.spawn(), context.spawn()
     refusal = context.refusal()
     assert numbers(refusal) == ("max_children", 2, 2)
@@ -55,7 +55,7 @@ def test_only_active_children_are_counted() -> None:
 
 
 def test_descendants_are_counted_over_the_whole_tree() -> None:
-    context = Fixture(limits=Limits(max_descendants=3, max_depth=9))
+    context = AdmissionTree(limits=Limits(max_descendants=3, max_depth=9))
     members = context.chain(3)
     for member in members[1:]:
         context.write(member, Phase.SUSPENDED)
@@ -70,7 +70,7 @@ def test_descendants_are_counted_over_the_whole_tree() -> None:
 
 
 def test_spawns_are_never_uncounted() -> None:
-    context = Fixture(limits=Limits(max_spawns=3))
+    context = AdmissionTree(limits=Limits(max_spawns=3))
     for _ in range(3):
         context.write(context.spawn(), Phase.STOPPED)
 
@@ -81,14 +81,14 @@ def test_spawns_are_never_uncounted() -> None:
 
 
 def test_a_withdrawn_child_is_not_counted_as_a_spawn() -> None:
-    context = Fixture(limits=Limits(max_spawns=1))
+    context = AdmissionTree(limits=Limits(max_spawns=1))
     context.tree.withdraw(context.spawn().id)
 
     context.spawn()
 
 
 def test_max_sessions_bounds_the_process() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     context.caps = Caps(max_sessions=2)
     child = context.spawn()
 
@@ -101,7 +101,7 @@ def test_max_sessions_bounds_the_process() -> None:
 
 
 def test_a_child_needs_a_free_turn_slot() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     context.caps = Caps(max_running_turns=2)
     context.write(context.root, **running())
     child = context.spawn()
@@ -122,7 +122,7 @@ def test_no_sequence_of_spawns_and_ends_gets_past_any_limit(
     limits = Limits(
         max_depth=depth, max_children=children, max_descendants=descendants, max_spawns=spawns
     )
-    context = Fixture(limits=limits)
+    context = AdmissionTree(limits=limits)
     members = [context.root]
     for which, ends in moves:
         member = members[which % len(members)]
@@ -142,7 +142,7 @@ def test_no_sequence_of_spawns_and_ends_gets_past_any_limit(
 
 
 def test_a_child_without_limits_has_the_limits_of_its_ancestor() -> None:
-    context = Fixture(limits=Limits(max_children=1, max_depth=9))
+    context = AdmissionTree(limits=Limits(max_children=1, max_depth=9))
     _, _, grandchild = context.chain(2)
     context.spawn(grandchild)
 
@@ -150,7 +150,7 @@ def test_a_child_without_limits_has_the_limits_of_its_ancestor() -> None:
 
 
 def test_raised_limits_apply_to_all_descendants() -> None:
-    context = Fixture(limits=Limits(max_depth=1))
+    context = AdmissionTree(limits=Limits(max_depth=1))
     _, child = context.chain(1)
     assert numbers(context.refusal(child)) == ("max_depth", 1, 1)
 
@@ -160,7 +160,7 @@ def test_raised_limits_apply_to_all_descendants() -> None:
 
 
 def test_lowered_limits_apply_to_all_descendants_at_once() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     _, child = context.chain(1, limits=Limits())
 
     context.write(context.root, limits=Limits(max_depth=1))
@@ -169,7 +169,9 @@ def test_lowered_limits_apply_to_all_descendants_at_once() -> None:
 
 
 def test_the_limits_of_a_child_stay_within_its_parents() -> None:
-    context = Fixture(limits=Limits(max_depth=2, max_children=3, max_descendants=4, max_spawns=5))
+    context = AdmissionTree(
+        limits=Limits(max_depth=2, max_children=3, max_descendants=4, max_spawns=5)
+    )
 
     child = context.spawn(limits=Limits(max_depth=9, max_children=1, tokens=7))
 
@@ -179,7 +181,7 @@ def test_the_limits_of_a_child_stay_within_its_parents() -> None:
 
 
 def test_widened_limits_stay_within_the_limits_of_ancestors() -> None:
-    context = Fixture(limits=Limits(max_depth=1, max_children=1))
+    context = AdmissionTree(limits=Limits(max_depth=1, max_children=1))
     _, child = context.chain(1)
 
     context.write(child, limits=Limits(max_depth=9, max_children=9))
@@ -188,7 +190,7 @@ def test_widened_limits_stay_within_the_limits_of_ancestors() -> None:
 
 
 def test_the_limits_of_all_ancestors_apply() -> None:
-    context = Fixture(limits=Limits(max_descendants=2, max_depth=9))
+    context = AdmissionTree(limits=Limits(max_descendants=2, max_depth=9))
     child = context.spawn(limits=Limits(max_descendants=2))
     context.spawn(child)
 
@@ -211,7 +213,7 @@ def test_the_limits_of_all_ancestors_apply() -> None:
 def test_no_child_is_admitted_on_an_exhausted_budget(
     limits: Limits, nearly: dict[str, Any], spent: dict[str, Any]
 ) -> None:
-    context = Fixture(limits=limits)
+    context = AdmissionTree(limits=limits)
     _, child, grandchild = context.chain(2)
     context.write(grandchild, **nearly)
     context.spawn(child)
@@ -226,7 +228,7 @@ def test_no_child_is_admitted_on_an_exhausted_budget(
 
 
 def test_wall_seconds_are_used_while_a_turn_runs() -> None:
-    context = Fixture(limits=Limits(wall_seconds=60.0))
+    context = AdmissionTree(limits=Limits(wall_seconds=60.0))
     context.write(context.root, **running())
     context.now = 59.0
     context.spawn()
@@ -237,7 +239,7 @@ def test_wall_seconds_are_used_while_a_turn_runs() -> None:
 
 
 def test_an_exhausted_budget_of_a_subtree_does_not_bind_its_siblings() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     poor, rich = context.spawn(limits=Limits(tokens=10)), context.spawn()
     context.write(poor, usage=Usage(10, 0))
 
@@ -250,7 +252,7 @@ def test_an_exhausted_budget_of_a_subtree_does_not_bind_its_siblings() -> None:
 
 
 def test_rights_are_narrowed_and_never_widened() -> None:
-    context = Fixture(permissions=Permissions(tools=["a", "b"], mode="approve_reads"))
+    context = AdmissionTree(permissions=Permissions(tools=["a", "b"], mode="approve_reads"))
 
     child = context.spawn(permissions=Permissions(tools=["a"], mode="deny_all"))
 
@@ -263,35 +265,35 @@ def test_rights_are_narrowed_and_never_widened() -> None:
 def test_a_child_without_rights_has_the_rights_of_its_parent() -> None:
     rights = Permissions(tools=["a"], mode="deny_all")
 
-    assert Fixture(permissions=rights).spawn().permissions == rights
+    assert AdmissionTree(permissions=rights).spawn().permissions == rights
 
 
 @pytest.mark.parametrize("inside", ["/srv/a", "/srv/a/b", "/srv/a/b/c"])
 def test_a_workspace_inside_the_parents_is_granted(inside: str) -> None:
-    assert Fixture(workspace="/srv/a").spawn(workspace=inside).workspace == inside
+    assert AdmissionTree(workspace="/srv/a").spawn(workspace=inside).workspace == inside
 
 
 @pytest.mark.parametrize("outside", ["/srv", "/", "/srv/ab", "/srv/a.b", "/srv/A", "/etc/srv/a"])
 def test_a_workspace_outside_the_parents_is_refused(outside: str) -> None:
-    refusal = Fixture(workspace="/srv/a").refusal(workspace=outside)
+    refusal = AdmissionTree(workspace="/srv/a").refusal(workspace=outside)
 
     assert numbers(refusal) == ("workspace", None, None)
     assert outside in str(refusal)
 
 
 def test_a_child_without_workspace_has_its_parents() -> None:
-    assert Fixture(workspace="/srv/a").spawn().workspace == "/srv/a"
-    assert Fixture().spawn(workspace="/srv/b").workspace == "/srv/b"
+    assert AdmissionTree(workspace="/srv/a").spawn().workspace == "/srv/a"
+    assert AdmissionTree().spawn(workspace="/srv/b").workspace == "/srv/b"
 
 
 @pytest.mark.parametrize("expires_at", [AT - 1.0, AT])
 def test_a_past_expiry_is_refused(expires_at: float) -> None:
-    assert numbers(Fixture().refusal(expires_at=expires_at)) == ("expiry", None, None)
-    assert Fixture().spawn(expires_at=AT + 0.001).expires_at == AT + 0.001
+    assert numbers(AdmissionTree().refusal(expires_at=expires_at)) == ("expiry", None, None)
+    assert AdmissionTree().spawn(expires_at=AT + 0.001).expires_at == AT + 0.001
 
 
 def test_no_child_is_admitted_below_a_stopped_or_stopping_parent() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     for phase in (Phase.STOPPING, Phase.STOPPED):
         context.write(context.root, phase)
         assert numbers(context.refusal()) == ("parent", None, None)
@@ -301,7 +303,7 @@ def test_no_child_is_admitted_below_a_stopped_or_stopping_parent() -> None:
 
 
 def test_no_child_is_admitted_while_the_parents_end_is_committed() -> None:
-    context = Fixture()
+    context = AdmissionTree()
 
     context.tree.reserve(context.rows[context.root.id].changed(phase=Phase.STOPPED), 0.0)
 
@@ -309,7 +311,7 @@ def test_no_child_is_admitted_while_the_parents_end_is_committed() -> None:
 
 
 def test_an_interrupted_tree_admits_no_child() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     root, child, grandchild = context.chain(2)
     child.tree_interrupts += 1
 
@@ -322,7 +324,7 @@ def test_an_interrupted_tree_admits_no_child() -> None:
 
 
 def test_refusals_have_a_fixed_order() -> None:
-    context = Fixture(limits=Limits(max_depth=0, max_children=0, max_spawns=0, turns=0))
+    context = AdmissionTree(limits=Limits(max_depth=0, max_children=0, max_spawns=0, turns=0))
     context.caps = Caps(max_sessions=0, max_running_turns=0)
     said = []
     for cure in (

@@ -8,11 +8,11 @@ from supervisor.core.tree.admission import (
     Caps,
     lacks_child_slot,
 )
-from tests.support.admission_tree import AT, Fixture, numbers
+from tests.support.admission_tree import AT, AdmissionTree, numbers
 
 
 def test_a_resume_does_not_need_a_spawn() -> None:
-    context = Fixture(limits=Limits(max_spawns=1))
+    context = AdmissionTree(limits=Limits(max_spawns=1))
     child = context.spawn()
     context.write(child, Phase.STOPPED)
 
@@ -21,7 +21,7 @@ def test_a_resume_does_not_need_a_spawn() -> None:
 
 @pytest.mark.parametrize("limit", ["max_children", "max_descendants"])
 def test_a_resume_needs_a_child_slot(limit: str) -> None:
-    context = Fixture(limits=Limits(**{limit: 1}))
+    context = AdmissionTree(limits=Limits(**{limit: 1}))
     child = context.spawn()
     context.write(child, Phase.STOPPED)
     other = context.spawn()
@@ -32,7 +32,7 @@ def test_a_resume_needs_a_child_slot(limit: str) -> None:
 
 
 def test_a_dependent_resumes_only_while_its_parent_is_live() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     bound, free = context.spawn(), context.spawn(lifetime="detached")
     for member in (bound, free, context.root):
         context.write(member, Phase.STOPPED)
@@ -43,7 +43,7 @@ def test_a_dependent_resumes_only_while_its_parent_is_live() -> None:
 
 
 def test_a_dependent_of_a_deleted_parent_does_not_resume() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     child = context.spawn()
     context.write(child, Phase.STOPPED)
     context.write(context.root, Phase.STOPPED)
@@ -53,7 +53,7 @@ def test_a_dependent_of_a_deleted_parent_does_not_resume() -> None:
 
 
 def test_a_session_past_expiry_or_budget_does_not_resume() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     child = context.spawn(expires_at=AT + 5.0, limits=Limits(turns=2))
     context.write(child, Phase.STOPPED, turns=2)
     assert numbers(context.problem(child, at=AT)) == ("turns", 2, 2)
@@ -64,7 +64,7 @@ def test_a_session_past_expiry_or_budget_does_not_resume() -> None:
 
 
 def test_a_root_needs_room_in_the_process_to_resume() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     context.write(context.root, Phase.STOPPED)
     context.caps = Caps(max_sessions=0)
 
@@ -72,7 +72,7 @@ def test_a_root_needs_room_in_the_process_to_resume() -> None:
 
 
 def test_no_session_resumes_in_an_interrupted_tree() -> None:
-    context = Fixture()
+    context = AdmissionTree()
     child = context.spawn()
     context.write(child, Phase.STOPPED)
     context.root.tree_interrupts += 1
@@ -81,7 +81,7 @@ def test_no_session_resumes_in_an_interrupted_tree() -> None:
 
 
 def test_a_suspended_child_waits_while_child_slots_are_full() -> None:
-    context = Fixture(limits=Limits(max_children=1))
+    context = AdmissionTree(limits=Limits(max_children=1))
     sleeper = context.spawn()
     context.write(sleeper, Phase.SUSPENDED)
     assert not lacks_child_slot(sleeper)

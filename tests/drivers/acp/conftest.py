@@ -13,10 +13,13 @@ import trio
 
 from supervisor.core.ids import TurnId
 from supervisor.drivers.acp.permissions import Grants
+from supervisor.drivers.acp.terminals import Terminals
 from supervisor.drivers.acp.updates import Updates
 from tests.support.acp_decider import FakeUser
+from tests.support.acp_terminals import make_terminals
 from tests.support.acp_updates import FakeTerminalAccess
 from tests.support.driver_context import FakeDriverContext
+from tests.support.fake_processes import FakeProcesses
 from tests.support.rpc_peer import CallResults
 from tests.support.virtual_time import use_virtual_time
 
@@ -53,6 +56,22 @@ def grants() -> Grants:
 @pytest.fixture
 def limiter() -> trio.CapacityLimiter:
     return trio.CapacityLimiter(4)
+
+
+@pytest.fixture
+def processes() -> FakeProcesses:
+    return FakeProcesses()
+
+
+@pytest.fixture
+def terminals(
+    context: FakeDriverContext,
+    processes: FakeProcesses,
+    nursery: trio.Nursery,
+    user: FakeUser,
+    grants: Grants,
+) -> Terminals:
+    return make_terminals(context, processes, nursery, ask=user.ask, grants=grants)
 
 
 @pytest.fixture

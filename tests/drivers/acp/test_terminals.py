@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.acp.permissions import Grants
 from supervisor.drivers.acp.rpc_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -23,32 +22,16 @@ from supervisor.drivers.acp.terminal import DRAIN_SECONDS, KILL_SECONDS, parse_c
 from supervisor.drivers.acp.terminals import LAUNCH_SECONDS, MAX_TERMINALS, Terminals
 from supervisor.drivers.process.processes import ProcessExit
 from tests.support.acp_decider import FakeUser, refusal
-from tests.support.acp_terminals import TURN, create, make_terminals
+from tests.support.acp_terminals import TURN, create
 from tests.support.driver_context import FakeDriverContext
-from tests.support.fake_processes import FakeProcesses, Play
+from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
 
 pytestmark = pytest.mark.usefixtures("no_open_descriptors")
 
 
 @pytest.fixture
-def processes() -> FakeProcesses:
-    return FakeProcesses()
-
-
-@pytest.fixture
 def context(workspace: Path) -> FakeDriverContext:
     return FakeDriverContext(workspace=str(workspace), permissions=Permissions(mode="approve_all"))
-
-
-@pytest.fixture
-def terminals(
-    context: FakeDriverContext,
-    processes: FakeProcesses,
-    nursery: trio.Nursery,
-    user: FakeUser,
-    grants: Grants,
-) -> Terminals:
-    return make_terminals(context, processes, nursery, ask=user.ask, grants=grants)
 
 
 # Commands ---------------------------------------------------------------------------------
@@ -151,7 +134,7 @@ def test_any_command_is_parsed_or_refused(params: dict[str, Any]) -> None:
 
 
 async def test_a_launch_error_is_returned(terminals: Terminals, processes: FakeProcesses) -> None:
-    processes.plan(Play(fails="there is no such folder"))
+    processes.plan(ProcessBehaviour(fails="there is no such folder"))
 
     error = await refusal(create(terminals))
 
@@ -161,7 +144,7 @@ async def test_a_launch_error_is_returned(terminals: Terminals, processes: FakeP
 async def test_a_command_that_does_not_start_times_out(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(launch_seconds=1000))
+    processes.plan(ProcessBehaviour(launch_seconds=1000))
 
     error = await refusal(create(terminals))
 
@@ -191,7 +174,7 @@ async def test_output_can_be_read_while_the_command_runs(
 async def test_all_output_is_present_after_the_exit(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"a", b"b"), exits=ProcessExit(3)))
+    processes.plan(ProcessBehaviour(output=(b"a", b"b"), exits=ProcessExit(3)))
     name = await create(terminals)
 
     assert await terminals.wait_for_exit(name) == {"exitCode": 3, "signal": None}
@@ -202,7 +185,7 @@ async def test_all_output_is_present_after_the_exit(
 async def test_output_is_limited_as_requested(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=("ä".encode() * 100,), exits=ProcessExit(0)))
+    processes.plan(ProcessBehaviour(output=("ä".encode() * 100,), exits=ProcessExit(0)))
     name = await create(terminals, outputByteLimit=7)
     await terminals.wait_for_exit(name)
 
@@ -214,7 +197,7 @@ async def test_output_is_limited_as_requested(
 async def test_background_processes_do_not_delay_the_exit(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"a",), exits=ProcessExit(0), holds_output=True))
+    processes.plan(ProcessBehaviour(output=(b"a",), exits=ProcessExit(0), holds_output=True))
     name = await create(terminals)
 
     assert await terminals.wait_for_exit(name) == {"exitCode": 0, "signal": None}
@@ -236,7 +219,7 @@ async def test_a_wait_for_exit_blocks_no_other_request(
 async def test_a_killed_command_keeps_its_output(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"half",)))
+    processes.plan(ProcessBehaviour(output=(b"half",)))
     name = await create(terminals)
     await wait_all_tasks_blocked()
 
@@ -280,7 +263,7 @@ async def test_a_wait_for_exit_ends_when_the_terminal_is_released(
 async def test_an_unkillable_command_is_awaited_within_a_bound(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(unkillable=True))
+    processes.plan(ProcessBehaviour(unkillable=True))
     name = await create(terminals)
 
     await terminals.kill(name)
@@ -293,7 +276,7 @@ async def test_an_unkillable_command_is_awaited_within_a_bound(
 async def test_a_released_terminal_can_still_be_described(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(output=(b"hi",), exits=ProcessExit(0)))
+    processes.plan(ProcessBehaviour(output=(b"hi",), exits=ProcessExit(0)))
     name = await create(terminals)
     await terminals.wait_for_exit(name)
     await terminals.release(name)
@@ -342,7 +325,7 @@ async def test_terminals_that_wait_for_permission_count_too(
 async def test_a_failed_launch_takes_no_terminal_slot(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(*[Play(fails="no")] * MAX_TERMINALS)
+    processes.plan(*[ProcessBehaviour(fails="no")] * MAX_TERMINALS)
     for _ in range(MAX_TERMINALS):
         await refusal(create(terminals))
 

@@ -20,30 +20,14 @@ from supervisor.drivers.acp.tool_reports import parse_tool_report
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.acp_terminals import TURN, create, make_terminals
 from tests.support.driver_context import FakeDriverContext
-from tests.support.fake_processes import FakeProcesses, Play
+from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
 
 pytestmark = pytest.mark.usefixtures("no_open_descriptors")
 
 
 @pytest.fixture
-def processes() -> FakeProcesses:
-    return FakeProcesses()
-
-
-@pytest.fixture
 def context(workspace: Path) -> FakeDriverContext:
     return FakeDriverContext(workspace=str(workspace), permissions=Permissions(mode="approve_all"))
-
-
-@pytest.fixture
-def terminals(
-    context: FakeDriverContext,
-    processes: FakeProcesses,
-    nursery: trio.Nursery,
-    user: FakeUser,
-    grants: Grants,
-) -> Terminals:
-    return make_terminals(context, processes, nursery, ask=user.ask, grants=grants)
 
 
 # Interrupts -------------------------------------------------------------------------------
@@ -97,7 +81,7 @@ async def test_a_command_killed_while_permission_is_asked_never_runs(
 async def test_a_command_killed_during_its_launch_never_runs(
     terminals: Terminals, processes: FakeProcesses, nursery: trio.Nursery
 ) -> None:
-    processes.plan(Play(launch_seconds=5))
+    processes.plan(ProcessBehaviour(launch_seconds=5))
     errors: list[RpcError] = []
 
     async def begin() -> None:
@@ -116,7 +100,7 @@ async def test_a_command_killed_during_its_launch_never_runs(
 async def test_a_cancelled_create_leaves_no_process(
     terminals: Terminals, processes: FakeProcesses
 ) -> None:
-    processes.plan(Play(launch_seconds=5))
+    processes.plan(ProcessBehaviour(launch_seconds=5))
 
     with trio.move_on_after(1):
         await create(terminals)

@@ -29,7 +29,7 @@ CALL_OUTCOMES: Final = {"completed": "completed", "failed": "failed"}
 TEXT_KINDS: Final = {"agent_message_chunk": "agent_text", "agent_thought_chunk": "thought"}
 
 
-class Story(NamedTuple):
+class Observed(NamedTuple):
     """What happened, how it ended, with which words, and when."""
 
     happened: list[tuple[str, object]]
@@ -41,7 +41,7 @@ class Story(NamedTuple):
 # The agent in our own process ---------------------------------------------------------------------
 
 
-class ListeningOffice(FakeDriverContext):
+class RecordingContext(FakeDriverContext):
     """Keeps what is written and what is reported in one order."""
 
     def __init__(self) -> None:
@@ -53,9 +53,9 @@ class ListeningOffice(FakeDriverContext):
         self.happened.append((kind, body))
 
 
-def told_in_memory(script: str, decision: Decision) -> Story:
-    async def main() -> Story:
-        context = ListeningOffice()
+def run_in_memory(script: str, decision: Decision) -> Observed:
+    async def main() -> Observed:
+        context = RecordingContext()
         ended = trio.Event()
 
         def hear(event: ev.Event) -> None:
@@ -77,7 +77,7 @@ def told_in_memory(script: str, decision: Decision) -> Story:
             harness = DriverHarness(builtin.scripted, DriverRuntime(nursery), context)
             harness.order(script)
             await ended.wait()
-        return Story(merged(context.happened), *ending(context.events[-1]))
+        return Observed(merged(context.happened), *ending(context.events[-1]))
 
     return trio.run(main, clock=VirtualClock())
 
@@ -91,7 +91,7 @@ def ending(event: ev.Event) -> tuple[str, str, float]:
 # The one in a process ----------------------------------------------------------------------------
 
 
-def told_over_the_wire(script: str, decision: Decision) -> Story:
+def run_over_acp(script: str, decision: Decision) -> Observed:
     client = Client()
     session = client.open()
     began = len(client.heard)
@@ -105,13 +105,13 @@ def told_over_the_wire(script: str, decision: Decision) -> Story:
         deadline = client.agent.next_deadline()
         assert deadline is not None
         client.wait(deadline - client.now)
-    happened = merged(list(filter(None, map(Teller(), client.heard[began:]))))
+    happened = merged(list(filter(None, map(EventTranslator(), client.heard[began:]))))
     if client.is_gone:
-        return Story(happened, "died", "", client.now)
+        return Observed(happened, "died", "", client.now)
     (end,) = client.answers_to(asked)
     if "error" in end:
-        return Story(happened, "failed", plain_error(end["error"]["message"]), client.now)
-    return Story(happened, "completed", "", client.now)
+        return Observed(happened, "failed", plain_error(end["error"]["message"]), client.now)
+    return Observed(happened, "completed", "", client.now)
 
 
 def answer(client: Client, request: Json, decision: Decision) -> None:
@@ -120,7 +120,7 @@ def answer(client: Client, request: Json, decision: Decision) -> None:
     client.answer(request["id"], {"outcome": {"outcome": "selected", "optionId": chosen}})
 
 
-class Teller:
+class EventTranslator:
     """Tells what a message says, in the words of the other."""
 
     def __init__(self) -> None:
@@ -163,9 +163,9 @@ def plain_error(error: str) -> str:
     return error.strip().partition(" (hint: the steps are")[0]
 
 
-def agree_on(script: str, decision: Decision = "allow_once") -> Story:
+def agree_on(script: str, decision: Decision = "allow_once") -> Observed:
     """Return what both agents do; fail the test if that differs."""
-    here, there = told_in_memory(script, decision), told_over_the_wire(script, decision)
+    here, there = run_in_memory(script, decision), run_over_acp(script, decision)
     assert there.seconds == pytest.approx(here.seconds)
     assert there._replace(seconds=0.0) == here._replace(seconds=0.0)
     return here
@@ -214,8 +214,8 @@ def test_both_agents_understand_answers_alike(decision: Decision) -> None:
 
 
 def test_neither_agent_can_spawn_without_permission() -> None:
-    here = told_in_memory("spawn echo hello", "allow_once")
-    there = told_over_the_wire("spawn echo hello", "allow_once")
+    here = run_in_memory("spawn echo hello", "allow_once")
+    there = run_over_acp("spawn echo hello", "allow_once")
 
     assert here.outcome == there.outcome == "failed"
 

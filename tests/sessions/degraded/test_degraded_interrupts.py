@@ -16,14 +16,14 @@ from tests.support.fake_store import FailingStore, check_stored, degrade
 
 @pytest.fixture
 async def sup(
-    fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent
+    fake_agent: FakeAgent, shielded_agent: FakeAgent, child_agent: FakeAgent
 ) -> AsyncIterator[Supervisor]:
-    agents = [fake_agent.agent, shielded_agent.agent, kid.agent]
+    agents = [fake_agent.agent, shielded_agent.agent, child_agent.agent]
     async with supervisor.open(":memory:", agents=agents) as opened:
         try:
             yield opened
         finally:
-            for one in (fake_agent, shielded_agent, kid):
+            for one in (fake_agent, shielded_agent, child_agent):
                 one.finish_open_runs()
 
 
@@ -53,11 +53,11 @@ async def test_a_call_that_does_not_end_is_unreachable_in_time(
 
 @pytest.mark.parametrize("phase", ["idle", "stopped"])
 async def test_the_outcome_of_a_tree_interrupt_is_recorded_when_the_store_recovers(
-    store: FailingStore, sup: Supervisor, kid: FakeAgent, phase: str
+    store: FailingStore, sup: Supervisor, child_agent: FakeAgent, phase: str
 ) -> None:
     root = await sup.create("fake")
-    child = await root.spawn("kid", "errand", lifetime="detached")
-    errand = await kid.next_run()
+    child = await root.spawn("child-agent", "errand", lifetime="detached")
+    errand = await child_agent.next_run()
     if phase == "stopped":
         await root.stop()
         await trio.sleep(5.0)
@@ -93,10 +93,10 @@ async def test_queues_of_members_without_a_turn_are_cancelled_at_once(
 
 
 async def test_a_replacement_is_refused_before_a_member_is_interrupted(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    await session.spawn("kid", "errand")
-    errand = await kid.next_run()
+    await session.spawn("child-agent", "errand")
+    errand = await child_agent.next_run()
     await degrade(store, sup)
 
     with pytest.raises(StoreDegraded):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 import trio
 
-import supervisor
 from actors.testing import settle
 from supervisor import (
     Ladder,
@@ -23,25 +20,12 @@ from tests.support.fake_agents import (
     outcomes,
     records,
 )
-from tests.support.fake_store import ILLNESSES, FailingStore, Illness, check_stored, degrade
+from tests.support.fake_store import DEGRADATIONS, Degradation, FailingStore, check_stored, degrade
 
 
 @pytest.fixture
 def settings() -> Settings:
     return Settings(ladder=Ladder(ask_seconds=3.0))
-
-
-@pytest.fixture
-async def sup(
-    fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent, settings: Settings
-) -> AsyncIterator[Supervisor]:
-    agents = [fake_agent.agent, shielded_agent.agent, kid.agent]
-    async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
-        try:
-            yield opened
-        finally:
-            for one in (fake_agent, shielded_agent, kid):
-                one.finish_open_runs()
 
 
 async def kinds_after(session: Session, seq: int) -> list[str]:
@@ -51,10 +35,10 @@ async def kinds_after(session: Session, seq: int) -> list[str]:
 # Interrupts -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", DEGRADATIONS, ids=lambda how: how.__name__)
 @pytest.mark.parametrize("scope", ["turn", "session", "tree", "by id"])
 async def test_a_turn_is_interrupted_at_once(
-    store: FailingStore, session: Session, run: AgentRun, scope: str, how: Illness
+    store: FailingStore, session: Session, run: AgentRun, scope: str, how: Degradation
 ) -> None:
     await how(store, session)
     began = trio.current_time()
@@ -158,9 +142,9 @@ async def test_an_interrupt_is_answered_while_the_next_turn_waits_for_the_store(
 # Stops ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", DEGRADATIONS, ids=lambda how: how.__name__)
 async def test_a_session_stops_at_once(
-    store: FailingStore, session: Session, run: AgentRun, how: Illness
+    store: FailingStore, session: Session, run: AgentRun, how: Degradation
 ) -> None:
     await session.send("second")
     await how(store, session)

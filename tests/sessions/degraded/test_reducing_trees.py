@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
-import supervisor
 from actors.testing import settle
 from supervisor import (
     Ladder,
@@ -30,7 +28,7 @@ from tests.support.fake_agents import (
     Interrupted,
     records,
 )
-from tests.support.fake_store import ILLNESSES, FailingStore, Illness, check_stored, degrade
+from tests.support.fake_store import DEGRADATIONS, Degradation, FailingStore, check_stored, degrade
 
 
 @pytest.fixture
@@ -38,28 +36,15 @@ def settings() -> Settings:
     return Settings(ladder=Ladder(ask_seconds=3.0))
 
 
-@pytest.fixture
-async def sup(
-    fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent, settings: Settings
-) -> AsyncIterator[Supervisor]:
-    agents = [fake_agent.agent, shielded_agent.agent, kid.agent]
-    async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
-        try:
-            yield opened
-        finally:
-            for one in (fake_agent, shielded_agent, kid):
-                one.finish_open_runs()
-
-
 # Families -------------------------------------------------------------------------------
 
 
 async def test_children_stop_before_their_parents(
-    store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "errand")
-    grandchild = await child.spawn("kid", "errand")
-    runs = [await kid.next_run(), await kid.next_run()]
+    child = await session.spawn("child-agent", "errand")
+    grandchild = await child.spawn("child-agent", "errand")
+    runs = [await child_agent.next_run(), await child_agent.next_run()]
     await degrade(store, sup)
     began = trio.current_time()
 
@@ -80,10 +65,10 @@ async def test_children_stop_before_their_parents(
 
 
 async def test_a_tree_is_interrupted_from_the_bottom_up(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "errand")
-    errand = await kid.next_run()
+    child = await session.spawn("child-agent", "errand")
+    errand = await child_agent.next_run()
     await degrade(store, sup)
 
     report = await session.interrupt("tree")
@@ -96,10 +81,10 @@ async def test_a_tree_is_interrupted_from_the_bottom_up(
 
 
 async def test_a_tree_is_interrupted_although_one_member_waits_for_the_store(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "errand")
-    errand = await kid.next_run()
+    child = await session.spawn("child-agent", "errand")
+    errand = await child_agent.next_run()
     await child.send("second")
     store.start_failing()
     errand.finish()
@@ -113,7 +98,11 @@ async def test_a_tree_is_interrupted_although_one_member_waits_for_the_store(
 
 
 async def test_a_child_spawned_in_flight_never_runs_for_a_stopped_parent(
-    store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent, nursery: trio.Nursery
+    store: FailingStore,
+    sup: Supervisor,
+    session: Session,
+    child_agent: FakeAgent,
+    nursery: trio.Nursery,
 ) -> None:
     store.start_failing()
     nursery.start_soon(_spawn, session)
@@ -124,16 +113,16 @@ async def test_a_child_spawned_in_flight_never_runs_for_a_stopped_parent(
 
     await store.recover()
     await trio.sleep(10)
-    assert kid.runs == []
+    assert child_agent.runs == []
     assert [info.phase for info in (await sup.list()).items] in (["stopped"], ["stopped"] * 2)
     assert (await session.info()).phase == "stopped"
 
 
 async def test_a_parent_with_a_suspended_child_stops(
-    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "errand", suspend_after_seconds=1.0)
-    (await kid.next_run()).finish()
+    child = await session.spawn("child-agent", "errand", suspend_after_seconds=1.0)
+    (await child_agent.next_run()).finish()
     await trio.sleep(5)
     assert (await child.info()).phase == "suspended"
     await degrade(store, sup)
@@ -148,9 +137,9 @@ async def test_a_parent_with_a_suspended_child_stops(
     await check_stored(store, session, child)
 
 
-@pytest.mark.parametrize("how", ILLNESSES, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", DEGRADATIONS, ids=lambda how: how.__name__)
 async def test_a_suspended_session_is_stopped_after_recovery(
-    store: FailingStore, session: Session, how: Illness
+    store: FailingStore, session: Session, how: Degradation
 ) -> None:
     await go_to_rest(session)
     await how(store, session)
@@ -324,4 +313,4 @@ async def test_an_interrupt_cancels_permission_requests(
 
 async def _spawn(parent: Session) -> None:
     with suppress(SupervisorError):
-        await parent.spawn("kid", "errand")
+        await parent.spawn("child-agent", "errand")

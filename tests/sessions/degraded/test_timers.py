@@ -28,15 +28,15 @@ def settings() -> Settings:
 
 @pytest.fixture
 async def sup(
-    fake_agent: FakeAgent, kid: FakeAgent, settings: Settings
+    fake_agent: FakeAgent, child_agent: FakeAgent, settings: Settings
 ) -> AsyncIterator[Supervisor]:
-    agents = [fake_agent.agent, kid.agent]
+    agents = [fake_agent.agent, child_agent.agent]
     async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
         try:
             yield opened
         finally:
             fake_agent.finish_open_runs()
-            kid.finish_open_runs()
+            child_agent.finish_open_runs()
 
 
 async def test_a_turn_that_is_silent_is_interrupted_in_time(
@@ -162,10 +162,10 @@ async def test_an_input_of_a_suspended_session_expires_after_recovery(
 
 
 async def test_an_expired_child_stops_while_degraded(
-    store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "errand", ttl_seconds=5.0)
-    errand = await kid.next_run()
+    child = await session.spawn("child-agent", "errand", ttl_seconds=5.0)
+    errand = await child_agent.next_run()
     await degrade(store, sup)
 
     with trio.fail_after(6):
@@ -178,10 +178,10 @@ async def test_an_expired_child_stops_while_degraded(
 
 
 async def test_an_expired_suspended_child_stops_after_recovery(
-    store: FailingStore, sup: Supervisor, session: Session, kid: FakeAgent
+    store: FailingStore, sup: Supervisor, session: Session, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "errand", ttl_seconds=60.0)
-    (await kid.next_run()).finish()
+    child = await session.spawn("child-agent", "errand", ttl_seconds=60.0)
+    (await child_agent.next_run()).finish()
     await trio.sleep(50)
     assert (await child.info()).phase == "suspended"
     await degrade(store, sup)
@@ -211,11 +211,11 @@ async def test_retried_stops_do_not_flood_the_log(
     store: FailingStore,
     sup: Supervisor,
     session: Session,
-    kid: FakeAgent,
+    child_agent: FakeAgent,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await session.spawn("kid", "errand", ttl_seconds=60.0)
-    (await kid.next_run()).finish()
+    await session.spawn("child-agent", "errand", ttl_seconds=60.0)
+    (await child_agent.next_run()).finish()
     await trio.sleep(50)
     await degrade(store, sup)
 

@@ -24,9 +24,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kid() -> FakeAgent:
+def child_agent() -> FakeAgent:
     """What children are, so that their turns are not mixed up with those of `fake`."""
-    return FakeAgent("kid")
+    return FakeAgent("child-agent")
 
 
 @pytest.fixture
@@ -40,29 +40,29 @@ async def sup(
     request: pytest.FixtureRequest,
     path: Path,
     fake_agent: FakeAgent,
-    kid: FakeAgent,
+    child_agent: FakeAgent,
     settings: Settings,
 ) -> AsyncIterator[Supervisor]:
-    """Has the agents `fake` and `kid`, besides `echo` and `scripted`; once on each store."""
+    """Yield a supervisor with the agents `fake` and `child-agent`; once on each store."""
     where = path if request.param == "sqlite" else ":memory:"
-    agents = [fake_agent.agent, kid.agent]
+    agents = [fake_agent.agent, child_agent.agent]
     async with supervisor.open(where, agents=agents, settings=settings) as opened:
         try:
             yield opened
         finally:
             fake_agent.finish_open_runs()
-            kid.finish_open_runs()
+            child_agent.finish_open_runs()
 
 
 @pytest.fixture
 async def on_file(
-    path: Path, fake_agent: FakeAgent, kid: FakeAgent, settings: Settings
+    path: Path, fake_agent: FakeAgent, child_agent: FakeAgent, settings: Settings
 ) -> AsyncIterator[Supervisor]:
     """The same over a file only."""
-    agents = [fake_agent.agent, kid.agent]
+    agents = [fake_agent.agent, child_agent.agent]
     async with supervisor.open(path, agents=agents, settings=settings) as opened:
         try:
             yield opened
         finally:
             fake_agent.finish_open_runs()
-            kid.finish_open_runs()
+            child_agent.finish_open_runs()

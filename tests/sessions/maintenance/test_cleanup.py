@@ -26,13 +26,15 @@ async def ids(sup: Supervisor) -> set[str]:
     return {info.id for info in (await sup.list(limit=1_000)).items}
 
 
-async def family(sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent) -> tuple[Session, Session]:
+async def family(
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
+) -> tuple[Session, Session]:
     """A parent at rest with one child, detached and at rest."""
     parent = await sup.create("fake")
     await parent.send("go")
     run = await fake_agent.next_run()
-    child = await parent.spawn("kid", "help", lifetime="detached")
-    (await kid.next_run()).finish("done")
+    child = await parent.spawn("child-agent", "help", lifetime="detached")
+    (await child_agent.next_run()).finish("done")
     run.finish("done")
     await child.wait()
     return parent, child
@@ -146,9 +148,9 @@ async def test_cleanup_never_removes_a_live_session(sup: Supervisor, fake_agent:
 
 
 async def test_cleanup_keeps_a_tree_with_a_live_member(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
-    parent, child = await family(sup, fake_agent, kid)
+    parent, child = await family(sup, fake_agent, child_agent)
     await parent.stop()
     await trio.sleep(10.0)
 
@@ -180,9 +182,9 @@ async def test_an_input_that_is_held_is_not_thrown_away(
 
 
 async def test_a_dry_run_reports_the_same_and_deletes_nothing(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
-    parent, child = await family(sup, fake_agent, kid)
+    parent, child = await family(sup, fake_agent, child_agent)
     await child.stop()
     await parent.stop()
     await over(sup)
@@ -270,9 +272,9 @@ async def test_a_failed_deletion_does_not_stop_the_cleanup(
 
 
 async def test_deletions_before_a_failure_are_reported(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent, monkeypatch: pytest.MonkeyPatch
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parent, child = await family(sup, fake_agent, kid)
+    parent, child = await family(sup, fake_agent, child_agent)
     await child.stop()
     await parent.stop()
     await trio.sleep(10.0)

@@ -22,7 +22,7 @@ from supervisor import (
     Supervisor,
 )
 from supervisor.core.fold import replay
-from tests.support.exported_sessions import Line, exported, reworked
+from tests.support.exported_sessions import Line, change_export, exported
 from tests.support.fake_agents import AgentRun, FakeAgent, records
 from tests.support.store_samples import differences
 
@@ -59,7 +59,7 @@ async def rich(sup: Supervisor, fake_agent: FakeAgent) -> tuple[Session, AgentRu
     for request in await sup.permissions():
         await sup.answer(request.id, "allow_always")
     await asked.wait()
-    child = await session.spawn("kid", "help me")
+    child = await session.spawn("child-agent", "help me")
     run.finish("that is it")
     await settle()
     await child.stop()
@@ -77,7 +77,7 @@ def as_line(record: Record) -> Line:
 
 
 async def test_an_import_has_the_kinds_and_bodies_of_the_original(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent, file: Path
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent, file: Path
 ) -> None:
     session, _ = await rich(sup, fake_agent)
     lines = await exported(session, file)
@@ -95,7 +95,7 @@ async def test_an_import_has_the_kinds_and_bodies_of_the_original(
         "usage",
         "rule_changed",
     }
-    assert kid.runs
+    assert child_agent.runs
 
 
 async def test_an_imported_session_is_stopped_and_equals_its_folded_records(
@@ -141,11 +141,11 @@ async def test_an_import_keeps_identity_fields_and_drops_permissions(
 
 
 async def test_a_child_is_imported_as_a_root_of_its_own(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent, file: Path
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent, file: Path
 ) -> None:
     session = await sup.create("fake")
-    child = await session.spawn("kid", "help me", role="worker", ttl_seconds=50.0)
-    (await kid.next_run()).finish("done")
+    child = await session.spawn("child-agent", "help me", role="worker", ttl_seconds=50.0)
+    (await child_agent.next_run()).finish("done")
     await child.wait()
     await exported(child, file)
 
@@ -155,7 +155,7 @@ async def test_a_child_is_imported_as_a_root_of_its_own(
     info = await made.info()
     assert (info.parent, info.root, info.depth, info.expires_at) == (None, made.id, 0, None)
     await made.send("again")
-    assert [message.text for message in (await kid.next_run()).turn.history] == [
+    assert [message.text for message in (await child_agent.next_run()).turn.history] == [
         "help me",
         "done",
     ]
@@ -286,7 +286,7 @@ async def test_an_unknown_agent_of_an_import_is_reported_when_needed(
     session = await sup.create("echo")
     await session.prompt("hello")
     await exported(session, file)
-    await reworked(file, lambda lines: lines[0]["body"].update(agent="stranger"))
+    await change_export(file, lambda lines: lines[0]["body"].update(agent="stranger"))
 
     made = await sup.import_(file)
 

@@ -18,7 +18,7 @@ from supervisor import (
     Supervisor,
     SupervisorError,
 )
-from tests.support.exported_sessions import Line, exported, reworked
+from tests.support.exported_sessions import Line, change_export, exported
 from tests.support.fake_agents import FakeAgent
 
 
@@ -110,7 +110,7 @@ async def test_an_imported_file_grants_no_rights(
     await session.stop()
     plain = await session.info()
     await exported(session, file)
-    await reworked(file, change)
+    await change_export(file, change)
 
     try:
         made = await sup.import_(file)
@@ -154,7 +154,7 @@ async def test_an_imported_permission_request_is_not_pending(
     session = await sup.create("echo")
     await session.prompt("hello")
     await exported(session, file)
-    await reworked(file, change)
+    await change_export(file, change)
 
     with contextlib.suppress(ImportFailed):
         await sup.import_(file)
@@ -345,7 +345,7 @@ async def test_a_workspace_from_a_file_is_a_whole_path_or_none(
 ) -> None:
     session = await sup.create("echo")
     await exported(session, file)
-    await reworked(file, lambda lines: lines[0]["body"].update(workspace=workspace))
+    await change_export(file, lambda lines: lines[0]["body"].update(workspace=workspace))
 
     with contextlib.suppress(ImportFailed):
         info = await (await sup.import_(file)).info()

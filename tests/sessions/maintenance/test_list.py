@@ -74,16 +74,16 @@ async def test_a_list_returns_the_matching_sessions(
 
 
 async def test_children_are_listed_by_parent_and_root(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake")
-    child = await root.spawn("kid", "help")
-    grandchild = await child.spawn("kid", "help")
+    child = await root.spawn("child-agent", "help")
+    grandchild = await child.spawn("child-agent", "help")
 
     assert await ids(sup, parent=root.id) == [child.id]
     assert await ids(sup, root=root.id) == [root.id, child.id, grandchild.id]
     assert fake_agent.runs == []
-    await kid.next_run()
+    await child_agent.next_run()
 
 
 # Pages -----------------------------------------------------------------------------------

@@ -19,14 +19,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def kid() -> FakeAgent:
+def child_agent() -> FakeAgent:
     """What children are, so that their turns are not mixed up with those of `fake`."""
-    return FakeAgent("kid")
+    return FakeAgent("child-agent")
 
 
 @pytest.fixture
 def program(
-    tmp_path: Path, fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent
+    tmp_path: Path, fake_agent: FakeAgent, shielded_agent: FakeAgent, child_agent: FakeAgent
 ) -> Program:
-    """Has the agents `fake`, `shielded` and `kid`, besides `echo` and `scripted`."""
-    return Program(tmp_path / "state.db", fake_agent, shielded_agent, kid)
+    """Has the agents `fake`, `shielded` and `child-agent`, besides `echo` and `scripted`."""
+    return Program(tmp_path / "state.db", fake_agent, shielded_agent, child_agent)

@@ -17,14 +17,14 @@ def books(sup: Supervisor, *ids: str) -> list[tuple[int, int, Spending]]:
 
 
 async def test_admission_counts_are_the_same_after_a_restart(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         root = await sup.create("fake", limits=Limits(tokens=1_000))
-        child = await root.spawn("kid", "errand")
-        below = await child.spawn("kid", "errand")
+        child = await root.spawn("child-agent", "errand")
+        below = await child.spawn("child-agent", "errand")
         for _ in range(2):
-            run = await kid.next_run()
+            run = await child_agent.next_run()
             run.turn.usage(input_tokens=10, output_tokens=5, cost=0.5)
             run.finish()
             await settle()
@@ -37,13 +37,13 @@ async def test_admission_counts_are_the_same_after_a_restart(
 
 
 async def test_usage_of_deleted_children_survives_a_restart(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         root = await sup.create("fake", limits=Limits(tokens=20, max_spawns=2))
         for _ in range(2):
-            child = await root.spawn("kid", "errand")
-            run = await kid.next_run()
+            child = await root.spawn("child-agent", "errand")
+            run = await child_agent.next_run()
             run.turn.usage(output_tokens=10)
             run.finish()
             await settle()
@@ -53,18 +53,18 @@ async def test_usage_of_deleted_children_survives_a_restart(
     async with program.running() as sup:
         assert books(sup, root.id) == before
         with pytest.raises(SpawnRefused):
-            await sup.session(root.id).spawn("kid", "one too many")
+            await sup.session(root.id).spawn("child-agent", "one too many")
 
 
 async def test_a_child_and_its_parent_deleted_at_once_are_still_paid_for(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         root = await sup.create("fake", limits=Limits(tokens=1_000))
-        parent = await root.spawn("kid", "errand")
-        child = await parent.spawn("kid", "errand", lifetime="detached")
+        parent = await root.spawn("child-agent", "errand")
+        child = await parent.spawn("child-agent", "errand", lifetime="detached")
         for _ in range(2):
-            run = await kid.next_run()
+            run = await child_agent.next_run()
             run.turn.usage(output_tokens=10)
             run.finish()
         await settle()

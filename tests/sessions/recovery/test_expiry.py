@@ -9,12 +9,12 @@ from tests.support.tree_queries import ends
 
 
 async def test_a_child_that_expired_while_closed_stops_with_that_reason(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", ttl_seconds=60.0)
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand", ttl_seconds=60.0)
+        await child_agent.next_run()
 
     async with program.running(downtime_seconds=100.0) as sup:
         info = await sup.session(child.id).info()
@@ -23,12 +23,12 @@ async def test_a_child_that_expired_while_closed_stops_with_that_reason(
         assert ended.body["outcome"] != "completed"
 
 
-async def test_an_expiry_comes_before_a_restart(program: Program, kid: FakeAgent) -> None:
+async def test_an_expiry_comes_before_a_restart(program: Program, child_agent: FakeAgent) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
         again = Restart(policy="always")
-        child = await parent.spawn("kid", "errand", ttl_seconds=60.0, restart=again)
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand", ttl_seconds=60.0, restart=again)
+        await child_agent.next_run()
 
     async with program.running(downtime_seconds=100.0) as sup:
         await settle()
@@ -38,12 +38,12 @@ async def test_an_expiry_comes_before_a_restart(program: Program, kid: FakeAgent
 
 
 async def test_a_turn_open_at_expiry_during_downtime_has_its_running_time(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", ttl_seconds=60.0)
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand", ttl_seconds=60.0)
+        await child_agent.next_run()
 
     async with program.running(downtime_seconds=5_000.0) as sup:
         [ended] = await records(sup.session(child.id), "turn_ended")
@@ -51,12 +51,12 @@ async def test_a_turn_open_at_expiry_during_downtime_has_its_running_time(
 
 
 async def test_a_child_not_yet_expired_at_start_expires_later(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", ttl_seconds=60.0)
-        (await kid.next_run()).finish()
+        child = await parent.spawn("child-agent", "errand", ttl_seconds=60.0)
+        (await child_agent.next_run()).finish()
         await settle()
 
     async with program.running(downtime_seconds=30.0) as sup:
@@ -98,11 +98,13 @@ async def test_an_input_that_is_held_expires_in_time_after_a_restart(
         assert await phase_of(sup.session(session.id)) == "stopped"
 
 
-async def test_a_clock_set_back_expires_no_session_early(program: Program, kid: FakeAgent) -> None:
+async def test_a_clock_set_back_expires_no_session_early(
+    program: Program, child_agent: FakeAgent
+) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", ttl_seconds=60.0)
-        (await kid.next_run()).finish()
+        child = await parent.spawn("child-agent", "errand", ttl_seconds=60.0)
+        (await child_agent.next_run()).finish()
         await settle()
 
     async with program.running(downtime_seconds=-10_000.0) as sup:

@@ -19,7 +19,7 @@ from tests.support.tree_queries import check_tree_counts
 
 
 async def make_a_mess(
-    program: Program, sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     """Sessions in many phases, below one another."""
     idle = await sup.create("fake")
@@ -30,8 +30,8 @@ async def make_a_mess(
         await one.send("second")
         await fake_agent.next_run()
         for lifetime in ("with_parent", "detached"):
-            await one.spawn("kid", "errand", lifetime=lifetime, on_end="wake")
-    await idle.spawn("kid", "errand", ttl_seconds=30.0)
+            await one.spawn("child-agent", "errand", lifetime=lifetime, on_end="wake")
+    await idle.spawn("child-agent", "errand", ttl_seconds=30.0)
     stopping = await sup.create("shielded")
     await stopping.send("first")
     program.begin(stopping.stop)
@@ -57,13 +57,13 @@ async def phases(sup: Supervisor) -> dict[str, str]:
 
 
 async def test_a_second_recovery_changes_nothing(
-    program: Program, fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, shielded_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
-        await make_a_mess(program, sup, fake_agent, kid)
+        await make_a_mess(program, sup, fake_agent, child_agent)
     async with program.running(downtime_seconds=100.0) as sup:
         await fake_agent.finish_all()
-        await kid.finish_all()
+        await child_agent.finish_all()
         await trio.sleep(5.0)
         before, stood = await everything(sup), await phases(sup)
 
@@ -93,18 +93,22 @@ async def what_comes_of_it(program: Program, *fake_agents: FakeAgent) -> dict[st
 
 @pytest.mark.parametrize("kept", range(0, 36, 3))
 async def test_a_recovery_killed_half_way_ends_the_same(
-    program: Program, fake_agent: FakeAgent, shielded_agent: FakeAgent, kid: FakeAgent, kept: int
+    program: Program,
+    fake_agent: FakeAgent,
+    shielded_agent: FakeAgent,
+    child_agent: FakeAgent,
+    kept: int,
 ) -> None:
     async with program.running() as sup:
-        await make_a_mess(program, sup, fake_agent, kid)
+        await make_a_mess(program, sup, fake_agent, child_agent)
     other = program.path.with_name("other.db")
     shutil.copy(program.path, other)
     twin = Program(other, *program.fake_agents)
 
     await program.kill_during_recovery(records=kept)
 
-    assert await what_comes_of_it(program, fake_agent, kid) == await what_comes_of_it(
-        twin, fake_agent, kid
+    assert await what_comes_of_it(program, fake_agent, child_agent) == await what_comes_of_it(
+        twin, fake_agent, child_agent
     )
 
 

@@ -80,14 +80,14 @@ async def test_a_repeated_create_after_a_restart_returns_the_same_session(progra
 
 
 async def test_a_repeated_spawn_after_a_restart_returns_the_same_child(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", idempotency_key="k")
+        child = await parent.spawn("child-agent", "errand", idempotency_key="k")
 
     async with program.running() as sup:
-        again = await sup.session(parent.id).spawn("kid", "errand", idempotency_key="k")
+        again = await sup.session(parent.id).spawn("child-agent", "errand", idempotency_key="k")
         assert again.id == child.id
         assert (await sup.stats()).sessions == 2
 

@@ -13,12 +13,12 @@ from tests.support.tree_queries import ends
 
 
 async def test_a_parent_is_notified_of_a_child_lost_with_the_supervisor(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", restart=NEVER)
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand", restart=NEVER)
+        await child_agent.next_run()
 
     async with program.running() as sup:
         await settle()
@@ -27,12 +27,12 @@ async def test_a_parent_is_notified_of_a_child_lost_with_the_supervisor(
 
 
 async def test_an_unacknowledged_end_is_reported_once_after_a_restart(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand")
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand")
+        await child_agent.next_run()
         program.begin(program.kill_before, kind_is("child_ended"))
         program.begin(child.stop)
         await program.store.killed.wait()
@@ -44,11 +44,13 @@ async def test_an_unacknowledged_end_is_reported_once_after_a_restart(
             assert (ended.body["child"], ended.body["reason"]) == (child.id, "user_cancelled")
 
 
-async def test_an_acknowledged_end_is_not_reported_again(program: Program, kid: FakeAgent) -> None:
+async def test_an_acknowledged_end_is_not_reported_again(
+    program: Program, child_agent: FakeAgent
+) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand")
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand")
+        await child_agent.next_run()
         await child.stop()
         await settle()
         heard = await records(parent, "child_started", "child_ended")
@@ -59,19 +61,19 @@ async def test_an_acknowledged_end_is_not_reported_again(program: Program, kid: 
 
 
 async def test_an_imported_copy_of_a_parent_does_not_acknowledge_notifications(
-    program: Program, kid: FakeAgent, tmp_path: Path
+    program: Program, child_agent: FakeAgent, tmp_path: Path
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand", restart=NEVER)
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand", restart=NEVER)
+        await child_agent.next_run()
         await child.stop()
         await settle()
         (tmp_path / "copy.jsonl").write_text(await parent.export("jsonl"))
         await sup.import_(tmp_path / "copy.jsonl")
         await child.resume()
         await child.send("another")
-        await kid.next_run()
+        await child_agent.next_run()
 
     async with program.running() as sup:
         await settle()
@@ -80,12 +82,12 @@ async def test_an_imported_copy_of_a_parent_does_not_acknowledge_notifications(
 
 
 async def test_an_unacknowledged_result_is_reported_once_after_a_restart(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        await parent.spawn("kid", "errand")
-        run = await kid.next_run()
+        await parent.spawn("child-agent", "errand")
+        run = await child_agent.next_run()
         program.begin(program.kill_before, kind_is("child_ended"))
         await settle()
         run.finish("the answer")
@@ -99,11 +101,13 @@ async def test_an_unacknowledged_result_is_reported_once_after_a_restart(
             assert done.body["reason"] is None
 
 
-async def test_an_unacknowledged_resume_is_reported(program: Program, kid: FakeAgent) -> None:
+async def test_an_unacknowledged_resume_is_reported(
+    program: Program, child_agent: FakeAgent
+) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand")
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand")
+        await child_agent.next_run()
         await child.stop()
         await settle()
         program.begin(program.kill_before, kind_is("child_started", "child_ended"))
@@ -118,12 +122,12 @@ async def test_an_unacknowledged_resume_is_reported(program: Program, kid: FakeA
 
 
 async def test_an_unacknowledged_second_end_is_reported(
-    program: Program, kid: FakeAgent, monkeypatch: pytest.MonkeyPatch
+    program: Program, child_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand")
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand")
+        await child_agent.next_run()
         await child.stop()
         await settle()
         # As if the parent were too slow to write anything before the kill.
@@ -138,12 +142,12 @@ async def test_an_unacknowledged_second_end_is_reported(
 
 
 async def test_an_unacknowledged_end_and_resume_are_reported_in_order(
-    program: Program, kid: FakeAgent, monkeypatch: pytest.MonkeyPatch
+    program: Program, child_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand")
-        await kid.next_run()
+        child = await parent.spawn("child-agent", "errand")
+        await child_agent.next_run()
         monkeypatch.setattr(sup._parts.registry, "wake", lambda _: None)
         await child.stop()
         await child.resume()
@@ -157,12 +161,12 @@ async def test_an_unacknowledged_end_and_resume_are_reported_in_order(
 
 
 async def test_an_end_wakes_a_parent_that_wanted_to_be_woken_once(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        await parent.spawn("kid", "errand", on_end="wake")
-        run = await kid.next_run()
+        await parent.spawn("child-agent", "errand", on_end="wake")
+        run = await child_agent.next_run()
         program.begin(program.kill_before, kind_is("child_ended"))
         await settle()
         run.finish("the answer")
@@ -176,12 +180,12 @@ async def test_an_end_wakes_a_parent_that_wanted_to_be_woken_once(
 
 
 async def test_an_accepted_wake_runs_after_a_restart(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running(settings=Settings(max_running_turns=2)) as sup:
         parent = await sup.create("fake")
-        await parent.spawn("kid", "errand", on_end="wake")
-        run = await kid.next_run()
+        await parent.spawn("child-agent", "errand", on_end="wake")
+        run = await child_agent.next_run()
         busy = await make_busy(sup, fake_agent)
         run.finish("the answer")
         await settle()
@@ -195,12 +199,12 @@ async def test_an_accepted_wake_runs_after_a_restart(
 
 
 async def test_unread_news_is_readable_after_a_restart(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        await parent.spawn("kid", "errand")
-        (await kid.next_run()).finish("the answer")
+        await parent.spawn("child-agent", "errand")
+        (await child_agent.next_run()).finish("the answer")
         await settle()
 
     async with program.running() as sup:

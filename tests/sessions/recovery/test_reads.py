@@ -49,12 +49,12 @@ async def test_a_prompt_that_is_repeated_has_its_first_result(
 
 
 async def test_waiting_for_a_child_of_an_earlier_run_returns(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
-        child = await parent.spawn("kid", "errand")
-        (await kid.next_run()).finish("the answer")
+        child = await parent.spawn("child-agent", "errand")
+        (await child_agent.next_run()).finish("the answer")
         await settle()
 
     async with program.running() as sup:

@@ -13,12 +13,12 @@ ALWAYS = Restart(policy="always", backoff_seconds=0.0)
 
 
 async def test_children_of_a_session_that_crashed_are_stopped_children_first(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await make_busy(sup, fake_agent)
-        children = [await parent.spawn("kid", "errand", restart=ALWAYS) for _ in range(2)]
-        below = await children[0].spawn("kid", "errand", restart=ALWAYS)
+        children = [await parent.spawn("child-agent", "errand", restart=ALWAYS) for _ in range(2)]
+        below = await children[0].spawn("child-agent", "errand", restart=ALWAYS)
 
     async with program.running() as sup:
         for one in (*children, below):
@@ -28,11 +28,11 @@ async def test_children_of_a_session_that_crashed_are_stopped_children_first(
 
 
 async def test_twelve_children_created_at_once_stop_youngest_first(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running(settings=Settings(limits=WIDE)) as sup:
         parent = await make_busy(sup, fake_agent)
-        children = [await parent.spawn("kid", "errand") for _ in range(12)]
+        children = [await parent.spawn("child-agent", "errand") for _ in range(12)]
 
     async with program.running() as sup:
         youngest_first = [child.id for child in reversed(children)]
@@ -40,11 +40,11 @@ async def test_twelve_children_created_at_once_stop_youngest_first(
 
 
 async def test_detached_children_go_on(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await make_busy(sup, fake_agent)
-        child = await parent.spawn("kid", "errand", lifetime="detached", restart=ALWAYS)
+        child = await parent.spawn("child-agent", "errand", lifetime="detached", restart=ALWAYS)
 
     async with program.running() as sup:
         await settle()
@@ -54,13 +54,13 @@ async def test_detached_children_go_on(
 
 
 async def test_an_uncommitted_child_does_not_exist_after_a_restart(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
         program.begin(program.kill_before, kind_is("child_started"))
         await settle()
-        program.begin(parent.spawn, "kid", "errand")
+        program.begin(parent.spawn, "child-agent", "errand")
         await program.store.killed.wait()
 
     async with program.running() as sup:
@@ -69,13 +69,13 @@ async def test_an_uncommitted_child_does_not_exist_after_a_restart(
 
 
 async def test_a_child_that_was_written_and_not_started_has_failed_to_start(
-    program: Program, kid: FakeAgent
+    program: Program, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake")
         program.begin(program.kill_before, kind_is("session_started"))
         await settle()
-        program.begin(parent.spawn, "kid", "errand")
+        program.begin(parent.spawn, "child-agent", "errand")
         await program.store.killed.wait()
 
     async with program.running() as sup:
@@ -85,33 +85,33 @@ async def test_a_child_that_was_written_and_not_started_has_failed_to_start(
 
 
 async def test_a_child_waiting_for_a_slot_gets_it_after_a_restart(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake", limits=Limits(max_children=1))
-        sleeper = await parent.spawn("kid", "one", suspend_after_seconds=1.0)
-        (await kid.next_run()).finish()
+        sleeper = await parent.spawn("child-agent", "one", suspend_after_seconds=1.0)
+        (await child_agent.next_run()).finish()
         await trio.sleep(5.0)
-        await parent.spawn("kid", "two", restart=NEVER)
-        await kid.next_run()
+        await parent.spawn("child-agent", "two", restart=NEVER)
+        await child_agent.next_run()
         await sleeper.send("three")
         assert await phase_of(sleeper) == "suspended"
 
     async with program.running() as sup:
-        assert await kid.finish_all() == ["three"]
+        assert await child_agent.finish_all() == ["three"]
         await check_tree_counts(sup)
 
 
 async def test_a_child_waits_on_for_a_slot_when_its_sibling_is_recovered(
-    program: Program, fake_agent: FakeAgent, kid: FakeAgent
+    program: Program, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     async with program.running() as sup:
         parent = await sup.create("fake", limits=Limits(max_children=1))
-        sleeper = await parent.spawn("kid", "one", suspend_after_seconds=1.0)
-        (await kid.next_run()).finish()
+        sleeper = await parent.spawn("child-agent", "one", suspend_after_seconds=1.0)
+        (await child_agent.next_run()).finish()
         await trio.sleep(5.0)
-        await parent.spawn("kid", "two", restart=ALWAYS)
-        await kid.next_run()
+        await parent.spawn("child-agent", "two", restart=ALWAYS)
+        await child_agent.next_run()
         await sleeper.send("three")
 
     async with program.running() as sup:

@@ -1,4 +1,4 @@
-"""What the tests of families share: parents and children that wait for orders, in virtual time."""
+"""Fixtures of the tests of trees: parents and children run by the test, in virtual time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def kid() -> FakeAgent:
-    """What children are, so that their turns are not mixed up with those of `fake`."""
-    return FakeAgent("kid")
+def child_agent() -> FakeAgent:
+    """Return the agent of children, whose turns are kept apart from those of `fake`."""
+    return FakeAgent("child-agent")
 
 
 @pytest.fixture
@@ -36,27 +36,27 @@ def slow() -> SlowStartAgent:
 async def sup(
     fake_agent: FakeAgent,
     shielded_agent: FakeAgent,
-    kid: FakeAgent,
+    child_agent: FakeAgent,
     slow: SlowStartAgent,
     settings: Settings,
 ) -> AsyncIterator[Supervisor]:
-    """Return a supervisor with `fake`, `shielded`, `kid`, `slow`, `spawner`, `echo`, `scripted`."""
-    agents: list[Any] = [fake_agent.agent, shielded_agent.agent, kid.agent, slow, spawner]
+    """Return a supervisor with `fake`, `shielded`, `child-agent`, `slow` and `spawner`."""
+    agents: list[Any] = [fake_agent.agent, shielded_agent.agent, child_agent.agent, slow, spawner]
     async with supervisor.open(":memory:", agents=agents, settings=settings) as opened:
         try:
             yield opened
         finally:
-            for one in (fake_agent, shielded_agent, kid):
+            for one in (fake_agent, shielded_agent, child_agent):
                 one.finish_open_runs()
 
 
 @pytest.fixture
 async def child(session: Session) -> Session:
     """A child of `session`, which is idle itself."""
-    return await session.spawn("kid", "errand")
+    return await session.spawn("child-agent", "errand")
 
 
 @pytest.fixture
-async def errand(child: Session, kid: FakeAgent) -> AgentRun:
+async def child_run(child: Session, child_agent: FakeAgent) -> AgentRun:
     """The child's turn on its errand."""
-    return await kid.next_run()
+    return await child_agent.next_run()

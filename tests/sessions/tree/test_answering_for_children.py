@@ -36,10 +36,10 @@ async def judge(guardian: Session, fake_agent: FakeAgent) -> AgentRun:
 
 
 @pytest.fixture
-async def asked(judge: AgentRun, kid: FakeAgent) -> tuple[AgentAction[bool], ChildRequest]:
+async def asked(judge: AgentRun, child_agent: FakeAgent) -> tuple[AgentAction[bool], ChildRequest]:
     """A child of the guardian asks for bash: the question, and what the guardian sees of it."""
-    await judge.do(judge.turn.spawn("kid", "x", permissions=NARROW))
-    action = await ask(await kid.next_run())
+    await judge.do(judge.turn.spawn("child-agent", "x", permissions=NARROW))
+    action = await ask(await child_agent.next_run())
     (request,) = judge.turn.requests()
     return action, request
 
@@ -79,12 +79,12 @@ async def test_a_parent_decides(
 
 
 async def test_a_parent_decides_for_its_grandchildren(
-    sup: Supervisor, judge: AgentRun, kid: FakeAgent
+    sup: Supervisor, judge: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await judge.do(judge.turn.spawn("kid", "x", permissions=NARROW))
-    await kid.next_run()
-    await sup.session(child.id).spawn("kid", "y")
-    action = await ask(await kid.next_run())
+    child = await judge.do(judge.turn.spawn("child-agent", "x", permissions=NARROW))
+    await child_agent.next_run()
+    await sup.session(child.id).spawn("child-agent", "y")
+    action = await ask(await child_agent.next_run())
     (request,) = judge.turn.requests()
     await judge.do(judge.turn.answer_request(request.id, "allow_once"))
 
@@ -92,10 +92,10 @@ async def test_a_parent_decides_for_its_grandchildren(
 
 
 async def test_a_parent_without_that_right_sees_nothing(
-    sup: Supervisor, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    await run.do(run.turn.spawn("kid", "x"))
-    action = await ask(await kid.next_run())
+    await run.do(run.turn.spawn("child-agent", "x"))
+    action = await ask(await child_agent.next_run())
     (request,) = await sup.permissions()
 
     assert run.turn.requests() == []
@@ -130,13 +130,13 @@ async def test_a_parent_does_not_answer_for_itself(sup: Supervisor, fake_agent: 
     "rights", [NARROW, Permissions(mode="approve_all", tools=["bash"])], ids=["mode", "tools"]
 )
 async def test_a_parent_cannot_allow_more_than_its_own_permissions(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent, rights: Permissions
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent, rights: Permissions
 ) -> None:
     parent = await sup.create("fake", permissions=rights, answers_for_children=True)
     run = await begin(parent, fake_agent)
-    await run.do(run.turn.spawn("kid", "x", permissions=NARROW))
+    await run.do(run.turn.spawn("child-agent", "x", permissions=NARROW))
     tool = "bash" if rights is NARROW else "other"
-    action = await ask(await kid.next_run(), tool)
+    action = await ask(await child_agent.next_run(), tool)
     if rights is not NARROW:
         assert await action.wait() is False  # decided without a request
         return
@@ -149,15 +149,15 @@ async def test_a_parent_cannot_allow_more_than_its_own_permissions(
 
 
 async def test_a_parent_that_was_allowed_for_always_may_allow(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", permissions=NARROW, answers_for_children=True)
     run = await begin(parent, fake_agent)
     mine = await ask(run)
     await sup.answer((await sup.permissions())[0].id, "allow_always")
     await mine.wait()
-    await run.do(run.turn.spawn("kid", "x"))
-    action = await ask(await kid.next_run())
+    await run.do(run.turn.spawn("child-agent", "x"))
+    action = await ask(await child_agent.next_run())
     (request,) = run.turn.requests()
     await run.do(run.turn.answer_request(request.id, "allow_once"))
 
@@ -165,18 +165,18 @@ async def test_a_parent_that_was_allowed_for_always_may_allow(
 
 
 async def test_a_parent_that_was_rejected_for_always_may_not_allow(
-    sup: Supervisor, guardian: Session, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, guardian: Session, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     run = await begin(guardian, fake_agent)
-    await run.do(run.turn.spawn("kid", "x", permissions=NARROW))
+    await run.do(run.turn.spawn("child-agent", "x", permissions=NARROW))
     rejecting = await sup.create("fake", permissions=NARROW, answers_for_children=True)
     theirs = await begin(rejecting, fake_agent)
     mine = await ask(theirs)
     await sup.answer((await sup.permissions())[0].id, "reject_always")
     await mine.wait()
-    await kid.next_run()
-    await theirs.do(theirs.turn.spawn("kid", "y"))
-    await ask(await kid.next_run())
+    await child_agent.next_run()
+    await theirs.do(theirs.turn.spawn("child-agent", "y"))
+    await ask(await child_agent.next_run())
     (request,) = theirs.turn.requests()
 
     with pytest.raises(PermissionDenied):
@@ -186,8 +186,8 @@ async def test_a_parent_that_was_rejected_for_always_may_not_allow(
 async def test_only_a_parent_that_may_answer_passes_that_right_on(
     sup: Supervisor, session: Session, guardian: Session
 ) -> None:
-    refused = await refusal(session.spawn("kid", "x", answers_for_children=True))
-    child = await guardian.spawn("kid", "x", answers_for_children=True)
+    refused = await refusal(session.spawn("child-agent", "x", answers_for_children=True))
+    child = await guardian.spawn("child-agent", "x", answers_for_children=True)
 
     assert refused.limit == "permissions"
     assert await phase_of(child) == "running"
@@ -195,12 +195,12 @@ async def test_only_a_parent_that_may_answer_passes_that_right_on(
 
 
 async def test_the_right_to_answer_is_not_inherited(
-    guardian: Session, kid: FakeAgent, sup: Supervisor
+    guardian: Session, child_agent: FakeAgent, sup: Supervisor
 ) -> None:
-    child = await guardian.spawn("kid", "x", permissions=NARROW)
-    middle = await kid.next_run()
-    await child.spawn("kid", "y")
-    await ask(await kid.next_run())
+    child = await guardian.spawn("child-agent", "x", permissions=NARROW)
+    middle = await child_agent.next_run()
+    await child.spawn("child-agent", "y")
+    await ask(await child_agent.next_run())
     (request,) = await sup.permissions()
 
     assert middle.turn.requests() == []
@@ -242,11 +242,11 @@ async def test_an_ended_turn_cannot_answer_requests(judge: AgentRun, asked: Aske
 
 
 async def test_a_request_of_an_awaited_child_goes_to_the_inbox(
-    sup: Supervisor, judge: AgentRun, kid: FakeAgent
+    sup: Supervisor, judge: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await judge.do(judge.turn.spawn("kid", "x", permissions=NARROW))
+    child = await judge.do(judge.turn.spawn("child-agent", "x", permissions=NARROW))
     waiting = judge.begin(child.wait())
-    at_work = await kid.next_run()
+    at_work = await child_agent.next_run()
     action = await ask(at_work)
     (request,) = await sup.permissions()
     await sup.answer(request.id, "allow_once")

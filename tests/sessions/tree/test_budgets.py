@@ -14,9 +14,11 @@ from tests.support.session_states import phase_of
 from tests.support.tree_queries import ask, begin, check_tree_counts
 
 
-async def spawn(parent: Session, kid: FakeAgent, **options: object) -> tuple[Session, AgentRun]:
-    child = await parent.spawn("kid", "errand", **options)  # type: ignore[arg-type]
-    return child, await kid.next_run()
+async def spawn(
+    parent: Session, child_agent: FakeAgent, **options: object
+) -> tuple[Session, AgentRun]:
+    child = await parent.spawn("child-agent", "errand", **options)  # type: ignore[arg-type]
+    return child, await child_agent.next_run()
 
 
 @pytest.mark.parametrize(
@@ -62,16 +64,18 @@ async def test_the_result_of_a_turn_names_the_exhausted_budget(
     assert words in str(result.error)
 
 
-async def test_the_result_of_a_child_names_its_expiry(session: Session, kid: FakeAgent) -> None:
-    child, _ = await spawn(session, kid, ttl_seconds=3.0)
+async def test_the_result_of_a_child_names_its_expiry(
+    session: Session, child_agent: FakeAgent
+) -> None:
+    child, _ = await spawn(session, child_agent, ttl_seconds=3.0)
 
     assert "expired" in str((await child.wait()).error)
 
 
 async def test_the_result_of_a_child_names_the_stop_of_its_parent(
-    session: Session, kid: FakeAgent, nursery: trio.Nursery
+    session: Session, child_agent: FakeAgent, nursery: trio.Nursery
 ) -> None:
-    child, _ = await spawn(session, kid)
+    child, _ = await spawn(session, child_agent)
     action = AgentAction(child.wait())
     nursery.start_soon(action.run)
     await settle()
@@ -199,10 +203,10 @@ async def test_wall_seconds_count_running_turns_only(
 
 
 async def test_turns_that_run_side_by_side_spend_wall_seconds_side_by_side(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(wall_seconds=12.0))
-    children = [await root.spawn("kid", "x") for _ in range(4)]
+    children = [await root.spawn("child-agent", "x") for _ in range(4)]
     began = trio.current_time()
     for child in children:
         await child.wait_stopped()
@@ -220,7 +224,7 @@ async def test_wall_seconds_run_out_whenever_a_turn_begins(sup: Supervisor, runn
         root = await sup.create("fake", limits=limits)
         for _ in range(running):
             await trio.sleep(chance.random())
-            await root.spawn("kid", "x")
+            await root.spawn("child-agent", "x")
         children = (await root.info()).children
         with trio.fail_after(200.0):
             await sup.session(children[-1]).wait_stopped()
@@ -246,10 +250,10 @@ class TestOfTheSettings:
         assert (await session.wait_stopped()).stop_reason == "budget_exceeded"
 
     async def test_a_child_does_not_get_a_separate_budget(
-        self, session: Session, child: Session, errand: AgentRun
+        self, session: Session, child: Session, child_run: AgentRun
     ) -> None:
         assert (await child.info()).limits.tokens is None
-        errand.turn.usage(output_tokens=60)
+        child_run.turn.usage(output_tokens=60)
         await settle()
         assert (await session.info()).spent.tokens == 60
 
@@ -279,12 +283,12 @@ async def test_an_agent_that_ignores_budget_spent_is_stopped(
 
 
 async def test_a_session_that_waits_for_a_person_is_stopped_by_its_budget(
-    sup: Supervisor, kid: FakeAgent, fake_agent: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent, fake_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(tokens=10))
     run = await begin(root, fake_agent)
     await ask(run)
-    _, at_work = await root.spawn("kid", "x"), await kid.next_run()
+    _, at_work = await root.spawn("child-agent", "x"), await child_agent.next_run()
     at_work.turn.usage(output_tokens=10)
     await root.wait_stopped()
 

@@ -26,9 +26,9 @@ def told(news: list[News]) -> list[tuple[str, str]]:
 
 
 async def test_the_end_of_a_childs_first_turn_is_recorded_by_its_parent(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    errand.finish("all done")
+    child_run.finish("all done")
     await settle()
 
     started, ended = await records(session, *NEWS)
@@ -41,9 +41,9 @@ async def test_the_end_of_a_childs_first_turn_is_recorded_by_its_parent(
     ("error", "outcome"), [(RuntimeError("oops"), "failed"), (AgentDied("oops"), "lost")]
 )
 async def test_a_failed_spawn_text_is_reported_as_failed(
-    session: Session, child: Session, errand: AgentRun, error: Exception, outcome: str
+    session: Session, child: Session, child_run: AgentRun, error: Exception, outcome: str
 ) -> None:
-    errand.fail(error)
+    child_run.fail(error)
     await settle()
 
     (ended,) = await records(session, "child_ended")
@@ -51,9 +51,9 @@ async def test_a_failed_spawn_text_is_reported_as_failed(
 
 
 async def test_the_stop_of_a_child_is_reported_with_its_reason(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    errand.finish("all done")
+    child_run.finish("all done")
     await settle()
     await child.stop()
     await settle()
@@ -64,10 +64,10 @@ async def test_the_stop_of_a_child_is_reported_with_its_reason(
 
 
 async def test_a_child_that_exhausted_its_restarts_is_reported_with_details(
-    session: Session, kid: FakeAgent
+    session: Session, child_agent: FakeAgent
 ) -> None:
-    await session.spawn("kid", "x", restart=NEVER, name="Tom", role="tester")
-    (await kid.next_run()).fail(AgentDied("on purpose"))
+    await session.spawn("child-agent", "x", restart=NEVER, name="Tom", role="tester")
+    (await child_agent.next_run()).fail(AgentDied("on purpose"))
     await settle()
 
     (ended,) = await ends(session)
@@ -77,12 +77,12 @@ async def test_a_child_that_exhausted_its_restarts_is_reported_with_details(
 
 
 async def test_the_reported_text_is_the_last_text_of_the_child(
-    session: Session, child: Session, errand: AgentRun, kid: FakeAgent
+    session: Session, child: Session, child_run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    errand.finish("first")
+    child_run.finish("first")
     await settle()
     await child.send("more")
-    (await kid.next_run()).finish("last")
+    (await child_agent.next_run()).finish("last")
     await settle()
     await child.stop()
     await settle()
@@ -92,21 +92,21 @@ async def test_the_reported_text_is_the_last_text_of_the_child(
 
 
 async def test_a_later_turn_of_a_child_sends_no_notification(
-    session: Session, child: Session, errand: AgentRun, kid: FakeAgent
+    session: Session, child: Session, child_run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    errand.finish()
+    child_run.finish()
     await settle()
     await child.send("more")
-    (await kid.next_run()).finish()
+    (await child_agent.next_run()).finish()
     await settle()
 
     assert len(await records(session, "child_ended")) == 1
 
 
 async def test_the_text_of_news_is_truncated(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    errand.finish("é" * 100_000)
+    child_run.finish("é" * 100_000)
     await settle()
 
     (ended,) = await records(session, "child_ended")
@@ -115,9 +115,9 @@ async def test_the_text_of_news_is_truncated(
 
 
 async def test_only_the_parent_is_notified(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    await child.spawn("kid", "y")
+    await child.spawn("child-agent", "y")
     await settle()
 
     assert len(await records(session, "child_started")) == 1
@@ -125,11 +125,11 @@ async def test_only_the_parent_is_notified(
 
 
 async def test_a_suspended_parent_is_notified_without_waking(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", suspend_after_seconds=10.0)
-    child = await parent.spawn("kid", "x", suspend_after_seconds=1.0, ttl_seconds=100.0)
-    (await kid.next_run()).finish()
+    child = await parent.spawn("child-agent", "x", suspend_after_seconds=1.0, ttl_seconds=100.0)
+    (await child_agent.next_run()).finish()
     await trio.sleep(50.0)
     before = await phase_of(parent)
     await child.wait_stopped()
@@ -140,10 +140,10 @@ async def test_a_suspended_parent_is_notified_without_waking(
 
 
 async def test_a_stopped_parent_is_notified_of_a_detached_child(
-    session: Session, kid: FakeAgent
+    session: Session, child_agent: FakeAgent
 ) -> None:
-    await session.spawn("kid", "x", lifetime="detached", on_end="wake")
-    at_work = await kid.next_run()
+    await session.spawn("child-agent", "x", lifetime="detached", on_end="wake")
+    at_work = await child_agent.next_run()
     await session.stop()
     at_work.finish("done")
     await settle()
@@ -153,11 +153,13 @@ async def test_a_stopped_parent_is_notified_of_a_detached_child(
     assert await phase_of(session) == "stopped"
 
 
-async def test_a_hundred_children_are_reported_once_each(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_hundred_children_are_reported_once_each(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     limits = Limits(max_children=100, max_descendants=100)
     parent = await sup.create("fake", limits=limits)
-    await all_at_once(*[partial(parent.spawn, "kid", "x")] * 100)
-    await kid.finish_all()
+    await all_at_once(*[partial(parent.spawn, "child-agent", "x")] * 100)
+    await child_agent.finish_all()
     await settle()
 
     for kind in NEWS:
@@ -168,10 +170,12 @@ async def test_a_hundred_children_are_reported_once_each(sup: Supervisor, kid: F
 # What the agent reads -----------------------------------------------------------------------------
 
 
-async def test_an_agent_reads_each_piece_of_news_once(run: AgentRun, kid: FakeAgent) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+async def test_an_agent_reads_each_piece_of_news_once(
+    run: AgentRun, child_agent: FakeAgent
+) -> None:
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     first = run.turn.news()
-    (await kid.next_run()).finish("done")
+    (await child_agent.next_run()).finish("done")
     await settle()
     second = run.turn.news()
 
@@ -181,9 +185,11 @@ async def test_an_agent_reads_each_piece_of_news_once(run: AgentRun, kid: FakeAg
     assert run.turn.news() == []
 
 
-async def test_news_are_delivered_in_order(run: AgentRun, session: Session, kid: FakeAgent) -> None:
-    children = [await session.spawn("kid", "x") for _ in range(3)]
-    runs = [await kid.next_run() for _ in range(3)]
+async def test_news_are_delivered_in_order(
+    run: AgentRun, session: Session, child_agent: FakeAgent
+) -> None:
+    children = [await session.spawn("child-agent", "x") for _ in range(3)]
+    runs = [await child_agent.next_run() for _ in range(3)]
     for at_work in reversed(runs):
         at_work.finish()
         await settle()
@@ -194,9 +200,9 @@ async def test_news_are_delivered_in_order(run: AgentRun, session: Session, kid:
 
 
 async def test_news_are_delivered_at_the_next_turn(
-    session: Session, child: Session, errand: AgentRun, fake_agent: FakeAgent
+    session: Session, child: Session, child_run: AgentRun, fake_agent: FakeAgent
 ) -> None:
-    errand.finish("done")
+    child_run.finish("done")
     await settle()
     run = await begin(session, fake_agent)
     news = run.turn.news()
@@ -217,10 +223,10 @@ async def test_notifications_not_read_in_a_turn_are_read_in_the_next(
 
 
 async def test_news_are_kept_over_a_suspension(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", suspend_after_seconds=10.0)
-    child = await parent.spawn("kid", "x")
+    child = await parent.spawn("child-agent", "x")
     run = await begin(parent, fake_agent)
     first = run.turn.news()
     run.finish()

@@ -26,30 +26,34 @@ from tests.support.tree_queries import (
 # Suspended children -------------------------------------------------------------------------------
 
 
-async def test_a_suspended_child_makes_room_for_another(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_suspended_child_makes_room_for_another(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    sleeper = await make_suspended(parent, kid)
+    sleeper = await make_suspended(parent, child_agent)
 
-    other = await parent.spawn("kid", "other")
+    other = await parent.spawn("child-agent", "other")
 
     assert (await parent.info()).children == (other.id,)
     assert await phase_of(sleeper) == "suspended"
     await check_tree_counts(sup)
 
 
-async def test_a_suspended_child_is_still_a_descendant(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_suspended_child_is_still_a_descendant(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     parent = await sup.create("fake", limits=Limits(max_descendants=1))
-    await make_suspended(parent, kid)
+    await make_suspended(parent, child_agent)
 
-    assert (await refusal(parent.spawn("kid", "x"))).limit == "max_descendants"
+    assert (await refusal(parent.spawn("child-agent", "x"))).limit == "max_descendants"
 
 
 async def test_a_suspended_child_waits_for_a_child_slot_and_then_runs(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    sleeper = await make_suspended(parent, kid)
-    other = await parent.spawn("kid", "other")
+    sleeper = await make_suspended(parent, child_agent)
+    other = await parent.spawn("child-agent", "other")
     receipt = await sleeper.send("wake up")
     waiting = await sleeper.info()
     await other.stop()
@@ -62,19 +66,19 @@ async def test_a_suspended_child_waits_for_a_child_slot_and_then_runs(
 
 
 async def test_children_waiting_for_slots_get_them_in_order(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    sleepers = [await make_suspended(parent, kid) for _ in range(3)]
-    other = await parent.spawn("kid", "other")
-    await kid.next_run()
+    sleepers = [await make_suspended(parent, child_agent) for _ in range(3)]
+    other = await parent.spawn("child-agent", "other")
+    await child_agent.next_run()
     for sleeper in sleepers:
         await sleeper.send("wake up")
 
     seen = []
     await other.stop()
     for _ in sleepers:
-        at_work = await kid.next_run()
+        at_work = await child_agent.next_run()
         seen.append(at_work.turn.session_id)
         assert len((await parent.info()).children) == 1
         await sup.session(at_work.turn.session_id).stop()
@@ -83,11 +87,11 @@ async def test_children_waiting_for_slots_get_them_in_order(
 
 
 async def test_raising_max_children_wakes_children_waiting_for_a_slot(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    sleeper = await make_suspended(parent, kid)
-    await parent.spawn("kid", "other")
+    sleeper = await make_suspended(parent, child_agent)
+    await parent.spawn("child-agent", "other")
     await sleeper.send("wake up")
     await parent.set(limits=Limits(max_children=2))
     await settle()
@@ -95,9 +99,11 @@ async def test_raising_max_children_wakes_children_waiting_for_a_slot(
     assert await phase_of(sleeper) == "running"
 
 
-async def test_waking_many_at_once_never_exceeds_the_cap(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_waking_many_at_once_never_exceeds_the_cap(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=2))
-    sleepers = [await make_suspended(parent, kid) for _ in range(8)]
+    sleepers = [await make_suspended(parent, child_agent) for _ in range(8)]
 
     await all_at_once(*(partial(one.send, "wake up") for one in sleepers))
     await settle()
@@ -114,22 +120,24 @@ ENDS = ("stop", "crash", "ttl", "tokens", "delete", "parent")
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_a_child_slot_is_released_once_after_every_end(
-    sup: Supervisor, kid: FakeAgent, end: str
+    sup: Supervisor, child_agent: FakeAgent, end: str
 ) -> None:
     root = await sup.create("fake", limits=Limits(max_descendants=2, max_children=1))
-    top = await root.spawn("kid", "top", lifetime="with_parent")
-    await kid.next_run()
+    top = await root.spawn("child-agent", "top", lifetime="with_parent")
+    await child_agent.next_run()
     limits = Limits(tokens=10) if end == "tokens" else None
     ttl_seconds = 5.0 if end == "ttl" else None
     restart = Restart(policy="never")
-    child = await top.spawn("kid", "x", limits=limits, ttl_seconds=ttl_seconds, restart=restart)
-    await bring_about(sup, end, top, child, await kid.next_run())
+    child = await top.spawn(
+        "child-agent", "x", limits=limits, ttl_seconds=ttl_seconds, restart=restart
+    )
+    await bring_about(sup, end, top, child, await child_agent.next_run())
     await settle()
     await check_tree_counts(sup)
 
     above = root if end == "parent" else top
-    await above.spawn("kid", "again")
-    assert (await refusal(above.spawn("kid", "too many"))).limit == "max_children"
+    await above.spawn("child-agent", "again")
+    assert (await refusal(above.spawn("child-agent", "too many"))).limit == "max_children"
     await check_tree_counts(sup)
 
 
@@ -166,7 +174,7 @@ async def test_all_places_are_free_when_all_have_stopped(sup: Supervisor) -> Non
 
 async def test_stopping_twice_releases_one_slot(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=2))
-    one, _ = [await parent.spawn("kid", "x") for _ in range(2)]
+    one, _ = [await parent.spawn("child-agent", "x") for _ in range(2)]
     await all_at_once(*[one.stop] * 10)
     await all_at_once(*[one.stop] * 3)
 
@@ -175,19 +183,19 @@ async def test_stopping_twice_releases_one_slot(sup: Supervisor) -> None:
 
 async def test_resuming_takes_a_child_slot_again(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    child = await parent.spawn("kid", "x")
+    child = await parent.spawn("child-agent", "x")
     await child.stop()
     await child.resume()
 
-    assert (await refusal(parent.spawn("kid", "y"))).limit == "max_children"
+    assert (await refusal(parent.spawn("child-agent", "y"))).limit == "max_children"
     await check_tree_counts(sup)
 
 
 async def test_resuming_needs_a_child_slot(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    gone = await parent.spawn("kid", "x")
+    gone = await parent.spawn("child-agent", "x")
     await gone.stop()
-    await parent.spawn("kid", "y")
+    await parent.spawn("child-agent", "y")
 
     for way in (gone.resume(), gone.send("come back")):
         assert (await refusal(way)).limit == "max_children"
@@ -196,7 +204,7 @@ async def test_resuming_needs_a_child_slot(sup: Supervisor) -> None:
 
 async def test_concurrent_resumes_take_one_child_slot(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=2))
-    child = await parent.spawn("kid", "x")
+    child = await parent.spawn("child-agent", "x")
     await child.stop()
     await all_at_once(*[child.resume] * 20, *[partial(child.send, "x")] * 5)
 
@@ -205,12 +213,12 @@ async def test_concurrent_resumes_take_one_child_slot(sup: Supervisor) -> None:
 
 
 async def test_a_spawn_that_cannot_wake_its_parent_names_the_missing_slot(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(max_children=1))
-    middle = await make_suspended(root, kid)
-    await root.spawn("kid", "other")
-    refused = await refusal(middle.spawn("kid", "below"))
+    middle = await make_suspended(root, child_agent)
+    await root.spawn("child-agent", "other")
+    refused = await refusal(middle.spawn("child-agent", "below"))
 
     assert (refused.limit, refused.used, refused.allowed) == ("max_children", 1, 1)
     assert await phase_of(middle) == "suspended"
@@ -218,11 +226,11 @@ async def test_a_spawn_that_cannot_wake_its_parent_names_the_missing_slot(
 
 
 async def test_a_child_waiting_for_a_slot_stops_with_its_parent(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    sleeper = await make_suspended(parent, kid)
-    await parent.spawn("kid", "other")
+    sleeper = await make_suspended(parent, child_agent)
+    await parent.spawn("child-agent", "other")
     await sleeper.send("wake up")
     await parent.stop()
 
@@ -232,11 +240,11 @@ async def test_a_child_waiting_for_a_slot_stops_with_its_parent(
 
 
 async def test_an_input_that_expires_while_waiting_takes_no_slot(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    sleeper = await make_suspended(parent, kid)
-    other = await parent.spawn("kid", "other")
+    sleeper = await make_suspended(parent, child_agent)
+    other = await parent.spawn("child-agent", "other")
     await sleeper.send("wake up", ttl_seconds=10.0)
     await trio.sleep(20.0)
     await other.stop()
@@ -250,12 +258,14 @@ async def test_an_input_that_expires_while_waiting_takes_no_slot(
 # Under many schedules -----------------------------------------------------------------------------
 
 
-async def fill(sup: Supervisor, kid: FakeAgent, places: int) -> tuple[Session, list[Session]]:
+async def fill(
+    sup: Supervisor, child_agent: FakeAgent, places: int
+) -> tuple[Session, list[Session]]:
     """A parent with all places taken, and as many suspended children that wait for one."""
     parent = await sup.create("echo", limits=Limits(max_children=places))
-    sleepers = [await make_suspended(parent, kid) for _ in range(places)]
+    sleepers = [await make_suspended(parent, child_agent) for _ in range(places)]
     for _ in range(places):
-        await parent.spawn("kid", "other")
+        await parent.spawn("child-agent", "other")
     for sleeper in sleepers:
         await sleeper.send("wake up")
     return parent, sleepers
@@ -265,20 +275,20 @@ def test_leaving_ends_while_children_wait_for_slots() -> None:
     """A run that never ends is noticed by the simulator."""
 
     async def main() -> None:
-        kid = FakeAgent("kid")
-        async with supervisor.open(":memory:", agents=[kid.agent]) as sup:
-            await fill(sup, kid, 2)
+        child_agent = FakeAgent("child-agent")
+        async with supervisor.open(":memory:", agents=[child_agent.agent]) as sup:
+            await fill(sup, child_agent, 2)
             await settle()
-            kid.finish_open_runs()
+            child_agent.finish_open_runs()
 
     assert explore(main, seeds=range(9), max_steps=20_000, early_timeouts=False) == []
 
 
 def test_a_child_without_a_slot_starts_no_turn_after_its_parents_stop() -> None:
     async def main() -> None:
-        kid = FakeAgent("kid")
-        async with supervisor.open(":memory:", agents=[kid.agent]) as sup:
-            parent, (sleeper,) = await fill(sup, kid, 1)
+        child_agent = FakeAgent("child-agent")
+        async with supervisor.open(":memory:", agents=[child_agent.agent]) as sup:
+            parent, (sleeper,) = await fill(sup, child_agent, 1)
             await parent.stop()
             found = await outcomes(sleeper)
             assert list(found.values()) == [["delivered"], ["cancelled"]]

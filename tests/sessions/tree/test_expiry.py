@@ -22,22 +22,22 @@ from tests.support.tree_queries import all_at_once, check_tree_counts, ends, rea
 
 
 async def test_a_detached_child_outlives_its_parent_and_is_still_counted(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(max_descendants=2))
-    child = await root.spawn("kid", "x", lifetime="detached")
-    below = await child.spawn("kid", "y")
+    child = await root.spawn("child-agent", "x", lifetime="detached")
+    below = await child.spawn("child-agent", "y")
     await root.stop()
 
     assert await phase_of(child) == "running"
     assert (await child.info()).root == root.id
-    assert (await refusal(below.spawn("kid", "z"))).limit == "max_descendants"
+    assert (await refusal(below.spawn("child-agent", "z"))).limit == "max_descendants"
     await check_tree_counts(sup)
 
 
 async def test_children_of_an_expired_detached_child_stop_with_it(session: Session) -> None:
-    child = await session.spawn("kid", "x", lifetime="detached")
-    below = await child.spawn("kid", "y")
+    child = await session.spawn("child-agent", "x", lifetime="detached")
+    below = await child.spawn("child-agent", "y")
     await session.stop()
     between = await phase_of(below)
     await child.stop()
@@ -47,7 +47,7 @@ async def test_children_of_an_expired_detached_child_stop_with_it(session: Sessi
 
 
 async def test_a_detached_child_resumes_without_its_parent(session: Session) -> None:
-    child = await session.spawn("kid", "x", lifetime="detached")
+    child = await session.spawn("child-agent", "x", lifetime="detached")
     await session.stop()
     await child.stop()
     await child.resume()
@@ -60,10 +60,10 @@ async def test_a_detached_child_resumes_without_its_parent(session: Session) -> 
 
 @pytest.mark.parametrize("state", ["running", "idle", "suspended"])
 async def test_a_child_expires_in_every_phase(
-    sup: Supervisor, session: Session, kid: FakeAgent, state: str
+    sup: Supervisor, session: Session, child_agent: FakeAgent, state: str
 ) -> None:
-    child = await session.spawn("kid", "x", ttl_seconds=50.0, suspend_after_seconds=20.0)
-    at_work = await kid.next_run()
+    child = await session.spawn("child-agent", "x", ttl_seconds=50.0, suspend_after_seconds=20.0)
+    at_work = await child_agent.next_run()
     if state != "running":
         at_work.finish()
     await trio.sleep(30.0 if state == "suspended" else 1.0)
@@ -90,15 +90,15 @@ async def test_the_ttl_of_a_child_starts_at_admission(
 
 
 async def test_an_expired_child_stops_with_its_descendants(session: Session) -> None:
-    child = await session.spawn("kid", "x", ttl_seconds=5.0)
-    below = await child.spawn("kid", "y")
+    child = await session.spawn("child-agent", "x", ttl_seconds=5.0)
+    below = await child.spawn("child-agent", "y")
     await child.wait_stopped()
 
     assert await reason_of(below) == "parent_stopped"
 
 
 async def test_after_its_time_nothing_brings_a_child_back(session: Session) -> None:
-    child = await session.spawn("kid", "x", ttl_seconds=5.0)
+    child = await session.spawn("child-agent", "x", ttl_seconds=5.0)
     await child.wait_stopped()
 
     assert (await refusal(child.resume())).limit == "expiry"
@@ -107,7 +107,7 @@ async def test_after_its_time_nothing_brings_a_child_back(session: Session) -> N
 
 
 async def test_a_child_that_is_stopped_and_back_still_has_its_time(session: Session) -> None:
-    child = await session.spawn("kid", "x", ttl_seconds=50.0)
+    child = await session.spawn("child-agent", "x", ttl_seconds=50.0)
     await child.stop()
     await trio.sleep(10.0)
     await child.resume()
@@ -121,7 +121,7 @@ async def test_a_child_that_is_stopped_and_back_still_has_its_time(session: Sess
 async def test_a_child_that_was_stopped_is_not_stopped_again_by_its_time(
     session: Session,
 ) -> None:
-    child = await session.spawn("kid", "x", ttl_seconds=50.0)
+    child = await session.spawn("child-agent", "x", ttl_seconds=50.0)
     await child.stop()
     await trio.sleep(100.0)
 

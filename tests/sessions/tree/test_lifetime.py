@@ -40,7 +40,7 @@ async def test_stopping_a_parent_stops_all_descendants(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=WIDE)
     family = [root]
     for _ in range(6):
-        family.append(await family[-1].spawn("kid", "deeper"))
+        family.append(await family[-1].spawn("child-agent", "deeper"))
     await root.stop()
 
     assert [await reason_of(one) for one in family] == ["user_cancelled"] + ["parent_stopped"] * 6
@@ -49,9 +49,9 @@ async def test_stopping_a_parent_stops_all_descendants(sup: Supervisor) -> None:
 
 async def test_children_end_before_their_parents_and_the_youngest_first(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=WIDE)
-    old, young = [await root.spawn("kid", "x") for _ in range(2)]
-    olds = [await old.spawn("kid", "y") for _ in range(2)]
-    youngs = [await young.spawn("kid", "y") for _ in range(2)]
+    old, young = [await root.spawn("child-agent", "x") for _ in range(2)]
+    olds = [await old.spawn("child-agent", "y") for _ in range(2)]
+    youngs = [await young.spawn("child-agent", "y") for _ in range(2)]
     await root.stop()
 
     order = [one.id for one in (*reversed(youngs), young, *reversed(olds), old, root)]
@@ -71,7 +71,7 @@ async def test_children_end_before_their_parents_and_the_youngest_first(sup: Sup
 async def test_the_youngest_child_ends_first_even_if_slowest(
     sup: Supervisor, session: Session, shielded_agent: FakeAgent
 ) -> None:
-    quick = await session.spawn("kid", "x")
+    quick = await session.spawn("child-agent", "x")
     stubborn = await session.spawn("shielded", "x")
     await shielded_agent.next_run()
     await session.stop()
@@ -83,22 +83,22 @@ async def test_the_youngest_child_ends_first_even_if_slowest(
 async def test_a_hundred_children_end_in_order(sup: Supervisor) -> None:
     limits = Limits(max_children=100, max_descendants=100)
     root = await sup.create("fake", limits=limits)
-    children = [await root.spawn("kid", "x") for _ in range(100)]
+    children = [await root.spawn("child-agent", "x") for _ in range(100)]
     await root.stop()
 
     assert await order_of_ends(sup) == [one.id for one in (*reversed(children), root)]
 
 
 async def test_idle_running_suspended_and_restarting_children_all_end(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=WIDE)
-    suspended = await make_suspended(root, kid)
-    idle = await root.spawn("kid", "x")
-    (await kid.next_run()).finish()
-    restarting = await root.spawn("kid", "x", restart=Restart(backoff_seconds=1000.0))
-    (await kid.next_run()).fail(AgentDied("on purpose"))
-    running = await root.spawn("kid", "x")
+    suspended = await make_suspended(root, child_agent)
+    idle = await root.spawn("child-agent", "x")
+    (await child_agent.next_run()).finish()
+    restarting = await root.spawn("child-agent", "x", restart=Restart(backoff_seconds=1000.0))
+    (await child_agent.next_run()).fail(AgentDied("on purpose"))
+    running = await root.spawn("child-agent", "x")
     await settle()
     children = (suspended, idle, restarting, running)
     before = [await phase_of(one) for one in children]
@@ -111,7 +111,7 @@ async def test_idle_running_suspended_and_restarting_children_all_end(
 
 
 async def test_queued_inputs_of_a_child_stopped_with_its_parent_are_cancelled(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
     await child.send("later")
     await session.stop()
@@ -123,7 +123,7 @@ async def test_queued_inputs_of_a_child_stopped_with_its_parent_are_cancelled(
 async def test_children_run_until_their_parents_stop_after_the_turn(
     sup: Supervisor, session: Session, run: AgentRun, nursery: trio.Nursery
 ) -> None:
-    child = sup.session((await run.do(run.turn.spawn("kid", "x"))).id)
+    child = sup.session((await run.do(run.turn.spawn("child-agent", "x"))).id)
     nursery.start_soon(partial(session.stop, when="after_turn"))
     await trio.sleep(100.0)
     during = (await child.info()).phase
@@ -150,7 +150,7 @@ async def test_stopping_parents_and_children_at_once_ends_them_all(sup: Supervis
     root = await sup.create("fake", limits=WIDE)
     family = [root]
     for number in range(12):
-        family.append(await family[number // 2].spawn("kid", "x"))
+        family.append(await family[number // 2].spawn("child-agent", "x"))
     await all_at_once(*(one.stop for one in family), *(one.stop for one in reversed(family)))
 
     assert {one.phase for one in await all_infos(sup)} == {Phase.STOPPED}
@@ -169,21 +169,21 @@ async def test_a_spawn_below_a_stopping_parent_is_refused(
     nursery.start_soon(session.stop)
     await trio.sleep(1.0)
 
-    refused = await refusal(session.spawn("kid", "late"))
+    refused = await refusal(session.spawn("child-agent", "late"))
     assert refused.limit == "parent"
 
 
 async def test_a_spawn_below_a_stopped_parent_is_refused(session: Session) -> None:
     await session.stop()
 
-    assert (await refusal(session.spawn("kid", "late"))).limit == "parent"
+    assert (await refusal(session.spawn("child-agent", "late"))).limit == "parent"
 
 
 async def test_a_parent_that_is_given_up_stops_its_children(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", restart=NEVER)
-    child = await parent.spawn("kid", "x")
+    child = await parent.spawn("child-agent", "x")
     await parent.send("go")
     (await fake_agent.next_run()).fail(AgentDied("on purpose"))
     await parent.wait_stopped()
@@ -198,7 +198,7 @@ async def test_a_parent_that_is_restarted_keeps_its_children(
     sup: Supervisor, fake_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake")
-    child = await parent.spawn("kid", "x")
+    child = await parent.spawn("child-agent", "x")
     await parent.send("go")
     (await fake_agent.next_run()).fail(AgentDied("on purpose"))
     await trio.sleep(10.0)
@@ -208,12 +208,12 @@ async def test_a_parent_that_is_restarted_keeps_its_children(
 
 
 async def test_a_childs_crash_changes_nothing_for_its_parent_and_siblings(
-    session: Session, kid: FakeAgent
+    session: Session, child_agent: FakeAgent
 ) -> None:
-    sibling = await session.spawn("kid", "x")
-    await kid.next_run()
-    child = await session.spawn("kid", "x", restart=NEVER)
-    (await kid.next_run()).fail(AgentDied("on purpose"))
+    sibling = await session.spawn("child-agent", "x")
+    await child_agent.next_run()
+    child = await session.spawn("child-agent", "x", restart=NEVER)
+    (await child_agent.next_run()).fail(AgentDied("on purpose"))
     await child.wait_stopped()
     await settle()
 
@@ -222,11 +222,11 @@ async def test_a_childs_crash_changes_nothing_for_its_parent_and_siblings(
 
 
 async def test_interrupting_a_parent_does_not_interrupt_its_children(
-    sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     run.begin(child.wait())
-    at_work = await kid.next_run()
+    at_work = await child_agent.next_run()
     report = await session.interrupt("turn")
 
     assert report.stopped == 1
@@ -235,10 +235,10 @@ async def test_interrupting_a_parent_does_not_interrupt_its_children(
 
 
 async def test_an_idle_parent_is_not_suspended_while_a_child_is_up(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", suspend_after_seconds=10.0)
-    child = await parent.spawn("kid", "x")
+    child = await parent.spawn("child-agent", "x")
     await trio.sleep(100.0)
     during = await phase_of(parent)
     await child.stop()
@@ -262,7 +262,7 @@ async def test_a_child_that_ignores_cancellation_ends_by_the_ladder(
     assert await reason_of(child) == "parent_stopped"
     assert not at_work.over.is_set()
     with pytest.raises(Exception, match="is over"):
-        await at_work.do(at_work.turn.spawn("kid", "late"))
+        await at_work.do(at_work.turn.spawn("child-agent", "late"))
     assert texts(await records(child, "user_text")) == ["x"]
 
 
@@ -287,7 +287,7 @@ async def test_a_tree_that_ignores_cancellation_stops_in_bounded_time(
 async def test_a_detached_grandchild_survives_the_stop_of_its_tree(
     session: Session, child: Session
 ) -> None:
-    apart = await child.spawn("kid", "y", lifetime="detached")
+    apart = await child.spawn("child-agent", "y", lifetime="detached")
     await session.stop()
 
     assert await reason_of(child) == "parent_stopped"
@@ -310,9 +310,9 @@ async def test_a_child_that_stops_its_parent_is_stopped() -> None:
 
 
 async def test_requests_of_a_child_stopped_with_its_parent_are_cancelled(
-    sup: Supervisor, session: Session, child: Session, errand: AgentRun
+    sup: Supervisor, session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    await ask(errand)
+    await ask(child_run)
     before = await sup.permissions()
     await session.stop()
 
@@ -321,9 +321,9 @@ async def test_requests_of_a_child_stopped_with_its_parent_are_cancelled(
 
 
 async def test_leaving_suspends_a_tree_and_stops_no_session(
-    sup: Supervisor, session: Session, child: Session, errand: AgentRun
+    sup: Supervisor, session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    await child.spawn("kid", "y")
+    await child.spawn("child-agent", "y")
     await sup.drain()
 
     assert {one.phase for one in await all_infos(sup)} == {Phase.SUSPENDED}

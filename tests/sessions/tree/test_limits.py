@@ -25,10 +25,10 @@ from tests.support.tree_queries import (
 
 async def test_children_are_counted(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=2))
-    await parent.spawn("kid", "one")
-    await parent.spawn("kid", "two")
+    await parent.spawn("child-agent", "one")
+    await parent.spawn("child-agent", "two")
 
-    refused = await refusal(parent.spawn("kid", "three"))
+    refused = await refusal(parent.spawn("child-agent", "three"))
 
     assert (refused.limit, refused.used, refused.allowed) == ("max_children", 2, 2)
     assert "stop one" in refused.hint
@@ -37,9 +37,9 @@ async def test_children_are_counted(sup: Supervisor) -> None:
 async def test_depth_is_counted_from_the_root(sup: Supervisor) -> None:
     at = await sup.create("fake", limits=Limits(max_depth=2))
     for _ in range(2):
-        at = await at.spawn("kid", "deeper")
+        at = await at.spawn("child-agent", "deeper")
 
-    refused = await refusal(at.spawn("kid", "too deep"))
+    refused = await refusal(at.spawn("child-agent", "too deep"))
 
     assert (refused.limit, refused.used, refused.allowed) == ("max_depth", 2, 2)
     assert (await at.info()).depth == 2
@@ -47,11 +47,11 @@ async def test_depth_is_counted_from_the_root(sup: Supervisor) -> None:
 
 async def test_descendants_are_counted_over_the_whole_tree(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_descendants=3))
-    one = await root.spawn("kid", "one")
-    two = await root.spawn("kid", "two")
-    await one.spawn("kid", "below one")
+    one = await root.spawn("child-agent", "one")
+    two = await root.spawn("child-agent", "two")
+    await one.spawn("child-agent", "below one")
 
-    refused = await refusal(two.spawn("kid", "below two"))
+    refused = await refusal(two.spawn("child-agent", "below two"))
 
     assert (refused.limit, refused.used, refused.allowed) == ("max_descendants", 3, 3)
 
@@ -59,26 +59,26 @@ async def test_descendants_are_counted_over_the_whole_tree(sup: Supervisor) -> N
 async def test_spawns_are_counted_for_ever(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_spawns=3))
     for _ in range(3):
-        child = await root.spawn("kid", "x")
+        child = await root.spawn("child-agent", "x")
         await child.stop()
 
-    refused = await refusal(root.spawn("kid", "x"))
+    refused = await refusal(root.spawn("child-agent", "x"))
 
     assert (refused.limit, refused.used, refused.allowed) == ("max_spawns", 3, 3)
 
 
 async def test_deleted_children_still_count_as_spawns(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_spawns=2))
-    child = await root.spawn("kid", "x")
-    await child.spawn("kid", "y")
+    child = await root.spawn("child-agent", "x")
+    await child.spawn("child-agent", "y")
     await sup.delete(child.id)
 
-    assert (await refusal(root.spawn("kid", "x"))).limit == "max_spawns"
+    assert (await refusal(root.spawn("child-agent", "x"))).limit == "max_spawns"
 
 
 async def test_the_own_limits_of_a_child_stay_within_its_parents(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_depth=2, max_children=1))
-    child = await root.spawn("kid", "x", limits=WIDE)
+    child = await root.spawn("child-agent", "x", limits=WIDE)
     limits = (await child.info()).limits
 
     assert (limits.max_depth, limits.max_children) == (2, 1)
@@ -86,35 +86,35 @@ async def test_the_own_limits_of_a_child_stay_within_its_parents(sup: Supervisor
 
 async def test_limits_of_a_child_bind_it_and_its_descendants(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=WIDE)
-    child = await root.spawn("kid", "x", limits=Limits(max_descendants=1))
-    below = await child.spawn("kid", "y")
+    child = await root.spawn("child-agent", "x", limits=Limits(max_descendants=1))
+    below = await child.spawn("child-agent", "y")
 
-    assert (await refusal(below.spawn("kid", "z"))).limit == "max_descendants"
-    await root.spawn("kid", "elsewhere")
+    assert (await refusal(below.spawn("child-agent", "z"))).limit == "max_descendants"
+    await root.spawn("child-agent", "elsewhere")
 
 
 async def test_limits_set_on_a_child_reach_no_further_than_its_parents(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_depth=1))
-    child = await root.spawn("kid", "x")
+    child = await root.spawn("child-agent", "x")
     await all_at_once(partial(child.set, limits=WIDE))
 
-    assert (await refusal(child.spawn("kid", "too deep"))).limit == "max_depth"
+    assert (await refusal(child.spawn("child-agent", "too deep"))).limit == "max_depth"
 
 
 async def test_a_depth_lowered_at_the_root_holds_for_all_below(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_depth=3))
-    child = await root.spawn("kid", "x", limits=Limits(max_depth=3))
+    child = await root.spawn("child-agent", "x", limits=Limits(max_depth=3))
     await root.set(limits=Limits(max_depth=1))
 
-    assert (await refusal(child.spawn("kid", "too deep"))).limit == "max_depth"
+    assert (await refusal(child.spawn("child-agent", "too deep"))).limit == "max_depth"
 
 
 async def test_raising_a_limit_admits_the_next_child(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=0))
-    await refusal(parent.spawn("kid", "x"))
+    await refusal(parent.spawn("child-agent", "x"))
     await parent.set(limits=Limits(max_children=1))
 
-    assert await phase_of(await parent.spawn("kid", "x")) == "running"
+    assert await phase_of(await parent.spawn("child-agent", "x")) == "running"
 
 
 async def test_every_refusal_is_recorded_before_it_is_raised(sup: Supervisor) -> None:
@@ -130,7 +130,7 @@ async def test_a_refused_spawn_is_recorded_by_a_suspended_parent(sup: Supervisor
     limits = Limits(max_children=0)
     parent = await sup.create("fake", limits=limits, suspend_after_seconds=1.0)
     await trio.sleep(5.0)
-    await refusal(parent.spawn("kid", "x"))
+    await refusal(parent.spawn("child-agent", "x"))
 
     assert len(await records(parent, "spawn_refused")) == 1
 
@@ -153,7 +153,7 @@ async def test_hundreds_of_spawns_inside_a_turn_fill_max_children_exactly(
     await parent.send("go")
     run = await fake_agent.next_run()
 
-    actions = [run.begin(run.turn.spawn("kid", "x")) for _ in range(200)]
+    actions = [run.begin(run.turn.spawn("child-agent", "x")) for _ in range(200)]
     results = outcome_of(await all_at_once(*[action.wait for action in actions]))
 
     assert results == {"Child": 7, "max_children": 193}
@@ -162,9 +162,11 @@ async def test_hundreds_of_spawns_inside_a_turn_fill_max_children_exactly(
 
 async def test_spawners_all_over_a_tree_fill_its_root_exactly(sup: Supervisor) -> None:
     root = await sup.create("fake", limits=Limits(max_children=100, max_descendants=20))
-    children = [await root.spawn("kid", "x") for _ in range(5)]
+    children = [await root.spawn("child-agent", "x") for _ in range(5)]
 
-    spawns = [partial(one.spawn, "kid", "y") for one in (root, *children) for _ in range(40)]
+    spawns = [
+        partial(one.spawn, "child-agent", "y") for one in (root, *children) for _ in range(40)
+    ]
     results = outcome_of(await all_at_once(*spawns))
 
     assert results == {"Session": 15, "max_descendants": 225}
@@ -186,7 +188,7 @@ async def test_children_that_end_and_begin_at_once_never_exceed_the_cap(sup: Sup
         nonlocal most
         for _ in range(10):
             try:
-                child = await parent.spawn("kid", "x")
+                child = await parent.spawn("child-agent", "x")
             except SpawnRefused:
                 await trio.sleep(0.1)
                 continue

@@ -31,7 +31,7 @@ class TestOfSessions:
         root = await sup.create("fake")
         results = outcome_of(
             await all_at_once(
-                *[partial(sup.create, "fake")] * 20, *[partial(root.spawn, "kid", "x")] * 20
+                *[partial(sup.create, "fake")] * 20, *[partial(root.spawn, "child-agent", "x")] * 20
             )
         )
 
@@ -127,9 +127,9 @@ class TestOfTurns:
 
     async def test_a_spawn_needs_a_free_turn(self, sup: Supervisor, fake_agent: FakeAgent) -> None:
         parent = await sup.create("fake")
-        await parent.spawn("kid", "x")
-        await parent.spawn("kid", "y")
-        refused = await refusal(parent.spawn("kid", "z"))
+        await parent.spawn("child-agent", "x")
+        await parent.spawn("child-agent", "y")
+        refused = await refusal(parent.spawn("child-agent", "z"))
 
         assert (refused.limit, refused.used, refused.allowed) == ("max_running_turns", 2, 2)
 

@@ -75,10 +75,10 @@ async def test_resuming_a_child_is_recorded_by_its_parent(session: Session, chil
 
 
 async def test_a_copy_of_a_child_is_a_root(
-    sup: Supervisor, child: Session, errand: AgentRun
+    sup: Supervisor, child: Session, child_run: AgentRun
 ) -> None:
-    await errand.do(errand.turn.say("so far"))
-    errand.finish()
+    await child_run.do(child_run.turn.say("so far"))
+    child_run.finish()
     await settle()
     copy = await child.fork()
     info = await copy.info()
@@ -99,7 +99,7 @@ async def test_a_copy_of_a_child_outlives_its_parent(session: Session, child: Se
 async def test_deleting_a_child_leaves_nothing_and_frees_its_slot(
     sup: Supervisor, session: Session, child: Session
 ) -> None:
-    below = await child.spawn("kid", "y")
+    below = await child.spawn("child-agent", "y")
     await sup.delete(child.id)
 
     assert not await sup.exists(child.id)
@@ -120,7 +120,7 @@ async def test_deleting_a_parent_stops_its_children(
 async def test_a_child_can_be_deleted_after_its_parent(
     sup: Supervisor, session: Session, child: Session
 ) -> None:
-    below = await child.spawn("kid", "y")
+    below = await child.spawn("child-agent", "y")
     await sup.delete(session.id)
     await sup.delete(below.id)
     await sup.delete(child.id)
@@ -131,11 +131,11 @@ async def test_a_child_can_be_deleted_after_its_parent(
 
 def test_concurrent_deletes_of_a_tree_remove_it() -> None:
     async def main() -> None:
-        kid = FakeAgent("kid")
-        async with supervisor.open(":memory:", agents=[kid.agent]) as sup:
-            family = [await sup.create("kid", limits=WIDE)]
+        child_agent = FakeAgent("child-agent")
+        async with supervisor.open(":memory:", agents=[child_agent.agent]) as sup:
+            family = [await sup.create("child-agent", limits=WIDE)]
             for number in range(6):
-                family.append(await family[number // 2].spawn("kid", "x"))
+                family.append(await family[number // 2].spawn("child-agent", "x"))
             results = await all_at_once(*(partial(sup.delete, one.id) for one in family))
 
             assert results == [None] * 7
@@ -146,14 +146,14 @@ def test_concurrent_deletes_of_a_tree_remove_it() -> None:
 
 
 async def test_a_detached_child_of_a_deleted_parent_continues(
-    sup: Supervisor, session: Session, kid: FakeAgent
+    sup: Supervisor, session: Session, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "x", lifetime="detached", on_end="wake")
-    at_work = await kid.next_run()
+    child = await session.spawn("child-agent", "x", lifetime="detached", on_end="wake")
+    at_work = await child_agent.next_run()
     await sup.delete(session.id)
     at_work.finish("done")
     result = await child.wait()
-    again = await all_at_once(partial(child.prompt, "more"), kid.finish_all)
+    again = await all_at_once(partial(child.prompt, "more"), child_agent.finish_all)
 
     assert result.text == "done"
     assert not isinstance(again[0], Exception)
@@ -162,7 +162,7 @@ async def test_a_detached_child_of_a_deleted_parent_continues(
 async def test_a_stopped_child_can_be_deleted_in_any_phase_of_its_parent(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
-    children = [await session.spawn("kid", "x") for _ in range(3)]
+    children = [await session.spawn("child-agent", "x") for _ in range(3)]
     await children[0].stop()
     await sup.delete(children[0].id)
     run.finish()

@@ -12,9 +12,11 @@ from tests.support.session_states import phase_of
 from tests.support.tree_queries import all_at_once, begin, check_tree_counts, ends, refusal
 
 
-async def spawn(parent: Session, kid: FakeAgent, **options: object) -> tuple[Session, AgentRun]:
-    child = await parent.spawn("kid", "errand", **options)  # type: ignore[arg-type]
-    return child, await kid.next_run()
+async def spawn(
+    parent: Session, child_agent: FakeAgent, **options: object
+) -> tuple[Session, AgentRun]:
+    child = await parent.spawn("child-agent", "errand", **options)  # type: ignore[arg-type]
+    return child, await child_agent.next_run()
 
 
 async def how_it_ended(session: Session) -> tuple[str, str | None]:
@@ -25,10 +27,10 @@ async def how_it_ended(session: Session) -> tuple[str, str | None]:
 # Of those above -----------------------------------------------------------------------------------
 
 
-async def test_a_child_spends_from_every_ancestor(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_child_spends_from_every_ancestor(sup: Supervisor, child_agent: FakeAgent) -> None:
     root = await sup.create("fake", limits=Limits(tokens=1000))
-    child, _ = await spawn(root, kid, limits=Limits(tokens=1000))
-    below, at_work = await spawn(child, kid)
+    child, _ = await spawn(root, child_agent, limits=Limits(tokens=1000))
+    below, at_work = await spawn(child, child_agent)
     at_work.turn.usage(input_tokens=5, output_tokens=6, cost=0.25)
     await settle()
 
@@ -39,12 +41,12 @@ async def test_a_child_spends_from_every_ancestor(sup: Supervisor, kid: FakeAgen
 
 
 async def test_only_sessions_running_on_a_spent_budget_stop(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake")
-    rich, _ = await spawn(root, kid)
-    poor, _ = await spawn(root, kid, limits=Limits(tokens=10))
-    below, at_work = await spawn(poor, kid)
+    rich, _ = await spawn(root, child_agent)
+    poor, _ = await spawn(root, child_agent, limits=Limits(tokens=10))
+    below, at_work = await spawn(poor, child_agent)
     at_work.turn.usage(output_tokens=10)
     await poor.wait_stopped()
     await settle()
@@ -56,9 +58,11 @@ async def test_only_sessions_running_on_a_spent_budget_stop(
     await check_tree_counts(sup)
 
 
-async def test_the_parent_is_notified_of_the_spent_budget(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_the_parent_is_notified_of_the_spent_budget(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     root = await sup.create("fake")
-    poor, at_work = await spawn(root, kid, limits=Limits(cost=1.0))
+    poor, at_work = await spawn(root, child_agent, limits=Limits(cost=1.0))
     at_work.turn.usage(cost=1.5)
     await poor.wait_stopped()
     await settle()
@@ -70,10 +74,10 @@ async def test_the_parent_is_notified_of_the_spent_budget(sup: Supervisor, kid: 
 
 
 async def test_overshoot_is_one_report_for_each_running_session(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(tokens=100, max_children=10))
-    runs = [(await spawn(root, kid))[1] for _ in range(10)]
+    runs = [(await spawn(root, child_agent))[1] for _ in range(10)]
 
     async def burn(run: AgentRun) -> None:
         while True:
@@ -91,12 +95,12 @@ async def test_overshoot_is_one_report_for_each_running_session(
 
 
 async def test_turns_of_children_are_turns_of_their_ancestors(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(turns=3))
-    children = [(await spawn(root, kid))[0] for _ in range(3)]
+    children = [(await spawn(root, child_agent))[0] for _ in range(3)]
 
-    refused = await refusal(root.spawn("kid", "one more"))
+    refused = await refusal(root.spawn("child-agent", "one more"))
     with pytest.raises(BudgetSpent):
         await children[0].send("another turn")
     with pytest.raises(BudgetSpent):
@@ -106,14 +110,16 @@ async def test_turns_of_children_are_turns_of_their_ancestors(
     assert f"limits.turns of session {root.id}" in refused.hint
 
 
-async def test_turns_begun_at_once_never_exceed_the_budget(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_turns_begun_at_once_never_exceed_the_budget(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     root = await sup.create("fake", limits=Limits(turns=5, max_children=50))
-    await all_at_once(*[lambda: root.spawn("kid", "x")] * 30)
-    await kid.finish_all()
+    await all_at_once(*[lambda: root.spawn("child-agent", "x")] * 30)
+    await child_agent.finish_all()
     await settle()
 
     assert (await root.info()).spent.turns == 5
-    assert len(kid.runs) == 5
+    assert len(child_agent.runs) == 5
     await check_tree_counts(sup)
 
 
@@ -123,34 +129,36 @@ async def test_an_agent_with_a_spent_budget_cannot_spawn(
     session = await sup.create("fake", limits=Limits(turns=1))
     run = await begin(session, fake_agent)
 
-    refused = await refusal(run.do(run.turn.spawn("kid", "x")))
+    refused = await refusal(run.do(run.turn.spawn("child-agent", "x")))
 
     assert (refused.limit, refused.used, refused.allowed) == ("turns", 1, 1)
 
 
-async def test_a_detached_child_still_spends_from_its_root(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_detached_child_still_spends_from_its_root(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     root = await sup.create("fake", limits=Limits(tokens=10))
-    child, at_work = await spawn(root, kid, lifetime="detached")
+    child, at_work = await spawn(root, child_agent, lifetime="detached")
     await root.stop()
     at_work.turn.usage(output_tokens=10)
 
     assert (await child.wait_stopped()).stop_reason == "budget_exceeded"
 
 
-async def test_deleted_children_stay_paid_for(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_deleted_children_stay_paid_for(sup: Supervisor, child_agent: FakeAgent) -> None:
     root = await sup.create("fake", limits=Limits(tokens=100))
-    child, at_work = await spawn(root, kid)
-    _, below = await spawn(child, kid)
+    child, at_work = await spawn(root, child_agent)
+    _, below = await spawn(child, child_agent)
     at_work.turn.usage(output_tokens=30)
     below.turn.usage(output_tokens=40)
     await sup.delete(child.id)
     assert (await root.info()).spent.tokens == 70
 
-    _, at_work = await spawn(root, kid)
+    _, at_work = await spawn(root, child_agent)
     at_work.turn.usage(output_tokens=30)
     await settle()
 
-    assert (await refusal(root.spawn("kid", "x"))).limit == "tokens"
+    assert (await refusal(root.spawn("child-agent", "x"))).limit == "tokens"
 
 
 # Refused until it is raised -----------------------------------------------------------------------
@@ -211,10 +219,10 @@ async def test_raising_the_budget_allows_resume(spent: Session, fake_agent: Fake
 
 
 async def test_a_child_can_resume_when_its_ancestors_limit_is_raised(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=Limits(tokens=10))
-    child, at_work = await spawn(root, kid)
+    child, at_work = await spawn(root, child_agent)
     at_work.turn.usage(output_tokens=10)
     await child.wait_stopped()
     with pytest.raises(SpawnRefused) as refused:

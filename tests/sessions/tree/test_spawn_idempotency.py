@@ -24,18 +24,20 @@ from tests.support.tree_queries import all_at_once, all_infos, check_tree_counts
 # The same spawn again -----------------------------------------------------------------------------
 
 
-async def test_a_repeated_spawn_returns_the_same_child(session: Session, kid: FakeAgent) -> None:
-    one = await session.spawn("kid", "errand", idempotency_key="k")
-    again = await session.spawn("kid", "errand", idempotency_key="k")
+async def test_a_repeated_spawn_returns_the_same_child(
+    session: Session, child_agent: FakeAgent
+) -> None:
+    one = await session.spawn("child-agent", "errand", idempotency_key="k")
+    again = await session.spawn("child-agent", "errand", idempotency_key="k")
     await settle()
 
     assert again == one
-    assert len(kid.runs) == 1
+    assert len(child_agent.runs) == 1
     assert len(await records(session, "child_started")) == 1
 
 
 async def test_concurrent_spawns_with_one_key_make_one_child(session: Session) -> None:
-    spawn = partial(session.spawn, "kid", "errand", idempotency_key="k")
+    spawn = partial(session.spawn, "child-agent", "errand", idempotency_key="k")
 
     children = await all_at_once(*[spawn] * 50)
 
@@ -44,19 +46,19 @@ async def test_concurrent_spawns_with_one_key_make_one_child(session: Session) -
 
 
 async def test_a_key_used_for_another_child_is_a_conflict(session: Session) -> None:
-    await session.spawn("kid", "errand", idempotency_key="k")
+    await session.spawn("child-agent", "errand", idempotency_key="k")
 
     with pytest.raises(IdempotencyConflict):
-        await session.spawn("kid", "another", idempotency_key="k")
+        await session.spawn("child-agent", "another", idempotency_key="k")
     with pytest.raises(IdempotencyConflict):
-        await session.spawn("kid", "errand", ttl_seconds=5.0, idempotency_key="k")
+        await session.spawn("child-agent", "errand", ttl_seconds=5.0, idempotency_key="k")
 
 
 async def test_concurrent_different_spawns_with_one_key_are_a_conflict(
     session: Session,
 ) -> None:
     results = await all_at_once(
-        *(partial(session.spawn, "kid", text, idempotency_key="k") for text in "ab")
+        *(partial(session.spawn, "child-agent", text, idempotency_key="k") for text in "ab")
     )
 
     assert {type(result) for result in results} == {Session, IdempotencyConflict}
@@ -64,26 +66,29 @@ async def test_concurrent_different_spawns_with_one_key_are_a_conflict(
 
 async def test_keys_are_the_parents_own(sup: Supervisor, session: Session) -> None:
     other = await sup.create("fake")
-    one = await session.spawn("kid", "errand", idempotency_key="k")
+    one = await session.spawn("child-agent", "errand", idempotency_key="k")
 
-    assert await other.spawn("kid", "errand", idempotency_key="k") != one
+    assert await other.spawn("child-agent", "errand", idempotency_key="k") != one
 
 
 async def test_a_repeated_spawn_needs_no_room(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    one = await parent.spawn("kid", "errand", idempotency_key="k")
+    one = await parent.spawn("child-agent", "errand", idempotency_key="k")
 
-    assert await parent.spawn("kid", "errand", idempotency_key="k") == one
+    assert await parent.spawn("child-agent", "errand", idempotency_key="k") == one
     assert await records(parent, "spawn_refused") == []
 
 
 async def test_a_refused_spawn_may_be_tried_again_under_its_key(sup: Supervisor) -> None:
     parent = await sup.create("fake", limits=Limits(max_children=1))
-    first = await parent.spawn("kid", "first")
-    await refusal(parent.spawn("kid", "errand", idempotency_key="k"))
+    first = await parent.spawn("child-agent", "first")
+    await refusal(parent.spawn("child-agent", "errand", idempotency_key="k"))
     await first.stop()
 
-    assert await phase_of(await parent.spawn("kid", "errand", idempotency_key="k")) == "running"
+    assert (
+        await phase_of(await parent.spawn("child-agent", "errand", idempotency_key="k"))
+        == "running"
+    )
 
 
 # Giving up ----------------------------------------------------------------------------------------
@@ -136,7 +141,7 @@ async def test_a_spawn_cancelled_at_any_moment_leaves_all_or_nothing(
     sup: Supervisor, session: Session, pauses: int
 ) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.spawn, "kid", "errand")
+        nursery.start_soon(session.spawn, "child-agent", "errand")
         for _ in range(pauses):
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
@@ -151,9 +156,9 @@ async def test_a_spawn_cancelled_at_any_moment_leaves_all_or_nothing(
 async def test_a_parent_stopped_during_a_spawn_leaves_no_child(
     sup: Supervisor, session: Session, pauses: int
 ) -> None:
-    elder = await session.spawn("kid", "elder")
+    elder = await session.spawn("child-agent", "elder")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(all_at_once, partial(session.spawn, "kid", "errand"))
+        nursery.start_soon(all_at_once, partial(session.spawn, "child-agent", "errand"))
         for _ in range(pauses):
             await trio.lowlevel.checkpoint()
         await session.stop()
@@ -192,7 +197,7 @@ async def test_a_child_with_a_failed_start_releases_its_slot(
     with pytest.raises(AgentStartFailed):
         await parent.spawn("slow", "errand")
 
-    assert await phase_of(await parent.spawn("kid", "errand")) == "running"
+    assert await phase_of(await parent.spawn("child-agent", "errand")) == "running"
     assert [one.body["reason"] for one in await ends(parent)] == ["start_failed"]
     await check_tree_counts(sup)
 
@@ -204,7 +209,7 @@ async def test_a_child_with_a_failed_start_counts_as_a_spawn(
     with pytest.raises(AgentStartFailed):
         await parent.spawn("slow", "errand")
 
-    assert (await refusal(parent.spawn("kid", "errand"))).limit == "max_spawns"
+    assert (await refusal(parent.spawn("child-agent", "errand"))).limit == "max_spawns"
 
 
 async def test_a_child_with_a_failed_start_keeps_its_first_input(

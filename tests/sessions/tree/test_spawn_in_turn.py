@@ -26,25 +26,29 @@ from tests.support.session_states import SlowStartAgent, phase_of
 from tests.support.tree_queries import check_tree_counts, refusal, tree_of
 
 
-async def test_an_agent_waits_for_the_result_of_its_child(run: AgentRun, kid: FakeAgent) -> None:
-    child = await run.do(run.turn.spawn("kid", "errand"))
+async def test_an_agent_waits_for_the_result_of_its_child(
+    run: AgentRun, child_agent: FakeAgent
+) -> None:
+    child = await run.do(run.turn.spawn("child-agent", "errand"))
     waiting = run.begin(child.wait())
-    (await kid.next_run()).finish("the answer")
+    (await child_agent.next_run()).finish("the answer")
 
     result = await waiting.wait()
     assert (result.text, result.outcome) == ("the answer", "completed")
 
 
-async def test_a_result_can_be_waited_for_twice_and_late(child: Session, errand: AgentRun) -> None:
-    errand.finish("the answer")
+async def test_a_result_can_be_waited_for_twice_and_late(
+    child: Session, child_run: AgentRun
+) -> None:
+    child_run.finish("the answer")
     first = await child.wait()
     await child.stop()
 
     assert await child.wait() == first
 
 
-async def test_a_child_is_idle_after_its_first_turn(child: Session, errand: AgentRun) -> None:
-    errand.finish()
+async def test_a_child_is_idle_after_its_first_turn(child: Session, child_run: AgentRun) -> None:
+    child_run.finish()
     await child.wait()
     await settle()
 
@@ -56,30 +60,32 @@ async def test_wait_of_a_root_session_is_refused(session: Session) -> None:
         await session.wait()
 
 
-async def test_an_agent_steers_its_child(run: AgentRun, kid: FakeAgent) -> None:
-    child = await run.do(run.turn.spawn("kid", "errand"))
-    at_work = await kid.next_run()
+async def test_an_agent_steers_its_child(run: AgentRun, child_agent: FakeAgent) -> None:
+    child = await run.do(run.turn.spawn("child-agent", "errand"))
+    at_work = await child_agent.next_run()
     await run.do(child.steer("shorter"))
 
     assert at_work.turn.steering() == ["shorter"]
 
 
 async def test_an_agent_interrupts_its_child_and_prompts_it_again(
-    run: AgentRun, kid: FakeAgent
+    run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "errand"))
-    await kid.next_run()
+    child = await run.do(run.turn.spawn("child-agent", "errand"))
+    await child_agent.next_run()
     report = await run.do(child.interrupt())
     again = run.begin(child.prompt("once more"))
-    (await kid.next_run()).finish("here")
+    (await child_agent.next_run()).finish("here")
 
     assert report.stopped == 1
     assert (await child.wait()).outcome == "interrupted"
     assert (await again.wait()).text == "here"
 
 
-async def test_an_agent_stops_its_child(sup: Supervisor, run: AgentRun, kid: FakeAgent) -> None:
-    child = await run.do(run.turn.spawn("kid", "errand"))
+async def test_an_agent_stops_its_child(
+    sup: Supervisor, run: AgentRun, child_agent: FakeAgent
+) -> None:
+    child = await run.do(run.turn.spawn("child-agent", "errand"))
     await run.do(child.stop())
 
     assert (await child.info()).stop_reason == "user_cancelled"
@@ -89,7 +95,7 @@ async def test_an_agent_stops_its_child(sup: Supervisor, run: AgentRun, kid: Fak
 async def test_an_agent_reaches_all_its_descendants(
     sup: Supervisor, run: AgentRun, child: Session
 ) -> None:
-    below = await child.spawn("kid", "deeper")
+    below = await child.spawn("child-agent", "deeper")
 
     assert (await run.do(run.turn.descendant(child.id))).id == child.id
     assert (await run.do(run.turn.descendant(below.id))).id == below.id
@@ -99,7 +105,7 @@ async def test_an_agent_reaches_only_its_descendants(
     sup: Supervisor, session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     stranger = await sup.create("fake")
-    strangers_child = await stranger.spawn("kid", "errand")
+    strangers_child = await stranger.spawn("child-agent", "errand")
     odd: list[object] = [stranger.id, strangers_child.id, session.id, "s_none", "", None, 7, ["x"]]
 
     for other in odd:
@@ -108,20 +114,20 @@ async def test_an_agent_reaches_only_its_descendants(
 
 
 async def test_a_child_reaches_neither_its_parent_nor_its_siblings(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    sibling = await session.spawn("kid", "other")
+    sibling = await session.spawn("child-agent", "other")
 
     for other in (session.id, sibling.id):
         with pytest.raises(PermissionDenied):
-            await errand.do(errand.turn.descendant(other))
+            await child_run.do(child_run.turn.descendant(other))
 
 
 async def test_a_turn_that_is_over_has_no_children(session: Session, run: AgentRun) -> None:
     run.finish()
     await settle()
 
-    for late in (run.turn.spawn("kid", "late"), run.turn.descendant(session.id)):
+    for late in (run.turn.spawn("child-agent", "late"), run.turn.descendant(session.id)):
         with pytest.raises(TurnOver):
             await late
     with pytest.raises(TurnOver):
@@ -134,7 +140,7 @@ async def test_a_refusal_is_the_agents_to_handle(sup: Supervisor, fake_agent: Fa
     await parent.send("go")
     run = await fake_agent.next_run()
 
-    refused = await refusal(run.do(run.turn.spawn("kid", "errand")))
+    refused = await refusal(run.do(run.turn.spawn("child-agent", "errand")))
     run.finish("never mind")
 
     assert (refused.limit, refused.used, refused.allowed) == ("max_depth", 0, 0)
@@ -159,7 +165,7 @@ async def test_a_script_above_the_spawn_limit_fails_only_its_turn(sup: Superviso
 
 
 async def test_the_spawn_text_is_user_text_of_the_child_only(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
     assert texts(await records(child, "user_text")) == ["errand"]
     assert await records(session, "user_text") == []
@@ -169,12 +175,12 @@ async def test_spawns_of_an_archived_parent_are_refused(session: Session) -> Non
     await session.stop()
     await session.archive()
 
-    assert (await refusal(session.spawn("kid", "errand"))).limit == "parent"
+    assert (await refusal(session.spawn("child-agent", "errand"))).limit == "parent"
 
 
 async def test_a_spawn_below_a_missing_session_is_not_found(sup: Supervisor) -> None:
     with pytest.raises(SessionNotFound):
-        await sup.session("s_none").spawn("kid", "errand")
+        await sup.session("s_none").spawn("child-agent", "errand")
     assert tree_of(sup).live == set()
 
 
@@ -183,7 +189,7 @@ async def test_a_suspended_parent_wakes_up_for_its_child(sup: Supervisor) -> Non
     await trio.sleep(20.0)
     assert await phase_of(parent) == "suspended"
 
-    await parent.spawn("kid", "errand")
+    await parent.spawn("child-agent", "errand")
 
     assert await phase_of(parent) == "idle"
 
@@ -196,22 +202,22 @@ def test_a_refusal_inside_a_turn_is_a_supervisor_error() -> None:
 
 
 async def test_waiting_for_a_stopped_child_returns_the_result_of_its_spawn_text(
-    run: AgentRun, kid: FakeAgent
+    run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "errand"))
+    child = await run.do(run.turn.spawn("child-agent", "errand"))
     waiting = run.begin(child.wait())
-    await kid.next_run()
+    await child_agent.next_run()
     await run.do(child.stop())
 
     assert (await waiting.wait()).outcome == "interrupted"
 
 
 async def test_waiting_for_a_child_that_is_deleted_ends(
-    sup: Supervisor, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "errand"))
+    child = await run.do(run.turn.spawn("child-agent", "errand"))
     waiting = run.begin(child.wait())
-    await kid.next_run()
+    await child_agent.next_run()
     await sup.delete(child.id)
     await settle()
 

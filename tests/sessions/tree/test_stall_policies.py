@@ -108,9 +108,9 @@ async def test_a_stalled_session_that_was_stopped_can_be_resumed(
 
 
 async def test_a_parent_is_notified_that_its_child_was_stopped_for_a_stall(
-    session: Session, kid: FakeAgent
+    session: Session, child_agent: FakeAgent
 ) -> None:
-    child = await session.spawn("kid", "x", on_stall="stop")
+    child = await session.spawn("child-agent", "x", on_stall="stop")
     await child.wait_stopped()
     await settle()
 
@@ -142,16 +142,18 @@ async def test_a_policy_is_for_stalls_only(sup: Supervisor, fake_agent: FakeAgen
 
 
 async def test_a_parent_that_waits_is_not_interrupted_for_a_child_that_is(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     """The child's own policy gets the child going again, which is progress of the parent's too."""
     parent = await sup.create("fake", on_stall="interrupt", stalled_after_seconds=400.0)
     await parent.send("x")
     run = await fake_agent.next_run()
-    spawning = run.turn.spawn("kid", "x", on_stall="interrupt", stalled_after_seconds=STALLED)
+    spawning = run.turn.spawn(
+        "child-agent", "x", on_stall="interrupt", stalled_after_seconds=STALLED
+    )
     child = await run.do(spawning)
     action = run.begin(child.wait())
-    await kid.next_run()
+    await child_agent.next_run()
 
     assert (await action.wait()).outcome == "interrupted"
     assert await phase_of(parent) == "running"
@@ -238,8 +240,10 @@ async def test_a_turn_interrupted_before_its_deadline_is_interrupted(
     assert (await only(session, "turn_ended")).body["outcome"] == "interrupted"
 
 
-async def test_a_timed_out_child_is_reported_as_timed_out(session: Session, kid: FakeAgent) -> None:
-    child = await session.spawn("kid", "x", turn_deadline_seconds=10.0)
+async def test_a_timed_out_child_is_reported_as_timed_out(
+    session: Session, child_agent: FakeAgent
+) -> None:
+    child = await session.spawn("child-agent", "x", turn_deadline_seconds=10.0)
     await child.wait()
     await settle()
 

@@ -119,12 +119,12 @@ async def test_the_limit_of_a_thought_holds_again_after_a_tool(
 
 
 async def test_limits_are_the_sessions_own(
-    sup: Supervisor, kid: FakeAgent, session: Session
+    sup: Supervisor, child_agent: FakeAgent, session: Session
 ) -> None:
     child = await session.spawn(
-        "kid", "x", quiet_after_seconds=1.0, stalled_after_seconds=5.0, on_stall="interrupt"
+        "child-agent", "x", quiet_after_seconds=1.0, stalled_after_seconds=5.0, on_stall="interrupt"
     )
-    await kid.next_run()
+    await child_agent.next_run()
     result = await child.wait()
 
     assert result.outcome == "interrupted"
@@ -182,11 +182,11 @@ async def test_silence_is_measured_from_the_answer(sup: Supervisor, fake_agent: 
 
 
 async def test_waiting_for_a_child_with_progress_is_not_a_stall(
-    session: Session, run: AgentRun, kid: FakeAgent
+    session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     run.begin(child.wait())
-    at_work = await kid.next_run()
+    at_work = await child_agent.next_run()
     for _ in range(20):
         await trio.sleep(QUIET - 20.0)
         await at_work.do(at_work.turn.say("."))
@@ -195,14 +195,14 @@ async def test_waiting_for_a_child_with_progress_is_not_a_stall(
 
 
 async def test_waiting_for_a_grandchild_with_progress_is_not_a_stall(
-    sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     run.begin(child.wait())
-    middle = await kid.next_run()
-    below = await middle.do(middle.turn.spawn("kid", "y"))
+    middle = await child_agent.next_run()
+    below = await middle.do(middle.turn.spawn("child-agent", "y"))
     middle.begin(below.wait())
-    at_work = await kid.next_run()
+    at_work = await child_agent.next_run()
     for _ in range(20):
         await trio.sleep(QUIET - 20.0)
         await at_work.do(at_work.turn.say("."))
@@ -212,12 +212,12 @@ async def test_waiting_for_a_grandchild_with_progress_is_not_a_stall(
 
 
 async def test_waiting_for_a_child_with_a_permission_request_is_not_a_stall(
-    sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    made = await session.spawn("kid", "x", permission_timeout_seconds=100_000.0)
+    made = await session.spawn("child-agent", "x", permission_timeout_seconds=100_000.0)
     child = await run.do(run.turn.descendant(made.id))
     run.begin(child.wait())
-    at_work = await kid.next_run()
+    at_work = await child_agent.next_run()
     at_work.begin(at_work.turn.ask("may I?", tool="bash"))
     await trio.sleep(50_000.0)
 
@@ -225,12 +225,12 @@ async def test_waiting_for_a_child_with_a_permission_request_is_not_a_stall(
 
 
 async def test_awaiting_several_children_is_not_a_stall_while_one_progresses(
-    sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    children = [await run.do(run.turn.spawn("kid", str(one))) for one in range(3)]
+    children = [await run.do(run.turn.spawn("child-agent", str(one))) for one in range(3)]
     for child in children:
         run.begin(child.wait())
-    runs = [await kid.next_run() for _ in children]
+    runs = [await child_agent.next_run() for _ in children]
     for _ in range(10):
         await trio.sleep(QUIET - 20.0)
         await runs[1].do(runs[1].turn.say("."))
@@ -240,11 +240,11 @@ async def test_awaiting_several_children_is_not_a_stall_while_one_progresses(
 
 
 async def test_awaiting_a_hanging_child_is_a_stall_that_names_it(
-    session: Session, run: AgentRun, kid: FakeAgent
+    session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     run.begin(child.wait())
-    await kid.next_run()
+    await child_agent.next_run()
     await trio.sleep(STALLED + 5.0)
     stalled = await only(session, "stalled")
 
@@ -252,10 +252,10 @@ async def test_awaiting_a_hanging_child_is_a_stall_that_names_it(
 
 
 async def test_progress_of_a_child_not_awaited_does_not_prevent_a_stall(
-    session: Session, run: AgentRun, kid: FakeAgent
+    session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    await run.do(run.turn.spawn("kid", "x"))
-    at_work = await kid.next_run()
+    await run.do(run.turn.spawn("child-agent", "x"))
+    at_work = await child_agent.next_run()
     for _ in range(5):
         await trio.sleep(QUIET - 20.0)
         await at_work.do(at_work.turn.say("."))
@@ -264,11 +264,11 @@ async def test_progress_of_a_child_not_awaited_does_not_prevent_a_stall(
 
 
 async def test_silence_is_measured_from_the_end_of_the_wait(
-    session: Session, run: AgentRun, kid: FakeAgent
+    session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     action = run.begin(child.wait())
-    at_work = await kid.next_run()
+    at_work = await child_agent.next_run()
     for _ in range(10):
         await trio.sleep(100.0)
         await at_work.do(at_work.turn.say("."))
@@ -280,11 +280,11 @@ async def test_silence_is_measured_from_the_end_of_the_wait(
 
 
 async def test_the_end_of_a_childs_turn_counts_as_progress_of_the_waiter(
-    sup: Supervisor, session: Session, run: AgentRun, kid: FakeAgent
+    sup: Supervisor, session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    child = await run.do(run.turn.spawn("kid", "x"))
+    child = await run.do(run.turn.spawn("child-agent", "x"))
     run.begin(child.wait())
-    await kid.next_run()
+    await child_agent.next_run()
     await trio.sleep(QUIET - 1.0)
     registry = sup._parts.registry
     liveness = Liveness(sup._services, registry.find_slot)

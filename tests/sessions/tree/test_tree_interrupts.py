@@ -16,13 +16,13 @@ from tests.support.tree_queries import WIDE, all_at_once, all_infos, check_tree_
 
 
 @pytest.fixture
-async def family(sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent) -> list[Session]:
+async def family(sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent) -> list[Session]:
     """A root, its child, and two below that, all of them at work."""
     root = await sup.create("fake", limits=WIDE)
     await root.send("go")
     await fake_agent.next_run()
-    child = await root.spawn("kid", "x")
-    below = [await child.spawn("kid", "y") for _ in range(2)]
+    child = await root.spawn("child-agent", "x")
+    below = [await child.spawn("child-agent", "y") for _ in range(2)]
     await settle()
     return [root, child, *below]
 
@@ -91,13 +91,13 @@ async def test_the_outcome_is_on_record_though_the_caller_gave_up(
 
 
 async def test_a_refused_replacement_interrupts_no_member(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake", limits=WIDE, max_text_bytes=10)
     await root.send("go")
     await fake_agent.next_run()
-    child = await root.spawn("kid", "x")
-    await kid.next_run()
+    child = await root.spawn("child-agent", "x")
+    await child_agent.next_run()
     with pytest.raises(InputTooLarge):
         await root.interrupt("tree", replace_with="much too long")
 
@@ -127,11 +127,11 @@ async def test_a_tree_interrupt_survives_a_restart_of_an_actor(
 
     assert [one.scope for one in reports] == ["tree"]
     assert [(await one.info()).turn_id for one in (root, child)] == [None, None]
-    assert isinstance(await root.spawn("kid", "after"), Session)
+    assert isinstance(await root.spawn("child-agent", "after"), Session)
 
 
 async def test_background_work_of_idle_members_ends(
-    session: Session, child: Session, errand: AgentRun, monkeypatch: pytest.MonkeyPatch
+    session: Session, child: Session, child_run: AgentRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[PythonDriver] = []
 
@@ -139,7 +139,7 @@ async def test_background_work_of_idle_members_ends(
         ended.append(driver)
 
     monkeypatch.setattr(PythonDriver, "stop_background_work", stop_background_work)
-    errand.finish()
+    child_run.finish()
     await settle()
     before = len(await records(child))
     await session.interrupt("tree")
@@ -149,10 +149,10 @@ async def test_background_work_of_idle_members_ends(
 
 
 async def test_nothing_outside_the_tree_is_touched(
-    sup: Supervisor, family: list[Session], kid: FakeAgent
+    sup: Supervisor, family: list[Session], child_agent: FakeAgent
 ) -> None:
     root, child, *below = family
-    sibling = await root.spawn("kid", "sibling")
+    sibling = await root.spawn("child-agent", "sibling")
     await child.interrupt("tree")
 
     assert (await root.info()).phase == "running"
@@ -196,9 +196,9 @@ async def test_a_spawn_into_a_tree_being_interrupted_is_refused(
     await shielded_agent.next_run()
     nursery.start_soon(root.interrupt, "tree")
     await trio.sleep(1.0)
-    refusals = [await refusal(one.spawn("kid", "late")) for one in (root, child)]
+    refusals = [await refusal(one.spawn("child-agent", "late")) for one in (root, child)]
     await trio.sleep(10.0)
-    await root.spawn("kid", "after")
+    await root.spawn("child-agent", "after")
 
     assert [one.limit for one in refusals] == ["parent", "parent"]
 
@@ -213,20 +213,20 @@ async def test_a_tree_reopens_to_spawns_when_the_interrupting_caller_is_cancelle
         await root.interrupt("tree")
     await trio.sleep(10.0)
 
-    assert isinstance(await root.spawn("kid", "after"), Session)
+    assert isinstance(await root.spawn("child-agent", "after"), Session)
 
 
 async def test_the_queues_continue_after_a_tree_interrupt(
-    session: Session, child: Session, errand: AgentRun, kid: FakeAgent
+    session: Session, child: Session, child_run: AgentRun, child_agent: FakeAgent
 ) -> None:
     await child.send("later")
     await session.interrupt("tree")
 
-    assert (await kid.next_run()).turn.text == "later"
+    assert (await child_agent.next_run()).turn.text == "later"
 
 
 async def test_queues_can_be_cancelled_with_their_turns(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
     await child.send("later")
     await session.interrupt("tree", queued="cancel")
@@ -268,7 +268,7 @@ async def test_an_inactive_named_session_is_not_started_if_nothing_is_hit(
     sup: Supervisor, phase: str
 ) -> None:
     root = await sup.create("fake", suspend_after_seconds=60)
-    await root.spawn("kid", "x", lifetime="detached")
+    await root.spawn("child-agent", "x", lifetime="detached")
     await settle()
     if phase == "stopped":
         await root.stop()
@@ -284,11 +284,11 @@ async def test_an_inactive_named_session_is_not_started_if_nothing_is_hit(
 
 
 async def test_detached_members_of_a_stopped_session_are_interrupted_and_it_stays_stopped(
-    sup: Supervisor, kid: FakeAgent
+    sup: Supervisor, child_agent: FakeAgent
 ) -> None:
     root = await sup.create("fake")
-    child = await root.spawn("kid", "x", lifetime="detached")
-    await kid.next_run()
+    child = await root.spawn("child-agent", "x", lifetime="detached")
+    await child_agent.next_run()
     await root.stop()
     report = await root.interrupt("tree")
 
@@ -308,9 +308,9 @@ async def test_a_replacement_runs_at_the_top_only(
 
 
 async def test_interrupting_an_idle_tree_changes_nothing(
-    sup: Supervisor, session: Session, child: Session, errand: AgentRun
+    sup: Supervisor, session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    errand.finish()
+    child_run.finish()
     await settle()
     before = [(one.id, one.last_seq) for one in await all_infos(sup)]
     report = await session.interrupt("tree")

@@ -20,15 +20,19 @@ def told(news: list[News]) -> list[tuple[str, str]]:
     return [(one.kind, one.child) for one in news]
 
 
-async def spawn_waking(parent: Session, kid: FakeAgent, **options: Any) -> tuple[Session, AgentRun]:  # noqa: ANN401
-    child = await parent.spawn("kid", "x", on_end="wake", **options)
-    return child, await kid.next_run()
+async def spawn_waking(
+    parent: Session,
+    child_agent: FakeAgent,
+    **options: Any,  # noqa: ANN401 - options of `spawn`
+) -> tuple[Session, AgentRun]:
+    child = await parent.spawn("child-agent", "x", on_end="wake", **options)
+    return child, await child_agent.next_run()
 
 
 async def test_a_child_that_is_to_wake_its_parent_does(
-    session: Session, fake_agent: FakeAgent, kid: FakeAgent
+    session: Session, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
-    child, at_work = await spawn_waking(session, kid, name="Tom")
+    child, at_work = await spawn_waking(session, child_agent, name="Tom")
     at_work.finish("the answer")
     woken = await fake_agent.next_run()
 
@@ -42,9 +46,9 @@ async def test_a_child_that_is_to_wake_its_parent_does(
 
 
 async def test_a_child_with_on_end_tell_does_not_wake_its_parent(
-    session: Session, child: Session, errand: AgentRun
+    session: Session, child: Session, child_run: AgentRun
 ) -> None:
-    errand.finish()
+    child_run.finish()
     await settle()
 
     assert await phase_of(session) == "idle"
@@ -52,11 +56,11 @@ async def test_a_child_with_on_end_tell_does_not_wake_its_parent(
 
 
 async def test_a_suspended_parent_is_woken(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", suspend_after_seconds=10.0)
-    child = await parent.spawn("kid", "x", on_end="wake", lifetime="detached")
-    at_work = await kid.next_run()
+    child = await parent.spawn("child-agent", "x", on_end="wake", lifetime="detached")
+    at_work = await child_agent.next_run()
     await trio.sleep(50.0)
     before = await phase_of(parent)
     at_work.finish()
@@ -67,9 +71,9 @@ async def test_a_suspended_parent_is_woken(
 
 
 async def test_children_that_end_while_their_parent_is_busy_wake_it_once(
-    session: Session, fake_agent: FakeAgent, run: AgentRun, kid: FakeAgent
+    session: Session, fake_agent: FakeAgent, run: AgentRun, child_agent: FakeAgent
 ) -> None:
-    family = [await spawn_waking(session, kid) for _ in range(4)]
+    family = [await spawn_waking(session, child_agent) for _ in range(4)]
     for _, at_work in family:
         at_work.finish()
     await settle()
@@ -85,9 +89,9 @@ async def test_children_that_end_while_their_parent_is_busy_wake_it_once(
 
 
 async def test_children_that_end_together_lose_no_news(
-    session: Session, fake_agent: FakeAgent, kid: FakeAgent
+    session: Session, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
-    family = [await spawn_waking(session, kid) for _ in range(5)]
+    family = [await spawn_waking(session, child_agent) for _ in range(5)]
     for _, at_work in family:
         at_work.finish()
     texts = await fake_agent.finish_all()
@@ -98,12 +102,12 @@ async def test_children_that_end_together_lose_no_news(
 
 
 async def test_waking_a_parent_does_not_count_towards_its_cap(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", queue_cap=1)
     await begin(parent, fake_agent)
     await parent.send("waits")
-    child, at_work = await spawn_waking(parent, kid)
+    child, at_work = await spawn_waking(parent, child_agent)
     at_work.finish()
     await settle()
 
@@ -114,11 +118,11 @@ async def test_waking_a_parent_does_not_count_towards_its_cap(
 
 
 async def test_the_wake_up_input_does_not_count_towards_the_queue_cap(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", queue_cap=1)
     await begin(parent, fake_agent)
-    _, at_work = await spawn_waking(parent, kid)
+    _, at_work = await spawn_waking(parent, child_agent)
     at_work.finish()
     await settle()
     receipt = await parent.send("waits")
@@ -127,9 +131,9 @@ async def test_the_wake_up_input_does_not_count_towards_the_queue_cap(
 
 
 async def test_a_child_stopped_after_its_spawn_text_does_not_wake_again(
-    session: Session, fake_agent: FakeAgent, kid: FakeAgent
+    session: Session, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
-    child, at_work = await spawn_waking(session, kid)
+    child, at_work = await spawn_waking(session, child_agent)
     at_work.finish()
     (await fake_agent.next_run()).finish()
     await settle()
@@ -143,12 +147,12 @@ async def test_a_child_stopped_after_its_spawn_text_does_not_wake_again(
 
 @pytest.mark.parametrize("way", ["stop", "ttl", "crash"])
 async def test_a_child_that_stops_before_its_turn_ends_wakes_its_parent_once(
-    session: Session, fake_agent: FakeAgent, kid: FakeAgent, way: str
+    session: Session, fake_agent: FakeAgent, child_agent: FakeAgent, way: str
 ) -> None:
     options: dict[str, Any] = {"restart": NEVER}
     if way == "ttl":
         options["ttl_seconds"] = 5.0
-    child, at_work = await spawn_waking(session, kid, **options)
+    child, at_work = await spawn_waking(session, child_agent, **options)
     if way == "stop":
         await child.stop()
     elif way == "crash":
@@ -162,13 +166,13 @@ async def test_a_child_that_stops_before_its_turn_ends_wakes_its_parent_once(
 
 
 async def test_a_child_that_fails_after_its_spawn_text_wakes_its_parent(
-    session: Session, fake_agent: FakeAgent, kid: FakeAgent
+    session: Session, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
-    child, at_work = await spawn_waking(session, kid, restart=NEVER)
+    child, at_work = await spawn_waking(session, child_agent, restart=NEVER)
     at_work.finish()
     await fake_agent.finish_all()
     await child.send("more")
-    (await kid.next_run()).fail(AgentDied("on purpose"))
+    (await child_agent.next_run()).fail(AgentDied("on purpose"))
     (text,) = await fake_agent.finish_all()
 
     assert child.id in text
@@ -176,19 +180,21 @@ async def test_a_child_that_fails_after_its_spawn_text_wakes_its_parent(
 
 
 async def test_a_notification_above_the_input_limit_is_truncated_and_wakes(
-    sup: Supervisor, fake_agent: FakeAgent, kid: FakeAgent
+    sup: Supervisor, fake_agent: FakeAgent, child_agent: FakeAgent
 ) -> None:
     parent = await sup.create("fake", max_text_bytes=100)
-    _, at_work = await spawn_waking(parent, kid)
+    _, at_work = await spawn_waking(parent, child_agent)
     at_work.finish("ü" * 1000)
     woken = await fake_agent.next_run()
 
     assert 0 < len(woken.turn.text.encode()) <= 100
 
 
-async def test_a_parent_with_a_spent_budget_is_not_woken(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_parent_with_a_spent_budget_is_not_woken(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     parent = await sup.create("fake", limits=Limits(turns=1))
-    _, at_work = await spawn_waking(parent, kid)
+    _, at_work = await spawn_waking(parent, child_agent)
     at_work.finish()
     await settle()
 
@@ -199,7 +205,7 @@ async def test_a_parent_with_a_spent_budget_is_not_woken(sup: Supervisor, kid: F
 async def test_a_spawn_text_cancelled_before_it_runs_is_reported_as_interrupted(
     sup: Supervisor, session: Session
 ) -> None:
-    child = await session.spawn("kid", "x")
+    child = await session.spawn("child-agent", "x")
     await child.stop()
     await settle()
 
@@ -208,9 +214,9 @@ async def test_a_spawn_text_cancelled_before_it_runs_is_reported_as_interrupted(
 
 
 async def test_no_parent_is_woken_while_the_supervisor_leaves(
-    sup: Supervisor, session: Session, kid: FakeAgent, fake_agent: FakeAgent
+    sup: Supervisor, session: Session, child_agent: FakeAgent, fake_agent: FakeAgent
 ) -> None:
-    await spawn_waking(session, kid)
+    await spawn_waking(session, child_agent)
     await sup.drain()
     await settle()
 
@@ -218,14 +224,16 @@ async def test_no_parent_is_woken_while_the_supervisor_leaves(
     assert {one.phase for one in await all_infos(sup)} == {"suspended"}
 
 
-async def test_a_woken_parent_without_a_child_slot_waits(sup: Supervisor, kid: FakeAgent) -> None:
+async def test_a_woken_parent_without_a_child_slot_waits(
+    sup: Supervisor, child_agent: FakeAgent
+) -> None:
     root = await sup.create("fake", limits=Limits(max_children=1))
-    middle = await root.spawn("kid", "x", suspend_after_seconds=1.0)
-    first = await kid.next_run()
-    _, at_work = await spawn_waking(middle, kid, lifetime="detached")
+    middle = await root.spawn("child-agent", "x", suspend_after_seconds=1.0)
+    first = await child_agent.next_run()
+    _, at_work = await spawn_waking(middle, child_agent, lifetime="detached")
     first.finish()
     await trio.sleep(5.0)
-    other = await root.spawn("kid", "other")
+    other = await root.spawn("child-agent", "other")
     at_work.finish("news")
     await settle()
     before = await phase_of(middle)

@@ -14,7 +14,7 @@ from supervisor import (
 )
 from tests.support.fake_agents import FakeAgent
 from tests.support.virtual_time import use_virtual_time
-from tests.support.waiting_agents import Doors, Insider, Slow
+from tests.support.waiting_agents import ActingAgent, PromptChain, SlowExitAgent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,33 +22,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def insider() -> Insider:
-    return Insider()
+def acting_agent() -> ActingAgent:
+    return ActingAgent()
 
 
 @pytest.fixture
-async def doors() -> Doors:
-    return Doors(3)
+async def prompt_chain() -> PromptChain:
+    return PromptChain(3)
 
 
 @pytest.fixture
-def slow() -> Slow:
-    return Slow()
+def slow() -> SlowExitAgent:
+    return SlowExitAgent()
 
 
 @pytest.fixture
 async def sup(
     fake_agent: FakeAgent,
     shielded_agent: FakeAgent,
-    doors: Doors,
-    slow: Slow,
-    insider: Insider,
+    prompt_chain: PromptChain,
+    slow: SlowExitAgent,
+    acting_agent: ActingAgent,
 ) -> AsyncIterator[Supervisor]:
-    agents: list[Any] = [fake_agent.agent, shielded_agent.agent, slow, insider.agent, *doors.agents]
+    agents: list[Any] = [
+        fake_agent.agent,
+        shielded_agent.agent,
+        slow,
+        acting_agent.agent,
+        *prompt_chain.agents,
+    ]
     async with supervisor.open(agents=agents) as opened:
         try:
             yield opened
         finally:
-            doors.opened.set()
+            prompt_chain.opened.set()
             for one in (fake_agent, shielded_agent):
                 one.finish_open_runs()

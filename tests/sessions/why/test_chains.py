@@ -16,7 +16,7 @@ from supervisor import (
     Turn,
 )
 from tests.support.fake_agents import AgentRun, FakeAgent
-from tests.support.waiting_agents import Doors, Insider, Slow, alone, ids
+from tests.support.waiting_agents import ActingAgent, PromptChain, SlowExitAgent, ids, sole_wait
 
 # Chains ---------------------------------------------------------------------------------
 
@@ -40,8 +40,10 @@ async def test_a_chain_of_three_waits_ends_at_the_blocking_session(
     assert ids(await sup.session(child.id).why()) == [child.id, grandchild.id]
 
 
-async def test_a_chain_leads_through_sessions_of_other_trees(sup: Supervisor, doors: Doors) -> None:
-    one, two, three = await doors.stand(sup)
+async def test_a_chain_leads_through_sessions_of_other_trees(
+    sup: Supervisor, prompt_chain: PromptChain
+) -> None:
+    one, two, three = await prompt_chain.create_sessions(sup)
     await one.send("line")
     await settle()
     why = await one.why()
@@ -51,7 +53,7 @@ async def test_a_chain_leads_through_sessions_of_other_trees(sup: Supervisor, do
 
 
 async def test_a_spawn_waits_for_the_child_while_its_agent_starts(
-    sup: Supervisor, session: Session, run: AgentRun, slow: Slow
+    sup: Supervisor, session: Session, run: AgentRun, slow: SlowExitAgent
 ) -> None:
     slow.waits = True
     run.begin(run.turn.spawn("slow", "errand"))
@@ -64,7 +66,7 @@ async def test_a_spawn_waits_for_the_child_while_its_agent_starts(
 
 @pytest.mark.parametrize("way", ["wait", "prompt", "result", "wait_stopped"])
 async def test_every_way_of_awaiting_another_session_is_reported(
-    sup: Supervisor, session: Session, insider: Insider, way: str
+    sup: Supervisor, session: Session, acting_agent: ActingAgent, way: str
 ) -> None:
     other = await session.spawn("fake", "errand")
     receipt = await other.send("more")
@@ -74,7 +76,7 @@ async def test_every_way_of_awaiting_another_session_is_reported(
         "result": lambda _: other.result(receipt.input_id),
         "wait_stopped": lambda _: other.wait_stopped(),
     }
-    waiting = await insider.begin(sup, actions[way])
+    waiting = await acting_agent.begin(sup, actions[way])
 
     assert ids(await waiting.why()) == [waiting.id, other.id]
 
@@ -99,25 +101,25 @@ async def test_an_agent_awaiting_two_sessions_waits_for_the_unfinished_session(
 
 @pytest.mark.parametrize("count", [2, 3])
 async def test_sessions_that_wait_for_each_other_are_named(count: int) -> None:
-    doors = Doors(count)
-    async with supervisor.open(agents=doors.agents) as sup:
-        circle = [session.id for session in await doors.stand(sup)]
-        await doors.sessions[0].send("round")
+    prompt_chain = PromptChain(count)
+    async with supervisor.open(agents=prompt_chain.agents) as sup:
+        circle = [session.id for session in await prompt_chain.create_sessions(sup)]
+        await prompt_chain.sessions[0].send("round")
         await settle()
-        for place, session in enumerate(doors.sessions):
+        for place, session in enumerate(prompt_chain.sessions):
             why = await session.why()
             turned = circle[place:] + circle[:place]
             assert (ids(why), list(why.cycle), why.waits_for) == (turned, turned, "cycle")
-        await doors.sessions[0].stop()
+        await prompt_chain.sessions[0].stop()
 
 
 async def test_a_session_waiting_for_a_cycle_is_not_part_of_it(
-    sup: Supervisor, doors: Doors, insider: Insider
+    sup: Supervisor, prompt_chain: PromptChain, acting_agent: ActingAgent
 ) -> None:
-    one, two, three = await doors.stand(sup)
+    one, two, three = await prompt_chain.create_sessions(sup)
     await one.send("round")
     await settle()
-    waiting = await insider.begin(sup, lambda _: two.prompt("and me"))
+    waiting = await acting_agent.begin(sup, lambda _: two.prompt("and me"))
     why = await waiting.why()
 
     assert ids(why) == [waiting.id, two.id, three.id, one.id]
@@ -125,20 +127,22 @@ async def test_a_session_waiting_for_a_cycle_is_not_part_of_it(
     await one.stop()
 
 
-async def test_a_cycle_ends_when_one_member_ends(sup: Supervisor, doors: Doors) -> None:
-    circle = await doors.stand(sup)
+async def test_a_cycle_ends_when_one_member_ends(
+    sup: Supervisor, prompt_chain: PromptChain
+) -> None:
+    circle = await prompt_chain.create_sessions(sup)
     await circle[0].send("round")
     await settle()
     await circle[0].interrupt(queued="cancel")
     await settle()
 
     for session in circle:
-        assert await alone(session) == ("input", None, 0.0)
+        assert await sole_wait(session) == ("input", None, 0.0)
 
 
 @pytest.mark.parametrize("way", ["prompt", "result", "wait", "wait_stopped"])
 async def test_no_session_waits_for_itself(
-    sup: Supervisor, session: Session, insider: Insider, way: str
+    sup: Supervisor, session: Session, acting_agent: ActingAgent, way: str
 ) -> None:
     refusals: list[InputRefused] = []
 
@@ -151,12 +155,12 @@ async def test_no_session_waits_for_itself(
             refusals.append(refusal)
         await trio.sleep(10.0)
 
-    insider.action = wait_for_oneself
+    acting_agent.action = wait_for_oneself
     child = await session.spawn("insider", "errand")
     await settle()
 
     assert refusals[0].hint
-    assert (await alone(child))[0] == "model"
+    assert (await sole_wait(child))[0] == "model"
 
 
 # Nothing stale --------------------------------------------------------------------------
@@ -172,7 +176,7 @@ async def test_a_wait_that_is_over_is_forgotten(
     await action.wait()
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("model", None, 7.0)
+    assert await sole_wait(session) == ("model", None, 7.0)
 
 
 async def test_a_cancelled_wait_is_forgotten(
@@ -186,7 +190,7 @@ async def test_a_cancelled_wait_is_forgotten(
 
     await run.do(impatient())
 
-    assert (await alone(session))[0] == "model"
+    assert (await sole_wait(session))[0] == "model"
 
 
 async def test_a_wait_for_a_deleted_session_is_forgotten(
@@ -198,7 +202,7 @@ async def test_a_wait_for_a_deleted_session_is_forgotten(
     await sup.delete(child.id)
     assert (await action.wait()).outcome == "interrupted"
 
-    assert (await alone(session))[0] == "model"
+    assert (await sole_wait(session))[0] == "model"
 
 
 async def test_the_waits_of_an_interrupted_turn_are_forgotten(
@@ -210,7 +214,7 @@ async def test_the_waits_of_an_interrupted_turn_are_forgotten(
     await session.interrupt(replace_with="again")
     await settle()
 
-    assert (await alone(session))[0] == "model"
+    assert (await sole_wait(session))[0] == "model"
 
 
 async def test_a_users_wait_does_not_make_the_session_wait(
@@ -220,4 +224,4 @@ async def test_a_users_wait_does_not_make_the_session_wait(
     nursery.start_soon(other.prompt, "go")
     await settle()
 
-    assert (await alone(session))[0] == "input"
+    assert (await sole_wait(session))[0] == "input"

@@ -17,7 +17,7 @@ from supervisor import (
 )
 from tests.support.fake_agents import AgentRun, FakeAgent
 from tests.support.session_states import SlowStartAgent, phase_of
-from tests.support.waiting_agents import Doors, Slow, alone, ids
+from tests.support.waiting_agents import PromptChain, SlowExitAgent, ids, sole_wait
 
 # One word for each way to wait ----------------------------------------------------------
 
@@ -25,7 +25,7 @@ from tests.support.waiting_agents import Doors, Slow, alone, ids
 async def test_an_idle_session_waits_for_input(sup: Supervisor, session: Session) -> None:
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("input", None, 7.0)
+    assert await sole_wait(session) == ("input", None, 7.0)
 
 
 async def test_a_suspended_session_waits_for_input(sup: Supervisor) -> None:
@@ -33,13 +33,13 @@ async def test_a_suspended_session_waits_for_input(sup: Supervisor) -> None:
     await trio.sleep(8.0)
 
     assert await phase_of(session) == "suspended"
-    assert await alone(session) == ("input", None, 7.0)
+    assert await sole_wait(session) == ("input", None, 7.0)
 
 
 async def test_a_silent_turn_waits_for_its_model(session: Session, run: AgentRun) -> None:
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("model", None, 7.0)
+    assert await sole_wait(session) == ("model", None, 7.0)
 
 
 async def test_a_turn_waits_for_its_running_tool_call(session: Session, run: AgentRun) -> None:
@@ -47,7 +47,7 @@ async def test_a_turn_waits_for_its_running_tool_call(session: Session, run: Age
     await run.open_call("bash")
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("tool", "bash", 7.0)
+    assert await sole_wait(session) == ("tool", "bash", 7.0)
 
 
 async def test_a_turn_that_asks_waits_for_a_person(session: Session, run: AgentRun) -> None:
@@ -55,7 +55,7 @@ async def test_a_turn_that_asks_waits_for_a_person(session: Session, run: AgentR
     run.begin(run.turn.ask("may I?", tool="bash"))
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("person", "may I?", 7.0)
+    assert await sole_wait(session) == ("person", "may I?", 7.0)
 
 
 async def test_a_turn_waits_for_the_child_it_awaits(
@@ -85,7 +85,7 @@ async def test_a_session_waits_for_a_turn_slot_while_other_sessions_run(
         await second.send("go")
         await trio.sleep(7.0)
 
-        assert await alone(second) == ("turn_slot", None, 7.0)
+        assert await sole_wait(second) == ("turn_slot", None, 7.0)
         fake_agent.finish_open_runs()
 
 
@@ -97,7 +97,7 @@ async def test_a_child_waits_for_a_child_slot(sup: Supervisor) -> None:
     await child.send("more")
     await trio.sleep(7.0)
 
-    assert await alone(child) == ("child_slot", parent.id, 7.0)
+    assert await sole_wait(child) == ("child_slot", parent.id, 7.0)
 
 
 async def test_a_session_waits_for_its_zombie(
@@ -107,18 +107,18 @@ async def test_a_session_waits_for_its_zombie(
     await shielded_session.send("next")
     await trio.sleep(7.0)
 
-    assert await alone(shielded_session) == ("zombie", shielded_run.turn.id, 7.0)
+    assert await sole_wait(shielded_session) == ("zombie", shielded_run.turn.id, 7.0)
 
 
 async def test_a_session_waits_for_its_agent_to_come_up(
-    sup: Supervisor, slow: Slow, nursery: trio.Nursery
+    sup: Supervisor, slow: SlowExitAgent, nursery: trio.Nursery
 ) -> None:
     slow.waits = True
     nursery.start_soon(sup.create, "slow")
     await trio.sleep(7.0)
     (info,) = (await sup.list()).items
 
-    assert await alone(sup.session(info.id)) == ("start", None, 7.0)
+    assert await sole_wait(sup.session(info.id)) == ("start", None, 7.0)
     slow.report_start()
 
 
@@ -127,18 +127,18 @@ async def test_a_session_waits_for_its_agent_to_be_started_again(sup: Supervisor
     await session.prompt("crash")
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("restart", "the script says crash", 7.0)
+    assert await sole_wait(session) == ("restart", "the script says crash", 7.0)
 
 
 async def test_a_session_that_stops_waits_for_the_end_of_its_agent(
-    sup: Supervisor, slow: Slow, nursery: trio.Nursery
+    sup: Supervisor, slow: SlowExitAgent, nursery: trio.Nursery
 ) -> None:
     session = await sup.create("slow")
     nursery.start_soon(session.stop)
     await trio.sleep(7.0)
 
     assert await phase_of(session) == "stopping"
-    assert await alone(session) == ("end", None, 7.0)
+    assert await sole_wait(session) == ("end", None, 7.0)
     SlowStartAgent.close(slow)
 
 
@@ -148,7 +148,7 @@ async def test_a_stopping_session_waits_for_its_turn_to_end(
     nursery.start_soon(shielded_session.stop)
     await trio.sleep(1.0)
 
-    assert (await alone(shielded_session))[0] == "end"
+    assert (await sole_wait(shielded_session))[0] == "end"
 
 
 async def test_a_session_that_stops_waits_for_its_children_first(
@@ -168,7 +168,7 @@ async def test_a_stopped_session_waits_for_nothing(sup: Supervisor, session: Ses
     await session.stop()
     await trio.sleep(7.0)
 
-    assert await alone(session) == ("nothing", "user_cancelled", 7.0)
+    assert await sole_wait(session) == ("nothing", "user_cancelled", 7.0)
 
 
 async def test_why_of_an_unknown_session_raises_session_not_found(sup: Supervisor) -> None:
@@ -209,7 +209,7 @@ async def test_a_change_of_title_does_not_restart_the_wait(
     await session.set(title="another")
     await trio.sleep(7.0)
 
-    assert (await alone(session))[2] == 57.0
+    assert (await sole_wait(session))[2] == 57.0
 
 
 # For people -----------------------------------------------------------------------------
@@ -229,8 +229,8 @@ async def test_a_chain_reads_as_lines(
     ]
 
 
-async def test_a_cycle_is_reported_as_a_cycle(sup: Supervisor, doors: Doors) -> None:
-    one, two, three = await doors.stand(sup)
+async def test_a_cycle_is_reported_as_a_cycle(sup: Supervisor, prompt_chain: PromptChain) -> None:
+    one, two, three = await prompt_chain.create_sessions(sup)
     await one.send("round")
     await settle()
     last = str(await one.why()).splitlines()[-1]

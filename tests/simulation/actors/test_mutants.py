@@ -4,20 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.planted_faults import Mutant, first_failing_seed
+from tests.simulation.planted_faults import Mutant, check_planted_fault
 
 from .mutants import MUTANTS
-
-SCHEDULES = 5_000
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_planted_fault_is_found(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    mutant.plant(monkeypatch)
-
-    seed = first_failing_seed(mutant, schedules=SCHEDULES)
-
-    assert seed is not None, f"{mutant.name} ({mutant.breaks}): missed {SCHEDULES} times"
-    record_property("seed", seed)
+    check_planted_fault(mutant, monkeypatch, record_property, schedules=5_000)

@@ -1,16 +1,16 @@
 """Schedules with crashes find every fault planted into the recovery."""
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.simulation.planted_faults import Mutant, first_failing_seed
+from tests.simulation.planted_faults import Mutant, check_planted_fault
 
 from .mutants import MUTANTS
 
-SCHEDULES = 40
-
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_planted_fault_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutant.plant(monkeypatch)
-
-    assert first_failing_seed(mutant, schedules=SCHEDULES) is not None, mutant.breaks
+def test_a_planted_fault_is_found(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    check_planted_fault(mutant, monkeypatch, record_property, schedules=40)

@@ -25,8 +25,7 @@ from tests.simulation.oracle import SessionHistory
 from tests.simulation.timing import random_pause
 
 from .spawn_options import random_permissions
-from .tree_counts import ExpectedNode
-from .tree_oracle import widened
+from .tree_counts import ExpectedNode, widened
 
 if TYPE_CHECKING:
     from .tree_harness import TreeHarness

@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from supervisor import Limits, Phase
+from supervisor import Limits, Permissions, Phase
+from supervisor.core.permissions import MODES, RIGHTS
 from supervisor.core.state import SessionState as Row
 from supervisor.core.state import Spending
 
@@ -148,3 +149,26 @@ def is_close(one: Spending, other: Spending) -> bool:
         and abs(one.cost - other.cost) < 1e-6
         and abs(one.wall_seconds - other.wall_seconds) < 1e-6
     )
+
+
+def exhausted_budgets(node: ExpectedNode) -> list[str]:
+    """Return the names of the exhausted budgets of a node."""
+    limits: Limits | None = node.row.limits
+    if limits is None:
+        return []
+    return [
+        budget
+        for budget in ("turns", "tokens", "cost")
+        if getattr(limits, budget) is not None
+        and getattr(node.spent, budget) >= getattr(limits, budget)
+    ]
+
+
+def widened(parent: Permissions, child: Permissions) -> Iterator[str]:
+    """Yield the permissions that a child has and its parent lacks."""
+    for right in RIGHTS:
+        had, has = getattr(parent, right), getattr(child, right)
+        if had is not None and (has is None or not has <= had):
+            yield right
+    if MODES.index(child.mode or MODES[-1]) > MODES.index(parent.mode or MODES[0]):
+        yield "mode"

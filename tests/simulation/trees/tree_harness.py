@@ -33,8 +33,8 @@ from .spawn_options import (
     random_spawn_options,
 )
 from .tree_agents import ScriptedTreeAgents, check_refusal
-from .tree_counts import ExpectedNode
-from .tree_oracle import TreeOracle, widened
+from .tree_counts import ExpectedNode, widened
+from .tree_oracle import TreeOracle
 
 # Longer than every wait of the attacks.
 LONG_SECONDS = 40.0

@@ -7,21 +7,20 @@ Rule 2: the admission may count more than is written, because slots are taken be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from supervisor import Limits, Permissions, Phase, Record
-from supervisor.core.ids import SessionId
-from supervisor.core.permissions import MODES, RIGHTS
+from supervisor import Phase, Record
 from supervisor.core.tree.node import TreeNode
 from supervisor.handles.parts import Parts
 from supervisor.store.port import Write
 from tests.simulation.oracle import Oracle, SessionHistory
 
-from .tree_counts import ExpectedNode, Told, is_close
+from .settled_tree import check_tree
+from .tree_counts import ExpectedNode, Told, exhausted_budgets, is_close, widened
 
 if TYPE_CHECKING:
     from .hook_faults import HookFaults
@@ -413,7 +412,7 @@ class TreeOracle(Oracle):
             self.check(same, f"{node.id}: counted {mine}, recounted {anew}")
             if not node.is_deleted:
                 self._check_node_settled(node)
-        self._check_tree()
+        check_tree(self)
         if self.hook_faults is not None:
             self.hook_faults.check_settled()
 
@@ -439,87 +438,3 @@ class TreeOracle(Oracle):
                 deaf or node.told == node.became,
                 f"{node.id}: final notifications {node.told}, expected {node.became}",
             )
-
-    def _check_tree(self) -> None:
-        assert self.parts is not None
-        admission = self.parts.admission
-        tree = admission.tree
-        self.check(tree.live == self.live, f"live: {tree.live ^ self.live} are miscounted")
-        self.check(
-            set(tree.turn_slots) == self.running,
-            f"turns: {set(tree.turn_slots) ^ self.running} are kept",
-        )
-        self.check(
-            not admission._turn_queue,
-            f"{list(admission._turn_queue)} wait for a turn slot for ever",
-        )
-        sleepers = {one for line in admission._slot_queue.values() for one in line}
-        waiting = {
-            node.id
-            for node in self.nodes.values()
-            if not node.is_deleted and node.parent is not None
-            if node.row.phase is Phase.SUSPENDED and node.row.inputs
-        }
-        self.check(
-            sleepers == waiting, f"{sleepers ^ waiting} are miscounted as waiting for a child slot"
-        )
-        kept: dict[str, Mapping[SessionId, object]] = {
-            "pending": admission.notifications._pending,
-            "rechecks": self.parts.registry._rechecks,
-        }
-        for name, left in kept.items():
-            self.check(not left, f"the admission keeps {name} of {list(left)} for ever")
-        for session_id, member in tree._nodes.items():
-            node = self.nodes.get(session_id)
-            if node is None or node.is_deleted:
-                self.check(holds=False, message=f"the admission keeps a node for {session_id}")
-            else:
-                self._compare(node, member)
-        for node in self.nodes.values():
-            if node.parent is not None and not node.is_deleted:
-                there = tree.find(node.row.id) is not None
-                self.check(there, f"the admission has no node for {node.id}")
-
-    def _compare(self, node: ExpectedNode, member: TreeNode) -> None:
-        children = [one.id for one in node.children.values() if one.is_live]
-        truth = (node.up, node.descendants, node.spawns, node.running, sorted(children))
-        kept = (
-            member.active_children,
-            member.descendant_count,
-            member.spawns,
-            member.running_turns,
-            sorted(member.children),
-        )
-        self.check(truth == kept, f"{node.id}: the admission has {kept}, the rows have {truth}")
-        self.check(
-            is_close(node.spent, member.spent),
-            f"{node.id}: the admission has spent {member.spent}, the rows {node.spent}",
-        )
-        self.check(member.tree_interrupts == 0, f"{node.id} refuses spawns for ever")
-        self.check(
-            member.limits == node.row.limits and member.permissions == node.row.permissions,
-            f"{node.id}: the admission has other limits or permissions than its row",
-        )
-
-
-def exhausted_budgets(node: ExpectedNode) -> list[str]:
-    """Return the names of the exhausted budgets of a node."""
-    limits: Limits | None = node.row.limits
-    if limits is None:
-        return []
-    return [
-        budget
-        for budget in ("turns", "tokens", "cost")
-        if getattr(limits, budget) is not None
-        and getattr(node.spent, budget) >= getattr(limits, budget)
-    ]
-
-
-def widened(parent: Permissions, child: Permissions) -> Iterator[str]:
-    """Yield the permissions that a child has and its parent lacks."""
-    for right in RIGHTS:
-        had, has = getattr(parent, right), getattr(child, right)
-        if had is not None and (has is None or not has <= had):
-            yield right
-    if MODES.index(child.mode or MODES[-1]) > MODES.index(parent.mode or MODES[0]):
-        yield "mode"

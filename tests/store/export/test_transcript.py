@@ -18,7 +18,7 @@ from supervisor.store.export.items import (
 )
 from supervisor.store.export.transcript import MAX_BUFFERED, transcript_items
 from tests.support.export_samples import ONE, SampleHistory, records_of, rich
-from tests.support.store_samples import life
+from tests.support.store_samples import random_session
 
 
 def items_of(history: SampleHistory) -> list[TranscriptItem]:
@@ -202,7 +202,7 @@ def test_an_unknown_kind_is_shown_as_it_is() -> None:
 
 @given(st.integers(0, 2000))
 def test_every_turn_of_a_history_starts_and_ends(seed: int) -> None:
-    facts = [fact for _, some, _ in life(seed, 60) for fact in some]
+    facts = [fact for _, some, _ in random_session(seed, 60) for fact in some]
 
     items = list(transcript_items(number_facts(ONE, facts, after=0)))
 

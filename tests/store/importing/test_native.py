@@ -22,7 +22,7 @@ from supervisor.store.sqlite.store import open_sqlite
 from tests.store.fixtures.make import SESSIONS, load
 from tests.support.export_samples import SampleHistory, exported, records_of, rich
 from tests.support.import_files import changed, ours, replayed
-from tests.support.store_samples import ONE, life
+from tests.support.store_samples import ONE, random_session
 
 PAGE = Path(__file__).parents[3] / "docs/reference/records.md"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
@@ -30,7 +30,7 @@ ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
 
 def lived(seed: int, length: int) -> list[Record]:
     """Return the records of a random session, as a store returns them."""
-    facts = [fact for _, some, _ in life(seed, length) for fact in some]
+    facts = [fact for _, some, _ in random_session(seed, length) for fact in some]
     return [decode(encode(record), Record) for record in number_facts(ONE, facts, after=0)]
 
 

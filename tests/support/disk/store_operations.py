@@ -18,7 +18,7 @@ from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import ProcessEntry, Store, Stored, StoredReply, Write
-from tests.support.store_samples import ONE, THREE, TWO, birth, receipt, row, rows_of
+from tests.support.store_samples import ONE, THREE, TWO, creation_write, receipt, row, rows_of
 
 SESSIONS = (ONE, TWO, THREE)
 KEYS = ("a", "b", "c")
@@ -122,7 +122,7 @@ class _OperationGenerator:
         missing = [one for one in SESSIONS if one not in self._existing]
         if missing:
             self._existing |= dict.fromkeys(missing, (0, 1))
-            return Commit(tuple(birth(one) for one in missing))
+            return Commit(tuple(creation_write(one) for one in missing))
         choice = self._chance.random()
         someone = self._chance.choice(SESSIONS)
         epoch, last = self._existing[someone]

@@ -15,7 +15,6 @@ from tests.simulation.agents.agent_harness import (
 )
 from tests.simulation.timing import random_pause, with_random_timeout
 
-FAULTS = ("fails", "fails late", "refuses", "refuses", None, None, None)
 WORKS = (*QUIET, "hang", "stop-self", "sleep 3", "ask bash")
 
 
@@ -31,7 +30,7 @@ async def fail_store_writes() -> None:
             nursery.start_soon(talk, harness, session)
             nursery.start_soon(talk, harness, session)
             nursery.start_soon(interrupt, harness, session)
-            nursery.start_soon(inject_faults, harness, session)
+            nursery.start_soon(harness.inject_faults, session)
         harness.store.faults.clear()
         await harness.prompt(session, harness.script(()) + "\nsay done", when_busy="interrupt")
         await harness.check_when_quiet()
@@ -52,13 +51,3 @@ async def interrupt(harness: AgentHarness, session: Session) -> None:
     for _ in range(2):
         await random_pause()
         await with_random_timeout(harness.interrupt, session)
-
-
-async def inject_faults(harness: AgentHarness, session: Session) -> None:
-    for _ in range(3):
-        await random_pause()
-        fault = random.choice(FAULTS)
-        if fault is not None:
-            harness.store.faults.append(fault)
-        elif random.random() < 0.5:
-            await harness.store.claim([session.id])

@@ -6,7 +6,7 @@ import random
 import attrs
 import trio
 
-from supervisor import Ladder, Session, Settings, SupervisorError
+from supervisor import Ladder, Session, Settings, Supervisor, SupervisorError
 from tests.simulation.harness import Harness, open_harness, watch
 from tests.simulation.scripted_agents import ROUGH
 from tests.simulation.timing import random_pause
@@ -43,18 +43,20 @@ class SupervisorRun:
                 await random_pause()
                 await random_pause()
                 self.began = trio.current_time()
-                await self.leave(harness, scope)
+                await leave(harness.sup, self.how, scope)
         return opened[0]
 
-    async def leave(self, harness: Harness, scope: trio.CancelScope) -> None:
-        match self.how:
-            case "drained":
-                await harness.sup.drain()
-            case "with an error":
-                raise ExitError
-            case "cancelled":
-                scope.cancel()
-                await trio.lowlevel.checkpoint()
+
+async def leave(sup: Supervisor, how: str, scope: trio.CancelScope) -> None:
+    """Start the exit of the supervisor; its block ends after this."""
+    match how:
+        case "drained":
+            await sup.drain()
+        case "with an error":
+            raise ExitError
+        case "cancelled":
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
 
 
 async def exit_during_work() -> None:

@@ -9,8 +9,6 @@ from tests.simulation.harness import Harness, open_harness
 from tests.simulation.scripted_agents import QUIET
 from tests.simulation.timing import random_pause, with_random_timeout
 
-FAULTS = ("fails", "fails late", "refuses", "refuses", None, None, None)
-
 
 async def fail_store_writes() -> None:
     settings = Settings(
@@ -22,7 +20,7 @@ async def fail_store_writes() -> None:
             nursery.start_soon(send_repeatedly, harness, session)
             nursery.start_soon(send_repeatedly, harness, session)
             nursery.start_soon(interrupt_repeatedly, harness, session)
-            nursery.start_soon(inject_faults, harness, session)
+            nursery.start_soon(harness.inject_faults, session)
         harness.store.faults.clear()
         await harness.prompt(session, harness.text("say"))
         await harness.check_when_quiet()
@@ -50,13 +48,3 @@ async def interrupt_repeatedly(harness: Harness, session: Session) -> None:
     for _ in range(2):
         await random_pause()
         await with_random_timeout(harness.interrupt, session)
-
-
-async def inject_faults(harness: Harness, session: Session) -> None:
-    for _ in range(3):
-        await random_pause()
-        fault = random.choice(FAULTS)
-        if fault is not None:
-            harness.store.faults.append(fault)
-        elif random.random() < 0.5:
-            await harness.store.claim([session.id])

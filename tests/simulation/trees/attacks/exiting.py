@@ -5,14 +5,10 @@ import random
 
 import trio
 
-from tests.simulation.sessions.attacks.exiting import check_all_at_rest
+from tests.simulation.sessions.attacks.exiting import ExitError, check_all_at_rest, leave
 from tests.simulation.timing import random_pause
 from tests.simulation.trees.spawn_options import ROUGH
 from tests.simulation.trees.tree_harness import TreeHarness, open_tree_harness, tree_settings
-
-
-class ExitError(Exception):
-    """Raised inside the block of the supervisor."""
 
 
 async def exit_with_tree() -> None:
@@ -35,7 +31,7 @@ async def exit_with_tree() -> None:
                 await random_pause()
                 await random_pause()
                 began = trio.current_time()
-                await leave(harness, how, scope)
+                await leave(harness.sup, how, scope)
         [harness] = opened
         if how == "cleanly" and trio.current_time() - began < settings.exit_seconds:
             check_all_at_rest(harness.sessions)
@@ -43,14 +39,3 @@ async def exit_with_tree() -> None:
         answer = await harness.sessions.attempt(root.spawn("simulated", harness.sessions.text()))
         harness.oracle.check(isinstance(answer, Exception), "a spawn was accepted after the exit")
     harness.oracle.close()
-
-
-async def leave(harness: TreeHarness, how: str, scope: trio.CancelScope) -> None:
-    match how:
-        case "drained":
-            await harness.sup.drain()
-        case "with an error":
-            raise ExitError
-        case "cancelled":
-            scope.cancel()
-            await trio.lowlevel.checkpoint()
