@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -11,12 +14,30 @@ import trio
 import supervisor
 from supervisor import Ladder, Record, Session, Settings
 from tests.bench._row import Row, at_least, at_most
+from tests.support.process_programs import bearing
 
 CHUNKS = 100_000
 CHUNKS_TO_REACH = 15_000.0
 PROCESSES = 100
 LADDER = Ladder(ask_seconds=0.5, close_seconds=0.5, terminate_seconds=0.5, kill_seconds=0.5)
 MARGIN_SECONDS = 0.5
+GONE_SECONDS = 2.0  # invariant: no agent process outlives its supervisor for longer
+DESCENDANTS = 25
+# A supervisor in a process of its own, with one agent that ignores SIGTERM and has forked.
+VICTIM = """
+import sys, trio, supervisor
+
+command = [sys.executable, "-m", "supervisor.drivers.scripted"]
+agent = supervisor.acp("forking", command=command, env={"BENCH_NAME": sys.argv[1]})
+
+async def main():
+    async with supervisor.open(agents=[agent]) as sup:
+        session = await sup.create("forking")
+        await session.send("ignore-term\\n" + "fork\\n" * 20 + "setsid\\n" * 5 + "sleep 600")
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
 
 AGENT = supervisor.scripted_process()
 
@@ -86,6 +107,23 @@ def seconds_until_a_frozen_agent_is_gone() -> float:
     return trio.run(main)
 
 
+def seconds_until_all_processes_are_gone() -> float:
+    """From kill -9 of a supervisor to the end of the last process of its agent."""
+    name = secrets.token_hex(8)
+    victim = subprocess.Popen([sys.executable, "-c", VICTIM, name])
+    try:
+        while len(bearing(name)) <= DESCENDANTS:  # the agent and its descendants
+            assert victim.poll() is None
+            time.sleep(0.05)
+    finally:
+        begun = time.perf_counter()
+        victim.kill()
+        victim.wait()
+    while bearing(name):
+        time.sleep(0.005)
+    return time.perf_counter() - begun
+
+
 ROWS = (
     Row(
         name="text of a process through driver, feed and store",
@@ -101,6 +139,15 @@ ROWS = (
         against="the ladder's bounds and 0.5 s",
         ours=seconds_until_a_frozen_agent_is_gone,
         peer=lambda: LADDER.total_seconds + MARGIN_SECONDS,
+        unit="s",
+        reach=at_most(1.0),
+        collector="running",
+    ),
+    Row(
+        name="25 processes are gone after kill -9 of the supervisor",
+        against="2 s",
+        ours=seconds_until_all_processes_are_gone,
+        peer=lambda: GONE_SECONDS,
         unit="s",
         reach=at_most(1.0),
         collector="running",
