@@ -1,4 +1,8 @@
-"""Rules for inputs: new text, steering, and changes to waiting inputs."""
+"""Rules for inputs: new text, steering, and changes to waiting inputs.
+
+`queue_problem` in `refusals` refuses an input beyond `queue_cap`; `input_queue` accepts, settles
+and expires inputs; `steering` offers one to the running turn.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,8 @@ from supervisor.core.state import (
 from supervisor.core.step import Draft
 from supervisor.core.validation import expiry_problem
 
-from .interrupts import begin_interrupt, cancel_queue
+from .input_queue import accept_input, cancel_queue, expire_inputs, settle_input
+from .ladder import begin_interrupt
 from .refusals import (
     budget_problem,
     queue_problem,
@@ -45,7 +50,7 @@ from .refusals import (
     text_problem,
 )
 from .steering import steer_turn
-from .turn_flow import accept_input, expire_inputs, settle_input, start_next_turn
+from .turn_flow import start_next_turn
 
 # New input -------------------------------------------------------------------------------
 
