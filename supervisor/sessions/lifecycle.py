@@ -21,7 +21,7 @@ from supervisor.core.state import Phase
 from supervisor.store.chunks import needs_chunks
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
-from supervisor.store.writer import Commit, InsertChunked
+from supervisor.store.writer_messages import Commit, InsertChunked
 
 from .admission import Admission
 from .hooks.blocking import BlockingHooks

@@ -17,13 +17,16 @@ from trio_util import AsyncValue
 
 from actors import Ref
 from supervisor.config import Settings
+from supervisor.core.endings import Cause
 from supervisor.core.errors import SessionNotActive
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Terms
 from supervisor.core.records import Record
-from supervisor.core.state import Cause
+from supervisor.core.state import OpenTurn
+from supervisor.core.text import TurnOutput, turn_output
 from supervisor.drivers.confined import UNRESTRICTED, Confined, Unrestricted
-from supervisor.drivers.port import AgentKind, DriverRuntime, Stamp
+from supervisor.drivers.port import AgentKind, Stamp
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.drivers.watchdog import uses_real_clock
 from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store
@@ -183,6 +186,12 @@ class Services:
                 "the supervisor is shutting down", hint="open it again; accepted inputs are stored"
             )
         self.health.refuse_if_degraded()
+
+    async def stored_output(self, session_id: SessionId, turn: OpenTurn | None) -> TurnOutput:
+        """Return the stored output of a turn that no driver will report; empty without a turn."""
+        if turn is None:
+            return TurnOutput()
+        return turn_output(await self.store.records(session_id, turn=turn.id), turn.id)
 
     async def all_records(self, session_id: SessionId) -> list[Record]:
         """Return all records of a session, read in pages so that other reads are not delayed."""

@@ -21,19 +21,10 @@ from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store, Write
 from supervisor.store.sqlite import bulk as sql
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
-from supervisor.store.writer import (
-    AwaitPurge,
-    Writer,
-)
+from supervisor.store.writer import Writer
+from supervisor.store.writer_messages import AwaitPurge
 from tests.support.chunked_sessions import COUNT, LARGE, RecordingStore, large, text, visible_data
-from tests.support.store_samples import (
-    ONE,
-    TWO,
-    birth,
-    more,
-    numbers_of,
-    receipt,
-)
+from tests.support.store_samples import ONE, TWO, birth, more, numbers_of, receipt
 
 
 @pytest.fixture(autouse=True)

@@ -9,17 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from actors import (
-    ActorError,
-    ActorStopped,
-    AskTimeout,
-    Group,
-    MailboxFull,
-    Ref,
-    open_actors,
-)
+from actors import ActorError, ActorStopped, AskTimeout, Group, MailboxFull, Ref, open_actors
 from actors.testing import settle
-from supervisor.store.writer import MAX_BATCH, Claim, Commit, Writer
+from supervisor.store.writer import MAX_BATCH, Writer
+from supervisor.store.writer_messages import Claim, Commit
 from tests.support.store_samples import ONE, TWO, birth, more, numbers_of
 from tests.support.writer_callers import Callers, RecordingStore, names, stored_names
 

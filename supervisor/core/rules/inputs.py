@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from supervisor.core.agent_events import InputsExpired
 from supervisor.core.effects import StartAgent
+from supervisor.core.endings import BUDGET_REASONS, NOT_RESUMED_BY_INPUT
 from supervisor.core.errors import (
     BudgetSpent,
     InputRefused,
@@ -29,13 +30,7 @@ from supervisor.core.events import (
 )
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.receipts import Receipt
-from supervisor.core.state import (
-    BUDGET_REASONS,
-    NOT_RESUMED_BY_INPUT,
-    PendingInput,
-    Phase,
-    SessionState,
-)
+from supervisor.core.state import PendingInput, Phase, SessionState
 from supervisor.core.step import Draft
 from supervisor.core.validation import expiry_problem
 

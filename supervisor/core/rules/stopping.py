@@ -12,6 +12,7 @@ import attrs
 
 from supervisor.core.agent_events import IdleElapsed, ShutdownRequested
 from supervisor.core.effects import ClearTimer, CloseAgent, SetTimer, StartAgent, StopDependents
+from supervisor.core.endings import ENDINGS, Cause
 from supervisor.core.events import (
     ArchiveRequested,
     ClearRequested,
@@ -22,7 +23,7 @@ from supervisor.core.events import (
     UnarchiveRequested,
 )
 from supervisor.core.records import message_kind
-from supervisor.core.state import ENDINGS, Cause, Failure
+from supervisor.core.state import Failure
 from supervisor.core.step import Draft, InterruptPending
 
 from .input_queue import cancel_queue, settle_input

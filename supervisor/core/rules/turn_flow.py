@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from supervisor.core.effects import ClearCallTimer, ClearTimer, CloseAgent, SetTimer, StartTurn
+from supervisor.core.endings import Cause
 from supervisor.core.liveness import first_check_seconds
-from supervisor.core.state import Cause, Failure, OpenCall, OpenTurn, Outcome, PendingInput, Phase
+from supervisor.core.state import Failure, OpenCall, OpenTurn, Outcome, PendingInput, Phase
 from supervisor.core.step import Draft
 from supervisor.core.text import TurnOutput
 

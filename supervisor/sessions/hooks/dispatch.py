@@ -17,7 +17,7 @@ import trio
 
 from supervisor.core.errors import SupervisorError, short_repr
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 
 from .hook import (
     Callback,

@@ -11,25 +11,11 @@ import trio
 
 import supervisor
 from actors.testing import settle
-from supervisor import (
-    Ladder,
-    Limits,
-    Session,
-    Settings,
-    StoreDegraded,
-    Supervisor,
-    SupervisorError,
-)
+from supervisor import Ladder, Limits, Session, Settings, StoreDegraded, Supervisor, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.store.port import Stored
-from supervisor.store.writer import Retry
-from tests.support.fake_agents import (
-    AgentAction,
-    AgentRun,
-    FakeAgent,
-    Interrupted,
-    records,
-)
+from supervisor.store.writer_messages import Retry
+from tests.support.fake_agents import AgentAction, AgentRun, FakeAgent, Interrupted, records
 from tests.support.fake_store import ILLNESSES, FailingStore, Illness, check_stored, degrade
 
 

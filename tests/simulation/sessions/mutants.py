@@ -41,7 +41,7 @@ from supervisor.sessions.slot import SessionSlot
 from supervisor.store.memory import MemoryStore
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
-from supervisor.store.writer import Commit
+from supervisor.store.writer_messages import Commit
 from tests.simulation.planted_faults import Mutant
 
 from .attacks import (
