@@ -11,13 +11,21 @@ from pathlib import Path
 
 import trio
 
-from supervisor.core.errors import ConfigError, Fenced, NotStorable, SupervisorError
+from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 
 from .codec import encode
 from .memory_read import MemoryReader, SessionData
-from .port import ProcessEntry, Stored, Unfinished, Write, is_snapshot_due, validate_records
+from .port import ProcessEntry, Stored, Unfinished, Write, is_snapshot_due
+from .write_checks import (
+    ENCODING_ERRORS,
+    not_storable,
+    refuse_chunk,
+    refused_with_earlier,
+    validate_records,
+    write_refusal,
+)
 
 
 class MemoryStore(MemoryReader):
@@ -30,10 +38,7 @@ class MemoryStore(MemoryReader):
         answers: list[SupervisorError | None] = []
         for write in writes:
             if write.session_id in refused:
-                answer: SupervisorError | None = NotStorable(
-                    f"an earlier write of session {write.session_id} was refused",
-                    hint="look the session up again",
-                )
+                answer: SupervisorError | None = refused_with_earlier(write.session_id)
             else:
                 answer = self._commit(write)
             if isinstance(answer, NotStorable):
@@ -52,11 +57,8 @@ class MemoryStore(MemoryReader):
             for part in parts:
                 validate_records(part)
             encoded = [self._encode(part) for part in parts]
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            return NotStorable(
-                f"session {write.session_id} has a value that cannot be stored: {error}",
-                hint="this is a bug in understudy, please report it",
-            )
+        except ENCODING_ERRORS as error:
+            return not_storable(write.session_id, error)
         for part, (row, records, kept) in zip(parts, encoded, strict=True):
             self._apply_write(part, row, records, kept)
             if part.deletes is not None:
@@ -67,23 +69,7 @@ class MemoryStore(MemoryReader):
         visible = self._sessions.get(write.session_id)
         data = visible or self._incomplete.get(write.session_id)
         epoch, last = (0, 0) if data is None else (data.epoch, len(data.positions))
-        if write.epoch != epoch:
-            return Fenced(
-                f"session {write.session_id} is at epoch {epoch}, not at {write.epoch}",
-                hint="another incarnation has claimed it; look the session up again",
-            )
-        if any(record.seq != seq for seq, record in enumerate(write.records, last + 1)):
-            numbers = ", ".join(str(record.seq) for record in write.records)
-            return NotStorable(
-                f"session {write.session_id} has {last} records, these are {numbers}",
-                hint="an earlier write is missing; look the session up again",
-            )
-        if visible is None and write.row is None:
-            return NotStorable(
-                f"there is no session {write.session_id}",
-                hint="the first write of a session has a row",
-            )
-        return None
+        return write_refusal(write, epoch=epoch, last_seq=last, is_stored=visible is not None)
 
     @staticmethod
     def _encode(write: Write) -> tuple[bytes | None, list[bytes], bytes | None]:
@@ -126,21 +112,13 @@ class MemoryStore(MemoryReader):
         write = Write(session_id, 0, tuple(records))
         data = self._incomplete.get(session_id) or SessionData()
         last = len(data.positions)
-        if session_id in self._sessions or any(
-            record.seq != seq for seq, record in enumerate(records, last + 1)
-        ):
-            raise NotStorable(
-                f"session {session_id} exists already, or has {last} records",
-                hint="insert a session that does not exist, from its first record on",
-            )
+        is_stored = session_id in self._sessions
+        refuse_chunk(session_id, records, last_seq=last, is_stored=is_stored)
         try:
             validate_records(write)
             _, encoded, _ = self._encode(write)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise NotStorable(
-                f"session {session_id} has a value that cannot be stored: {error}",
-                hint="this is a bug in understudy, please report it",
-            ) from error
+        except ENCODING_ERRORS as error:
+            raise not_storable(session_id, error) from error
         self._incomplete[session_id] = data
         self._append_records(data, encoded)
 

@@ -81,43 +81,45 @@ def submit_while_suspended(draft: Draft, event: InputSubmitted) -> None:
 
 def submit_while_busy(draft: Draft, event: InputSubmitted) -> None:
     """Queue the input, steer or interrupt the running turn, or refuse, by `when_busy`."""
-    session = draft.state
-    if event.when_busy == "reject":
-        draft.refuse(
-            InputRefused("a turn is running", hint="send it later, or with another when_busy")
-        )
+    cancelled = _accept_beside_turn(draft, event, refusal="a turn is running")
+    if cancelled is None:
         return
-    if _is_refused(draft, event):
-        return
-    mode = event.when_busy
-    previous = session.turn.id if session.turn else None
-    cancelled: tuple[InputId, ...] = ()
-    if mode == "interrupt" and event.queued == "cancel":
-        cancelled = cancel_queue(draft)
-    _accept(draft, event, replacement=mode == "interrupt")
-    if mode == "steer":
+    previous = _open_turn_id(draft)
+    if event.when_busy == "steer":
         steer_turn(draft, event.input)
-    elif mode == "interrupt":
+    elif event.when_busy == "interrupt":
         begin_interrupt(draft, reason="replaced by new input")
     reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
 
 
 def submit_while_interrupting(draft: Draft, event: InputSubmitted) -> None:
     """Queue the input; the turn is ending, so steering has to wait for the next one."""
-    session = draft.state
+    cancelled = _accept_beside_turn(draft, event, refusal="a turn is ending")
+    if cancelled is not None:
+        previous = _open_turn_id(draft)
+        reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
+
+
+def _accept_beside_turn(
+    draft: Draft, event: InputSubmitted, *, refusal: str
+) -> tuple[InputId, ...] | None:
+    """Accept an input while a turn is open, and return the inputs that it cancels.
+
+    Refuse and return None if it cannot be accepted.
+    """
     if event.when_busy == "reject":
-        draft.refuse(
-            InputRefused("a turn is ending", hint="send it later, or with another when_busy")
-        )
-        return
+        draft.refuse(InputRefused(refusal, hint="send it later, or with another when_busy"))
+        return None
     if _is_refused(draft, event):
-        return
-    previous = session.turn.id if session.turn else None
-    cancelled: tuple[InputId, ...] = ()
-    if event.when_busy == "interrupt" and event.queued == "cancel":
-        cancelled = cancel_queue(draft)
-    _accept(draft, event, replacement=event.when_busy == "interrupt")
-    reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
+        return None
+    replaces = event.when_busy == "interrupt"
+    cancelled = cancel_queue(draft) if replaces and event.queued == "cancel" else ()
+    _accept(draft, event, replacement=replaces)
+    return cancelled
+
+
+def _open_turn_id(draft: Draft) -> TurnId | None:
+    return draft.state.turn.id if draft.state.turn else None
 
 
 def resume_by_input(draft: Draft, event: InputSubmitted) -> None:
