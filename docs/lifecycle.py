@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from math import copysign, cos, hypot, sin, tau
 from pathlib import Path
 
+from supervisor.core.endings import ENDINGS
 from supervisor.core.events import EVENTS, Event
-from supervisor.core.state import ENDINGS, Phase
+from supervisor.core.state import Phase
 from supervisor.core.table import ROWS, Row, ignore
 
 DOCS = Path(__file__).parent

@@ -17,10 +17,11 @@ import actors
 from .config import Settings
 from .core.errors import StoreDegraded
 from .drivers.builtin import BUILT_IN
-from .drivers.port import DriverRuntime
 from .drivers.process.contained import ContainedProcesses
+from .drivers.runtime import DriverRuntime
 from .handles.supervisor import Supervisor
 from .runtime import build
+from .sessions.recovery import restore_tree
 from .sessions.services import make_services
 from .store.pending import StoreHealth
 from .store.port import Store
@@ -92,7 +93,7 @@ async def _open_offline(
             resting, others = await store.startup_rows()
             rows = [one.row for one in others]
             keys.restore(rows, resting)
-            parts.admission.restore(rows, {}, resting=resting, is_offline=True)
+            restore_tree(parts.admission, rows, {}, resting=resting, is_offline=True)
             yield Supervisor(parts)
         except BaseException as error:  # noqa: BLE001 - raised again below
             failure = error

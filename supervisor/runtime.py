@@ -14,12 +14,14 @@ import actors
 
 from .config import Settings
 from .core.creation import SpawnOptions
+from .core.endings import Cause
 from .core.errors import ConfigError, short_repr
 from .core.ids import SessionId
-from .core.state import Cause, SessionState
+from .core.state import SessionState
 from .core.tree.tree import SessionTree
-from .drivers.port import AgentKind, ChildHandle, DriverRuntime, TurnHandle
+from .drivers.port import AgentKind, ChildHandle, TurnHandle
 from .drivers.process.contained import ContainedProcesses
+from .drivers.runtime import DriverRuntime
 from .drivers.watchdog import uses_real_clock, watch_event_loop
 from .handles.arguments import check_path
 from .handles.child import Child
@@ -166,7 +168,7 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
             liveness=liveness,
             hooks=hooks,
             make_context=make_context,
-            schedule_input_expiry=router.schedule_input_expiry,
+            schedule_input_expiry=router.input_expiry.schedule,
         )
 
     def stop(session_id: SessionId, cause: Cause, detail: str | None) -> None:

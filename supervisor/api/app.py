@@ -14,13 +14,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version as installed_version
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import attrs
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from supervisor.core.errors import SessionNotActive, SupervisorError
-from supervisor.decode import DecodeError
+from supervisor.core.errors import IdempotencyConflict, SessionNotActive, SupervisorError
+from supervisor.decode import DecodeError, InvalidField
 from supervisor.handles.shapes import Page
 from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
@@ -29,24 +30,16 @@ from .drain import DrainState
 from .encode import encode, encode_page
 from .gate import Gate, Gated
 from .openapi import openapi_document
-from .operation import (
-    DeferredResponse,
-    NotFound,
-    Operation,
-    OperationCall,
-    OperationContext,
-    Result,
-    StreamResponse,
-    TextResponse,
-)
+from .operation import DeferredResponse, NotFound, Operation, Result, StreamResponse, TextResponse
+from .params import NO_PARAMS
 from .problems import DRAINING_RETRY_SECONDS, RequestRefused, problem_of, problem_of_invalid_fields
 from .request import (
     ClientDisconnected,
+    OperationCall,
+    OperationContext,
     RequestBody,
     header,
     read_body,
-    read_query,
-    with_idempotency_key,
 )
 from .response import HTML_POLICY, Response, problem_response
 from .routes import OPERATIONS
@@ -55,6 +48,7 @@ from .routes import OPERATIONS
 _ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 # The headers that operations receive.
 _HEADERS: Final = (b"last-event-id",)
+_MAX_QUERY_NAMES: Final = 64
 _NOT_FOUND: Final = 404
 _UNAVAILABLE: Final = 503
 
@@ -103,10 +97,10 @@ class Resource:
     ) -> OperationCall:
         if operation.has_body:
             body = await read_body(scope, incoming)
-            read_query(operation, scope)  # refuses any query: arguments are in the body
-            given = operation.params.decode_body(with_idempotency_key(operation, scope, body))
+            _read_query(operation, scope)  # refuses any query: arguments are in the body
+            given = operation.params.decode_body(_with_idempotency_key(operation, scope, body))
         else:
-            given = read_query(operation, scope)
+            given = _read_query(operation, scope)
         return OperationCall(
             context=self._context,
             path_ids=scope["path_params"],
@@ -134,6 +128,53 @@ class Resource:
         if problem.code != "method_not_allowed":
             return problem_response(problem)
         return problem_response(problem, [(b"allow", ", ".join(self._operations).encode())])
+
+
+def _read_query(operation: Operation, scope: Scope) -> dict[str, Any]:
+    """Return the arguments in the query; raise DecodeError."""
+    params = NO_PARAMS if operation.has_body else operation.params
+    text = scope.get("query_string", b"")
+    if not text and not any(field.is_required for field in params.fields):
+        return {}
+    try:
+        pairs = parse_qsl(
+            text.decode("ascii"),
+            keep_blank_values=True,
+            encoding="utf-8",
+            errors="strict",
+            max_num_fields=_MAX_QUERY_NAMES,
+        )
+    except ValueError:
+        fault = InvalidField(
+            "?", "malformed query", "percent-encode it as UTF-8, with at most 64 names"
+        )
+        raise DecodeError((fault,)) from None
+    return params.decode_query(pairs)
+
+
+def _with_idempotency_key(operation: Operation, scope: Scope, given: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return the body with the idempotency key of the header, if there is one.
+
+    Raise IdempotencyConflict if the body has another key, and DecodeError if the operation takes
+    no key: a client that sends one relies on it.
+    """
+    key = header(scope, b"idempotency-key")
+    if key is None or type(given) is not dict:
+        return given
+    if "idempotency_key" not in operation.params.names():
+        raise DecodeError(
+            (InvalidField("Idempotency-Key", "unknown header for this operation", "leave it out"),)
+        )
+    if not key.isascii() or not key.strip():
+        raise DecodeError(
+            (InvalidField("Idempotency-Key", "is not printable ASCII", "use ASCII characters"),)
+        )
+    if given.get("idempotency_key", key) not in (key, None):
+        raise IdempotencyConflict(
+            "the header Idempotency-Key and idempotency_key in the body differ",
+            hint="give one of them, or the same in both",
+        )
+    return {**given, "idempotency_key": key}
 
 
 def no_such_route() -> RequestRefused:

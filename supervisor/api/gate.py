@@ -1,4 +1,4 @@
-"""Authentication of requests, before routing, streams included.
+"""Authentication of requests, before routing, streams included; who is at the other end.
 
 Rule 1: one gate for every route and every kind of request; only HTTP requests pass.
 Rule 2: on TCP the client may be a browser that runs a hostile page, so the Host, the Origin and
@@ -9,6 +9,9 @@ Rule 3: on a unix socket the kernel identifies the user; the Host must still be 
 from __future__ import annotations
 
 import hmac
+import socket
+import struct
+import sys
 from collections.abc import Iterable
 from typing import Final, Protocol
 
@@ -22,6 +25,7 @@ from .response import Header, problem_response
 MAX_HEADER_BYTES: Final = 16 * 1024
 # Key in the state of the scope: the user id of the peer of a unix socket.
 PEER_UID: Final = "peer_uid"
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 _CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
 
 
@@ -161,3 +165,31 @@ def _check_origin(scope: Scope, allowed: frozenset[str]) -> None:
                 "the origin of the page is not allowed",
                 hint="use a program, or add the origin to daemon.allowed_origins",
             )
+
+
+# The process at the other end of a unix socket -------------------------------------------
+
+
+def peer_uid(connection: socket.socket) -> int | None:
+    """Return the uid of the peer of a unix socket; None where the system does not report it."""
+    credentials = _credentials(connection)
+    return None if credentials is None else credentials[1]
+
+
+def peer_pid(connection: socket.socket) -> int | None:
+    """Return the pid of the peer or listener; None where the system does not report it."""
+    credentials = _credentials(connection)
+    return None if credentials is None else credentials[0]
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int] | None:
+    if not has_peer_credentials():
+        return None
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(data)
+    return pid, uid, gid
+
+
+def has_peer_credentials() -> bool:
+    """Return True if the system reports peer credentials."""
+    return sys.platform == "linux"

@@ -23,47 +23,11 @@ from starlette.types import Receive, Scope, Send
 
 from supervisor.core.errors import SupervisorError
 from supervisor.decode import alternatives
-from supervisor.handles.session import Session
-from supervisor.handles.supervisor import Supervisor
-from supervisor.store.pending import StoreState
 
-from .drain import DrainState
 from .params import NO_PARAMS, Params
+from .request import OperationCall
 
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
-
-
-@attrs.frozen(kw_only=True)
-class OperationContext:
-    """The supervisor, and what the process around the app provides."""
-
-    sup: Supervisor
-    drain_state: DrainState
-    version: str
-    metrics: Callable[[], bytes] | None = None
-    store_state: Callable[[], StoreState] | None = None
-    document: Callable[[], bytes] = bytes
-
-
-@attrs.frozen(kw_only=True)
-class OperationCall:
-    """One request, decoded."""
-
-    context: OperationContext
-    path_ids: Mapping[str, str]  # ids in the path, by name
-    arguments: Mapping[str, Any]  # only the given arguments, by name
-    headers: Mapping[str, str]  # the headers that operations receive
-    wait_disconnected: Callable[[], Awaitable[None]]  # returns when the client disconnects
-
-    @property
-    def sup(self) -> Supervisor:
-        """The supervisor."""
-        return self.context.sup
-
-    @property
-    def session(self) -> Session:
-        """A handle on the session in the path."""
-        return self.context.sup.session(self.path_ids["id"])
 
 
 @attrs.frozen

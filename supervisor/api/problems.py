@@ -15,7 +15,7 @@ import attrs
 
 from supervisor.core import errors
 from supervisor.core.errors import ConfigError, SpawnRefused, SupervisorError
-from supervisor.core.text import redact
+from supervisor.core.redaction import redact
 from supervisor.decode import DecodeError, InvalidField
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -1,4 +1,4 @@
-"""Reading of requests: body, query and headers.
+"""Reading of requests: body and headers, and the decoded request that an operation gets.
 
 A body is parsed twice. orjson refuses lone surrogates, infinite numbers and bytes that are not
 UTF-8, but takes the last of two equal names and approximates a large integer. The parser of the
@@ -12,18 +12,20 @@ Rule 2: a refusal is sent only after the rest of the body was read, within a bou
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
+import attrs
 import orjson
 import trio
 from starlette.types import Message, Receive, Scope
 
-from supervisor.core.errors import IdempotencyConflict
 from supervisor.decode import DecodeError, InvalidField
+from supervisor.handles.session import Session
+from supervisor.handles.supervisor import Supervisor
+from supervisor.store.pending import StoreState
 
-from .operation import Operation
-from .params import NO_PARAMS
+from .drain import DrainState
 from .problems import RequestRefused
 
 MAX_DEPTH: Final = 64
@@ -91,8 +93,6 @@ BODY_SECONDS: Final = 30.0
 _MAX_DISCARDED_BYTES: Final = 16 * 1024 * 1024
 
 _DISCARD_SECONDS: Final = 2.0
-
-_MAX_QUERY_NAMES: Final = 64
 
 
 class ClientDisconnected(Exception):
@@ -204,48 +204,34 @@ def _too_large_error() -> RequestRefused:
     )
 
 
-def read_query(operation: Operation, scope: Scope) -> dict[str, Any]:
-    """Return the arguments in the query; raise DecodeError."""
-    params = NO_PARAMS if operation.has_body else operation.params
-    text = scope.get("query_string", b"")
-    if not text and not any(field.is_required for field in params.fields):
-        return {}
-    try:
-        pairs = parse_qsl(
-            text.decode("ascii"),
-            keep_blank_values=True,
-            encoding="utf-8",
-            errors="strict",
-            max_num_fields=_MAX_QUERY_NAMES,
-        )
-    except ValueError:
-        fault = InvalidField(
-            "?", "malformed query", "percent-encode it as UTF-8, with at most 64 names"
-        )
-        raise DecodeError((fault,)) from None
-    return params.decode_query(pairs)
+@attrs.frozen(kw_only=True)
+class OperationContext:
+    """The supervisor, and what the process around the app provides."""
+
+    sup: Supervisor
+    drain_state: DrainState
+    version: str
+    metrics: Callable[[], bytes] | None = None
+    store_state: Callable[[], StoreState] | None = None
+    document: Callable[[], bytes] = bytes
 
 
-def with_idempotency_key(operation: Operation, scope: Scope, given: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the body with the idempotency key of the header, if there is one.
+@attrs.frozen(kw_only=True)
+class OperationCall:
+    """One request, decoded."""
 
-    Raise IdempotencyConflict if the body has another key, and DecodeError if the operation takes
-    no key: a client that sends one relies on it.
-    """
-    key = header(scope, b"idempotency-key")
-    if key is None or type(given) is not dict:
-        return given
-    if "idempotency_key" not in operation.params.names():
-        raise DecodeError(
-            (InvalidField("Idempotency-Key", "unknown header for this operation", "leave it out"),)
-        )
-    if not key.isascii() or not key.strip():
-        raise DecodeError(
-            (InvalidField("Idempotency-Key", "is not printable ASCII", "use ASCII characters"),)
-        )
-    if given.get("idempotency_key", key) not in (key, None):
-        raise IdempotencyConflict(
-            "the header Idempotency-Key and idempotency_key in the body differ",
-            hint="give one of them, or the same in both",
-        )
-    return {**given, "idempotency_key": key}
+    context: OperationContext
+    path_ids: Mapping[str, str]  # ids in the path, by name
+    arguments: Mapping[str, Any]  # only the given arguments, by name
+    headers: Mapping[str, str]  # the headers that operations receive
+    wait_disconnected: Callable[[], Awaitable[None]]  # returns when the client disconnects
+
+    @property
+    def sup(self) -> Supervisor:
+        """The supervisor."""
+        return self.context.sup
+
+    @property
+    def session(self) -> Session:
+        """A handle on the session in the path."""
+        return self.context.sup.session(self.path_ids["id"])

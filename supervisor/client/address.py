@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from supervisor.configuration import DaemonSettings, load
+from supervisor.configuration.private_files import read_token
 from supervisor.core.errors import ConfigError, short_repr
 
 T = TypeVar("T")
@@ -69,8 +70,6 @@ def _is_connected(socket: trio.socket.SocketType) -> bool:
 _URL: Final = re.compile(r"http://(?:127\.0\.0\.1|localhost):([0-9]{1,5})/?")
 
 _LOOPBACK: Final = "127.0.0.1"
-
-_MAX_TOKEN_BYTES: Final = 1024
 
 
 @attrs.frozen
@@ -125,25 +124,8 @@ def find_address(
             hint="give http://127.0.0.1:PORT, or the path of its socket",
         )
     path = Path(_daemon_settings(environ).token if token_file is None else token_file)
-    return Address(None, int(url[1]), _read_token(path))
+    return Address(None, int(url[1]), read_token(path))
 
 
 def _daemon_settings(environ: Mapping[str, str]) -> DaemonSettings:
     return load(cwd=Path.cwd(), environ=environ).daemon
-
-
-def _read_token(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_TOKEN_BYTES).decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "not ASCII text"
-        raise ConfigError(
-            f"no token at {path}: {why}",
-            hint="the daemon creates it when it listens on a port",
-        ) from error
-    if not text or not text.isprintable():
-        raise ConfigError(
-            f"{path} does not contain a token", hint="give the path of the daemon's token file"
-        )
-    return text

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
-from supervisor.core.text import REDACTED
+from supervisor.core.redaction import REDACTED
 
 from .agent_presets import PRESET_NAMES
 from .agent_table import Driver, FromEnvironment, OutputForm, Secret, Transport

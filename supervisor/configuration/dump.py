@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import attrs
 
-from supervisor.core.text import redact_value
+from supervisor.core.redaction import redact_value
 
 from .agent_table import AgentTable, FromEnvironment, McpServer
 from .loader import ORIGINS, Configuration

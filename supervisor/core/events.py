@@ -46,10 +46,11 @@ from .agent_events import (
     UsageReported,
     ZombieEnded,
 )
+from .endings import Cause
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import Limits
 from .receipts import InterruptReport
-from .state import Cause, Decision, Source, Spending, WhenBusy
+from .state import Decision, Source, Spending, WhenBusy
 
 
 @attrs.frozen(kw_only=True)

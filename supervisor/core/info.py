@@ -7,10 +7,11 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from .endings import ENDINGS
 from .ids import SessionId, TurnId
 from .limits import Limits
 from .permissions import Permissions
-from .state import ENDINGS, Failure, Phase, SessionKind, SessionState, Spending, Usage
+from .state import Failure, Phase, SessionKind, SessionState, Spending, Usage
 
 Badge: TypeAlias = Literal[
     "failed",

@@ -18,11 +18,12 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from .agent_events import SupervisorRestarted, TreeChanged
+from .endings import Cause
 from .events import Event, StopRequested
 from .fold import replay
 from .ids import InputId, SessionId, TurnId
 from .records import Record
-from .state import Cause, Phase, SessionState
+from .state import Phase, SessionState
 from .table import decide
 from .text import TurnOutput
 from .tree.admission import TreeView

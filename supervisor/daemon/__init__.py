@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .main import run
     from .service import ExitCode, serve
     from .signals import DaemonSignals
-    from .token import ensure_token, read_token
+    from .token import ensure_token
 
 _MODULES: Final = {
     "DaemonProcess": "listeners",
@@ -30,7 +30,6 @@ _MODULES: Final = {
     "ExitCode": "service",
     "ensure_token": "token",
     "find_daemon": "listeners",
-    "read_token": "token",
     "run": "main",
     "serve": "service",
 }
@@ -42,7 +41,6 @@ __all__ = [
     "ExitCode",
     "ensure_token",
     "find_daemon",
-    "read_token",
     "run",
     "serve",
 ]

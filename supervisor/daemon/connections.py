@@ -22,8 +22,9 @@ from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 from trio_util import AsyncValue
 
+from supervisor.api.gate import peer_uid
+
 from .connection import MAX_HEADER_BYTES, HttpConnection
-from .listeners import peer_uid
 
 logger = logging.getLogger("supervisor.http")
 

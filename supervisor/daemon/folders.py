@@ -1,19 +1,18 @@
-"""Private folders and files: of the socket, the state and the token.
+"""Private folders: of the socket, the state and the token.
 
-Rule 1: an existing folder or file is checked and never changed; its mode may be intended, so the
-        error says what is wrong with it.
+Rule 1: an existing folder is checked and never changed; its mode may be intended, so the error
+        says what is wrong with it.
 """
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 from typing import Final, Literal
 
+from supervisor.configuration.private_files import OTHERS_ANY, check_owner_and_mode
 from supervisor.core.errors import ConfigError
 
-_OTHERS_ANY: Final = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -31,17 +30,12 @@ def make_folder(path: Path, *, others: Literal["nothing", "look"]) -> None:
             f"cannot create the folder {path}: {error.strerror}",
             hint="choose a folder that you can write to",
         ) from error
-    refused = _OTHERS_ANY if others == "nothing" else _OTHERS_WRITE
+    refused = OTHERS_ANY if others == "nothing" else _OTHERS_WRITE
     if not stat.S_ISDIR(found.st_mode):
         raise ConfigError(
             f"{path} is not a directory", hint="choose a directory, or move the file away"
         )
-    _check_owner_and_mode(path, found, refused, expected_mode="700")
-
-
-def check_private(path: Path, found: os.stat_result) -> None:
-    """Raise `ConfigError` if another user owns the file or can read it."""
-    _check_owner_and_mode(path, found, _OTHERS_ANY, expected_mode="600")
+    check_owner_and_mode(path, found, refused, expected_mode="700")
 
 
 def _create_folders(path: Path) -> None:
@@ -49,18 +43,3 @@ def _create_folders(path: Path) -> None:
     for folder in reversed(missing):
         if not folder.exists():
             folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
-
-
-def _check_owner_and_mode(
-    path: Path, found: os.stat_result, refused: int, *, expected_mode: str
-) -> None:
-    if found.st_uid != os.geteuid():
-        raise ConfigError(
-            f"{path} belongs to another user (uid {found.st_uid})",
-            hint="choose a path of your own, or run as the owner",
-        )
-    if found.st_mode & refused:
-        raise ConfigError(
-            f"{path} is accessible to other users (mode {stat.S_IMODE(found.st_mode):o})",
-            hint=f"chmod {expected_mode} {path}",
-        )

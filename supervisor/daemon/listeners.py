@@ -14,8 +14,6 @@ import os
 import socket
 import socket as sockets
 import stat
-import struct
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from supervisor.api.gate import Gate, TcpGate, UnixGate
+from supervisor.api.gate import Gate, TcpGate, UnixGate, has_peer_credentials, peer_pid
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError, StoreLocked
 from supervisor.store.sqlite.lock import lock_path, locked
@@ -69,34 +67,6 @@ def _read_lock_file(socket: Path) -> DaemonProcess | None:
         entry = json.loads(lock_path(socket).read_bytes()[:4096])
         return DaemonProcess(int(entry["pid"]), float(entry["since"]))
     return None
-
-
-_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
-
-
-def peer_uid(connection: socket.socket) -> int | None:
-    """Return the uid of the peer of a unix socket; None where the system does not report it."""
-    credentials = _credentials(connection)
-    return None if credentials is None else credentials[1]
-
-
-def peer_pid(connection: socket.socket) -> int | None:
-    """Return the pid of the peer or listener; None where the system does not report it."""
-    credentials = _credentials(connection)
-    return None if credentials is None else credentials[0]
-
-
-def _credentials(connection: socket.socket) -> tuple[int, int, int] | None:
-    if not has_peer_credentials():
-        return None
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, gid = _CREDENTIALS.unpack(data)
-    return pid, uid, gid
-
-
-def has_peer_credentials() -> bool:
-    """Return True if the system reports peer credentials."""
-    return sys.platform == "linux"
 
 
 LOOPBACK: Final = "127.0.0.1"

@@ -22,7 +22,8 @@ from typing import Any, Final, TextIO, TypeAlias
 import orjson
 
 from supervisor.core.records import Record
-from supervisor.core.text import REDACTED, printable, redact
+from supervisor.core.redaction import REDACTED, redact
+from supervisor.core.text import printable
 
 MAX_QUEUED_LINES: Final = 10_000
 

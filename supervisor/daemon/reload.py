@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from supervisor.api.operation import Operation, OperationCall, operation
+from supervisor.api.operation import Operation, operation
+from supervisor.api.request import OperationCall
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
 from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.handles.supervisor import Supervisor

@@ -14,7 +14,7 @@ import trio
 from supervisor.core.errors import ConfigError, short_repr
 
 from .python import AgentDied, PythonAgent
-from .scripted.flags import parse_number, parse_whole_number
+from .scripted.flags import find_steps, parse_number, parse_whole_number
 from .turn import Turn
 
 FLOOD_BYTES: Final = 100
@@ -105,17 +105,8 @@ STEPS: Final[dict[str, Callable[[Turn, str], Awaitable[None]]]] = {
 
 
 async def _scripted(turn: Turn) -> None:
-    for number, line in enumerate(turn.text.splitlines(), 1):
-        word, _, rest = line.strip().partition(" ")
-        if not word:
-            continue
-        step = STEPS.get(word)
-        if step is None:
-            raise ConfigError(
-                f"line {number} of the script begins with {short_repr(word)}",
-                hint=f"the steps are {', '.join(STEPS)}",
-            )
-        await step(turn, rest.strip())
+    for step, rest in find_steps(turn.text, STEPS):
+        await step(turn, rest)
 
 
 scripted: Final = PythonAgent("scripted", _scripted)

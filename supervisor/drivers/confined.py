@@ -9,7 +9,8 @@ import attrs
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 
-from .port import AgentKind, Driver, DriverContext, DriverRuntime
+from .port import AgentKind, Driver, DriverContext
+from .runtime import DriverRuntime
 
 
 @attrs.frozen

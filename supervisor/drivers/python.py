@@ -23,7 +23,8 @@ from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep, Outcome
 from supervisor.core.text import describe_error, plain_text
 
-from .port import BlockedOn, DriverContext, DriverRuntime
+from .port import BlockedOn, DriverContext
+from .runtime import DriverRuntime
 from .turn import CURRENT_SESSION, Turn, is_cancellation
 from .turn_control import TurnControl
 

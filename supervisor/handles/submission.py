@@ -93,7 +93,7 @@ async def send(
     """Run the blocking hooks, send the event and return the receipt; raise a refusal."""
     idempotency = None if key is None else make_idempotency(key, _request_fields(event))
     ask: Callable[..., Awaitable[object]] = parts.router.ask
-    if parts.services.hooks.has_input_hooks():
+    if parts.services.hooks.has_input_hooks:
         # A repeated request gets its stored reply, so hooks do not run again.
         known = (
             key is not None and await parts.services.store.stored_reply(session_id, key) is not None
@@ -137,7 +137,7 @@ async def run_input_hooks(
 
     Return the time at which the input expires, which a hook may set. Raise `InputRefused`.
     """
-    if not parts.services.hooks.has_input_hooks():
+    if not parts.services.hooks.has_input_hooks:
         return None
     event = ev.InputSubmitted(
         input=input_id,

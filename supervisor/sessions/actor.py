@@ -12,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import attrs
 import trio
 
 from actors import Actor, ActorStopped, Later, MailboxFull, StopActor
-from supervisor.core import agent_events, text
+from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import Fenced, StoreDegraded
@@ -27,16 +27,15 @@ from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Accepted, Refused, Reply, Step
 from supervisor.core.table import decide
-from supervisor.core.text import turn_output
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Stored, StoredReply, Write
-from supervisor.store.writer import Claim, Commit
+from supervisor.store.writer_messages import Claim, Commit
 
 from .admission import Admission
 from .agent_runner import AgentRunner
 from .degraded import DegradedSteps, StepReports, StepWritten, WriteFailed
-from .driver_context import DriverReport, MakeContext, output_fields
+from .driver_context import NO_FIELDS, DriverReport, MakeContext, output_fields
 from .hooks.blocking import BlockingHooks
 from .idempotency import Idempotency, SessionRequest, find_known_reply, store_receipt
 from .liveness import Liveness
@@ -45,22 +44,11 @@ from .perform import Performer
 from .refusals import session_not_found, store_degraded, unknown_agent_problem
 from .registry import RECHECK
 from .services import Services
+from .session_timers import STOP_IF_IDLE, SessionTimers
 from .slot import SessionSlot
-from .timers import SessionTimers
-
-_RETRY_SECONDS = 0.05
 
 # A reply, a reply that follows later, or none.
 _Reply: TypeAlias = Reply | Later[Reply] | None
-
-
-class _StopIfIdle:
-    """Message to itself: stop if there is nothing left to do."""
-
-
-STOP_IF_IDLE: Final = _StopIfIdle()
-NO_FIELDS: Final[Mapping[str, Any]] = {}
-IDLE_STOP_SECONDS: Final = 1.0
 
 
 class SessionActor(Actor):
@@ -73,6 +61,7 @@ class SessionActor(Actor):
     session: SessionState
     log: Log
     agent_runner: AgentRunner
+    session_timers: SessionTimers
     _performer: Performer
 
     def __init__(
@@ -98,7 +87,6 @@ class SessionActor(Actor):
         self._is_commit_unknown = False
         # Exists since the store was first degraded; steps decided since may not be durable yet.
         self._degraded: DegradedSteps | None = None
-        self.session_timers = SessionTimers(services.timers, self.on_timer)
 
     async def on_start(self) -> None:
         stored = await self._services.writer.ask(Claim(self.slot.id), timeout_seconds=math.inf)
@@ -107,7 +95,9 @@ class SessionActor(Actor):
         self.session = stored.row
         self._admission.apply(stored.row)
         self._make_parts(stored)
-        await self._publish_missed(stored.last_seq)
+        await self.slot.subscribers.publish_missed(
+            self._services.store, self.slot.id, stored.last_seq
+        )
         self._services.inbox.prune(stored.row)
         self.slot.log = self.log
         if self.slot.session is None:
@@ -121,10 +111,7 @@ class SessionActor(Actor):
                 ev.StopRequested(cause="parent_stopped", **self._services.stamp())
             )
         turn = stored.row.turn
-        output = text.TurnOutput()
-        if turn is not None:
-            records = await self._services.store.records(self.slot.id, turn=turn.id)
-            output = turn_output(records, turn.id)
+        output = await self._services.stored_output(self.slot.id, turn)
         is_zombie = turn is not None and turn.id in self._services.tasks.zombies
         await self._handle_event(
             agent_events.Claimed(
@@ -141,10 +128,10 @@ class SessionActor(Actor):
         if self._may_stop():
             # The caller that started the actor may be cancelled, and after a crash there may be no
             # caller, so no later message would stop the actor.
-            self.session_timers.set("rest", IDLE_STOP_SECONDS)
+            self.session_timers.set_idle_stop()
 
     def _make_parts(self, stored: Stored) -> None:
-        """Create the log, the runner and the performer of this incarnation."""
+        """Create the log, the timers, the runner and the performer of this incarnation."""
         self.log = Log(
             self.slot.id,
             self.slot.subscribers,
@@ -152,6 +139,9 @@ class SessionActor(Actor):
             epoch=stored.epoch,
             last_seq=stored.last_seq,
             on_write_failed=self._on_write_failed,
+        )
+        self.session_timers = SessionTimers(
+            self._services.timers, self._liveness, self.slot, self.ref
         )
         self.agent_runner = AgentRunner(
             self.slot,
@@ -173,14 +163,6 @@ class SessionActor(Actor):
 
     def _state(self) -> SessionState:
         return self.session
-
-    async def _publish_missed(self, last_seq: int) -> None:
-        """Publish records that an earlier incarnation committed and did not publish."""
-        subscribers = self.slot.subscribers
-        before = subscribers.published_seq
-        if before is not None and before < last_seq:
-            subscribers.publish(await self._services.store.records(self.slot.id, after=before))
-        subscribers.published_seq = last_seq
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
         reply: _Reply = None
@@ -205,7 +187,7 @@ class SessionActor(Actor):
             return  # waiting messages would be lost; this is called again after each
         if self.slot.callers:
             # The event loop may delay a caller, which must not find a stopped actor repeatedly.
-            self.session_timers.set("rest", IDLE_STOP_SECONDS)
+            self.session_timers.set_idle_stop()
             return
         self.slot.is_stopping_idle = True
         self._schedule_input_expiry(self.session)
@@ -392,22 +374,13 @@ class SessionActor(Actor):
         event = self._liveness.silence_event(self.slot)
         if event is not None:
             await self._handle_event(event)
-        self._schedule_silence_check()
+        self.session_timers.set_silence_check()
 
-    async def _handle_report(self, news: DriverReport) -> None:
+    async def _handle_report(self, report: DriverReport) -> None:
         """Handle an event from the current driver or from a closing one."""
-        context, event = news.context, news.event
-        if type(event) is agent_events.AgentClosed:
-            if self.agent_runner.on_agent_closed(context):
-                await self._handle_event(event)
-        elif type(event) is agent_events.ZombieEnded:
-            await self._handle_event(event)
-        elif not context.is_closed:
-            if isinstance(event, agent_events.AgentExited | agent_events.StartFailed):
-                self.agent_runner.detach(context)
-            elif type(event) is agent_events.AgentAttached:
-                self.agent_runner.on_agent_attached(context)
-            await self._handle_event(event, more=output_fields(event, self.session, self.log))
+        if self.agent_runner.accept_report(report):
+            more = output_fields(report.event, self.session, self.log)
+            await self._handle_event(report.event, more=more)
 
     def _may_stop(self) -> bool:
         return (
@@ -417,25 +390,3 @@ class SessionActor(Actor):
             and self.session.zombie is None
             and not self._admission.needs_recheck(self.slot.id)
         )
-
-    # Timers -----------------------------------------------------------------------------------
-
-    def on_timer(self, name: str) -> None:
-        """Send this actor the event of a timer that is due, if it still applies."""
-        event = STOP_IF_IDLE if name == "rest" else self._liveness.timer_event(name, self.slot)
-        if event is None:
-            if name == "silence":
-                self._schedule_silence_check()
-            return
-        try:
-            self.ref.tell(event, urgent=True)
-        except MailboxFull:
-            self.session_timers.set(name, _RETRY_SECONDS)
-        except ActorStopped:
-            pass
-
-    def _schedule_silence_check(self) -> None:
-        """Set the timer for the time at which the silence may be too long."""
-        seconds = self._liveness.seconds_until_next_check(self.slot)
-        if seconds is not None:
-            self.session_timers.set("silence", seconds)

@@ -6,7 +6,7 @@ Rule 2: the step that frees something wakes the session that waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -31,10 +31,9 @@ from supervisor.core.tree.admission import (
 from supervisor.core.tree.node import TreeNode, has_budget, wants_turn
 from supervisor.core.tree.tree import SessionTree
 from supervisor.core.tree.tree_interrupt import levels_below
-from supervisor.store.port import SuspendedRow
 
 from .budgets import Budgets, Expiries
-from .child_notifications import Acknowledged, ChildNotifications, SpawnRefusals
+from .child_notifications import ChildNotifications, SpawnRefusals
 from .refusals import unknown_agent_problem
 from .registry import SessionRegistry
 from .services import Services, StopSession
@@ -48,7 +47,6 @@ _TURN_ENDING_EVENTS: Final = (
     agent_events.Claimed,
 )
 _RESUMING_EVENTS: Final = (ev.InputSubmitted, ev.ResumeRequested)
-_NO_SESSIONS: Final[Mapping[SessionId, SessionState]] = {}
 
 
 class Admission:
@@ -155,47 +153,6 @@ class Admission:
                 self._registry.wake(parent.id)
             self._wake_next_to_stop(parent)
             self._wake_slot_queue(parent)
-
-    def restore(
-        self,
-        rows: Sequence[SessionState],
-        acknowledged: Mapping[SessionId, Acknowledged],
-        *,
-        ends: Mapping[SessionId, SessionState] = _NO_SESSIONS,
-        resting: Iterable[SuspendedRow] = (),
-        is_offline: bool,
-    ) -> None:
-        """Rebuild the tree after a restart of the supervisor; parents come before children.
-
-        `resting` rows are only counted. Parents are notified of what they have not acknowledged,
-        also of stops in `ends` from which the child was resumed. Offline, nothing is woken.
-        """
-        # Every ancestor of a row, also if sessions in between were deleted.
-        above = {one for row in rows for one in row.lineage.above or ()}
-        now = trio.current_time()
-        self.tree.apply_suspended(one.id for one in resting if not one.is_stopped)
-        for row in rows:
-            if row.lineage.above:
-                self.tree.add_deleted_ancestors(row.lineage.above)
-            if row.lineage.above or row.id in above or has_budget(row.limits):
-                self.tree.add(row)
-            self.tree.apply(row, now)
-        if is_offline:
-            return
-        for row in rows:
-            member = self.tree.find(row.id)
-            if member is None and row.is_inactive:
-                continue  # it does not affect other sessions and does not wait for a slot
-            if member is not None:
-                known = acknowledged.get(row.id, Acknowledged())
-                member.is_end_reported, member.is_result_reported = known.stopped, known.task_done
-                parent = member.parent
-                is_in_tree = parent and self.tree.find(parent.id) is parent
-                if parent is not None and is_in_tree and row.returns > known.returns:
-                    if row.id in ends:
-                        self.notifications.notify_parent(parent, member, ends[row.id])
-                    self.notifications.notify_of_resume(parent, member, row)
-            self.apply(row)
 
     @contextmanager
     def closed_to_spawns(self, member: TreeNode) -> Iterator[None]:

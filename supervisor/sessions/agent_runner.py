@@ -17,7 +17,7 @@ from supervisor.core.state import Failure, Outcome, SessionState
 from supervisor.drivers.port import Driver
 from supervisor.drivers.python import PythonDriver
 
-from .driver_context import MakeContext, SessionDriverContext
+from .driver_context import DriverReport, MakeContext, SessionDriverContext
 from .hooks import Denied
 from .hooks.blocking import BlockingHooks
 from .log import Log
@@ -173,9 +173,27 @@ class AgentRunner:
         else:
             self._limiter.start(self._driver)
 
-    def on_agent_attached(self, context: SessionDriverContext) -> None:
+    def accept_report(self, report: DriverReport) -> bool:
+        """Update the driver by its report; return False if the session must not handle it.
+
+        The driver is the current one or one that is closing.
+        """
+        context, event = report.context, report.event
+        if type(event) is agent_events.AgentClosed:
+            return self._remove_closed(context)
+        if type(event) is agent_events.ZombieEnded:
+            return True
+        if context.is_closed:
+            return False
+        if isinstance(event, agent_events.AgentExited | agent_events.StartFailed):
+            self._detach(context)
+        elif type(event) is agent_events.AgentAttached and context is self._context:
+            self._release_start_slot()
+        return True
+
+    def _release_start_slot(self) -> None:
         """Release the start slot of an agent that has reported its start."""
-        if context is self._context and self._driver is not None:
+        if self._driver is not None:
             self._limiter.release(self._driver)
 
     # Turns ----------------------------------------------------------------------------------
@@ -234,14 +252,14 @@ class AgentRunner:
                 self._report_closed()
             return
         has_not_begun = self._limiter.cancel(driver)
-        self.detach(context)
+        self._detach(context)
         if has_not_begun:
             self._report_closed()
         else:
             self._closing += (context,)
             driver.close()
 
-    def detach(self, context: SessionDriverContext) -> None:
+    def _detach(self, context: SessionDriverContext) -> None:
         """Drop the driver of an agent that has exited or is closing."""
         context.is_closed = True
         if context is self._context and self._driver is not None:
@@ -249,7 +267,7 @@ class AgentRunner:
             self._slot.progress.blocked_on = None
             self._driver = self._context = None
 
-    def on_agent_closed(self, context: SessionDriverContext) -> bool:
+    def _remove_closed(self, context: SessionDriverContext) -> bool:
         """Drop a closed driver; return True if it was the last closing one."""
         if context not in self._closing:
             return False

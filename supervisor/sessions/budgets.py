@@ -6,8 +6,9 @@ import math
 
 import trio
 
+from supervisor.core.endings import Cause
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.state import Cause, Usage
+from supervisor.core.state import Usage
 from supervisor.core.tree.node import ExhaustedBudget, TreeNode, has_budget
 from supervisor.core.tree.tree import SessionTree
 

@@ -17,7 +17,7 @@ from supervisor.core.errors import KeyTaken, RepairRefused, SupervisorError
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.state import Phase, SessionState, Spending
 from supervisor.store.port import RawRow
-from supervisor.store.writer import AwaitPurge, Delete, OptimizeIndex
+from supervisor.store.writer_messages import AwaitPurge, Delete, OptimizeIndex
 
 from .admission import Admission
 from .keys import KeyIndex

@@ -26,7 +26,7 @@ from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import ChildHandle, ChildRequest, News, Stamp, TextKind, TurnHandle
 from supervisor.store.examine import readable_records
 from supervisor.store.port import ProcessEntry
-from supervisor.store.writer import ForgetProcess, NoteProcess
+from supervisor.store.writer_messages import ForgetProcess, NoteProcess
 
 from .hooks.blocking import BlockingHooks
 from .log import Log

@@ -19,7 +19,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
-from supervisor.store.writer import CommitAll
+from supervisor.store.writer_messages import CommitAll
 
 from .log import PART_SECONDS, Log
 

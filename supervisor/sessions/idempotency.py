@@ -20,6 +20,7 @@ from supervisor.core.step import Accepted, Refused, Reply
 from supervisor.store.codec import decode_plain, encode, encode_plain
 from supervisor.store.port import Store, StoredReply, Write
 
+from .refusals import refuse_failed_start
 from .services import Services
 
 
@@ -41,11 +42,28 @@ def with_stored_reply(write: Write, scope: str, idempotency: Idempotency | None)
     return attrs.evolve(write, stored_reply=kept)
 
 
-def session_of_reply(kept: StoredReply) -> SessionId:
+async def find_stored_reply(store: Store, scope: str, idempotency: Idempotency) -> SessionId | None:
+    """Return the session that an earlier identical request created; None without one.
+
+    Raise AgentStartFailed if its agent did not start, as the first request did, and the error of
+    `key_conflict` if another request used the idempotency key.
+    """
+    kept = await store.stored_reply(scope, idempotency.key)
+    made = None if kept is None else _session_of_reply(kept)
+    stored = None if made is None else await store.read(made)
+    if kept is None or stored is None:
+        return None
+    if kept.fingerprint != idempotency.fingerprint:
+        raise key_conflict(idempotency.key)
+    refuse_failed_start(stored.row)
+    return made
+
+
+def _session_of_reply(kept: StoredReply) -> SessionId:
     """Return the session that the stored reply names; raise NotStorable if it is damaged."""
     session_id = kept.answer.get("session_id")
     if not isinstance(session_id, str):
-        raise damaged_reply(kept.key)
+        raise _damaged_reply(kept.key)
     return SessionId(session_id)
 
 
@@ -165,10 +183,10 @@ def _decode_receipt(kept: StoredReply) -> Receipt:
         answer["cancelled"] = tuple(answer["cancelled"])
         return Receipt(**answer)
     except (KeyError, TypeError) as error:
-        raise damaged_reply(kept.key) from error
+        raise _damaged_reply(kept.key) from error
 
 
-def damaged_reply(key: str) -> NotStorable:
+def _damaged_reply(key: str) -> NotStorable:
     """Return the error for a stored reply that another program has damaged."""
     return NotStorable(
         f"the stored reply for idempotency key {short_repr(key)} is damaged",

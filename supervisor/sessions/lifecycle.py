@@ -21,17 +21,11 @@ from supervisor.core.state import Phase
 from supervisor.store.chunks import needs_chunks
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
-from supervisor.store.writer import Commit, InsertChunked
+from supervisor.store.writer_messages import Commit, InsertChunked
 
 from .admission import Admission
 from .hooks.blocking import BlockingHooks
-from .idempotency import (
-    CREATE_SCOPE,
-    Idempotency,
-    key_conflict,
-    session_of_reply,
-    with_stored_reply,
-)
+from .idempotency import CREATE_SCOPE, Idempotency, find_stored_reply, with_stored_reply
 from .keys import KeyIndex
 from .process_slots import wait_for_process_slot
 from .refusals import no_reply, refuse_failed_start, store_degraded, unknown_agent_problem
@@ -112,28 +106,12 @@ class Lifecycle:
         return await self._tasks.run_detached(self._create, plan, tuple(said), None)
 
     async def _create_once(self, plan: SessionSpec, idempotency: Idempotency) -> SessionId:
-        made = await self.find_stored_reply(CREATE_SCOPE, idempotency)
+        made = await find_stored_reply(self._services.store, CREATE_SCOPE, idempotency)
         if made is not None:
             return made
         if plan.key is not None:  # no other change of this key may run meanwhile
             return await self._tasks.exclusive(str(plan.key), self._create, plan, (), idempotency)
         return await self._create(plan, (), idempotency)
-
-    async def find_stored_reply(self, scope: str, idempotency: Idempotency) -> SessionId | None:
-        """Return the session that an earlier identical request created; None without one.
-
-        Raise AgentStartFailed if its agent did not start, as the first request did, and the error
-        of `key_conflict` if another request used the idempotency key.
-        """
-        kept = await self._services.store.stored_reply(scope, idempotency.key)
-        made = None if kept is None else session_of_reply(kept)
-        stored = None if made is None else await self._services.store.read(made)
-        if kept is None or stored is None:
-            return None
-        if kept.fingerprint != idempotency.fingerprint:
-            raise key_conflict(idempotency.key)
-        refuse_failed_start(stored.row)
-        return made
 
     async def _create(
         self,

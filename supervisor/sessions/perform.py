@@ -17,8 +17,9 @@ from supervisor.drivers.port import Driver
 from .admission import Admission
 from .agent_runner import AgentRunner
 from .log import Log
+from .session_timers import SessionTimers
 from .slot import SessionSlot
-from .timers import SessionTimers, call_timer
+from .timers import call_timer
 
 
 class Performer:

@@ -23,12 +23,13 @@ from supervisor.core.records import Record, body_problem, number_facts
 from supervisor.core.recovery import RecoveryPlan, RecoveryStep, plan, state_before_last_resume
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.table import decide
-from supervisor.core.text import TurnOutput, turn_output
+from supervisor.core.text import TurnOutput
+from supervisor.core.tree.node import has_budget
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.orphans import kill_orphans
 from supervisor.drivers.python import PythonAgent
 from supervisor.store.port import SuspendedRow, Write
-from supervisor.store.writer import ClaimAll, CommitAll, ForgetProcess
+from supervisor.store.writer_messages import ClaimAll, CommitAll, ForgetProcess
 
 from .admission import Admission
 from .child_notifications import Acknowledged
@@ -41,6 +42,8 @@ logger = logging.getLogger("supervisor")
 
 # Writes per commit.
 _CHUNK_WRITES: Final = 1_000
+
+_NO_SESSIONS: Final[Mapping[SessionId, SessionState]] = {}
 
 
 @attrs.define
@@ -108,13 +111,61 @@ def restore_sessions(
 ) -> None:
     """Restore recovered sessions in the tree, and their input timers; parents before children."""
     is_offline = services.is_offline or services.health.is_read_only
-    admission.restore(
-        rows, unheard.acknowledged, ends=unheard.ends, resting=resting, is_offline=is_offline
+    restore_tree(
+        admission,
+        rows,
+        unheard.acknowledged,
+        ends=unheard.ends,
+        resting=resting,
+        is_offline=is_offline,
     )
     if not is_offline:
         for row in rows:
             if row.is_inactive and row.inputs:
-                router.schedule_input_expiry(row)
+                router.input_expiry.schedule(row)
+
+
+def restore_tree(
+    admission: Admission,
+    rows: Sequence[SessionState],
+    acknowledged: Mapping[SessionId, Acknowledged],
+    *,
+    ends: Mapping[SessionId, SessionState] = _NO_SESSIONS,
+    resting: Iterable[SuspendedRow] = (),
+    is_offline: bool,
+) -> None:
+    """Rebuild the tree after a restart of the supervisor; parents come before children.
+
+    `resting` rows are only counted. Parents are notified of what they have not acknowledged,
+    also of stops in `ends` from which the child was resumed. Offline, nothing is woken.
+    """
+    # Every ancestor of a row, also if sessions in between were deleted.
+    above = {one for row in rows for one in row.lineage.above or ()}
+    now = trio.current_time()
+    tree = admission.tree
+    tree.apply_suspended(one.id for one in resting if not one.is_stopped)
+    for row in rows:
+        if row.lineage.above:
+            tree.add_deleted_ancestors(row.lineage.above)
+        if row.lineage.above or row.id in above or has_budget(row.limits):
+            tree.add(row)
+        tree.apply(row, now)
+    if is_offline:
+        return
+    for row in rows:
+        member = tree.find(row.id)
+        if member is None and row.is_inactive:
+            continue  # it does not affect other sessions and does not wait for a slot
+        if member is not None:
+            known = acknowledged.get(row.id, Acknowledged())
+            member.is_end_reported, member.is_result_reported = known.stopped, known.task_done
+            parent = member.parent
+            is_in_tree = parent and tree.find(parent.id) is parent
+            if parent is not None and is_in_tree and row.returns > known.returns:
+                if row.id in ends:
+                    admission.notifications.notify_parent(parent, member, ends[row.id])
+                admission.notifications.notify_of_resume(parent, member, row)
+        admission.apply(row)
 
 
 async def start_sessions(
@@ -212,7 +263,7 @@ async def _output_of_open_turn(
     turn = session.row.turn
     if turn is None or recovery_step.kind != "restarted":
         return TurnOutput()
-    return turn_output(await services.store.records(recovery_step.session, turn=turn.id), turn.id)
+    return await services.stored_output(recovery_step.session, turn)
 
 
 def _is_from_parent(record: Record, parents: Mapping[SessionId, SessionId | None]) -> bool:

@@ -26,7 +26,7 @@ from supervisor.store.repair import (
     row_damage,
 )
 from supervisor.store.threads import run_in_thread
-from supervisor.store.writer import Claim
+from supervisor.store.writer_messages import Claim
 
 from .admission import Admission
 from .keys import KeyIndex

@@ -15,12 +15,12 @@ import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
-from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
+from supervisor.core.endings import Cause
 from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
-from supervisor.core.state import Cause, Phase, SessionState
+from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Refused, Reply, ReplyValue, ResumeNeedsHooks
 from supervisor.core.table import decide
 from supervisor.drivers.turn import CURRENT_SESSION
@@ -29,11 +29,11 @@ from supervisor.store.port import Write
 from .admission import Admission
 from .hooks.blocking import BlockingHooks
 from .idempotency import Idempotency, SessionRequest
+from .input_expiry import InputExpiry
 from .refusals import no_reply
 from .registry import MAX_ATTEMPTS, SessionRegistry
 from .services import Services
 from .slot import PendingStart
-from .timers import Timer
 
 logger = logging.getLogger("supervisor")
 
@@ -60,8 +60,7 @@ class SessionRouter:
         self._registry = registry
         self._admission = admission
         self._hooks = hooks
-        # Timers for queued inputs with a time to live, of sessions without an actor.
-        self._expiries: dict[SessionId, Timer] = {}
+        self.input_expiry = InputExpiry(services, self.tell_eventually)
         # Stops of inactive sessions that the store could not write: the first events that the
         # sessions get when it can.
         self._postponed: dict[SessionId, ev.StopRequested] = {}
@@ -305,26 +304,6 @@ class SessionRouter:
         return slot is None or (slot.ref is None and slot.pending_start is None)
 
     # Telling ------------------------------------------------------------------------------
-
-    def schedule_input_expiry(self, session: SessionState) -> None:
-        """Set the timer for queued inputs of an inactive session, whose actor exits."""
-        times = [waiting.expires_at for waiting in session.inputs if waiting.expires_at is not None]
-        old = self._expiries.pop(session.id, None)
-        if old is not None:
-            self._services.timers.drop(old)
-        if times:
-            timer = self._expiries[session.id] = Timer(session.id, self._expire)
-            after_seconds = max(0.0, min(times) - self._services.clock.now())
-            self._services.timers.set(timer, after_seconds)
-
-    def _expire(self, session_id: str) -> None:
-        self._expiries.pop(SessionId(session_id), None)
-        self._services.tasks.start_soon(self._tell_expired, SessionId(session_id))
-
-    async def _tell_expired(self, session_id: SessionId) -> None:
-        await self._tell_eventually(
-            session_id, agent_events.InputsExpired(**self._services.stamp())
-        )
 
     def tell_eventually(self, session_id: SessionId, event: ev.Event) -> None:
         """Tell the session in a task of its own, starting the actor if it has none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -17,13 +18,16 @@ from trio_util import AsyncValue
 
 from actors import Ref
 from supervisor.config import Settings
+from supervisor.core.endings import Cause
 from supervisor.core.errors import SessionNotActive
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Terms
 from supervisor.core.records import Record
-from supervisor.core.state import Cause
+from supervisor.core.state import OpenTurn
+from supervisor.core.text import TurnOutput, turn_output
 from supervisor.drivers.confined import UNRESTRICTED, Confined, Unrestricted
-from supervisor.drivers.port import AgentKind, DriverRuntime, Stamp
+from supervisor.drivers.port import AgentKind, Stamp
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.drivers.watchdog import uses_real_clock
 from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store
@@ -32,7 +36,6 @@ from .clock import ActiveClock, Clock
 from .feed import GlobalFeeds
 from .flusher import OutputFlusher
 from .hooks import Hooks
-from .id_source import Ids
 from .inbox import Inbox
 from .instruments import Instruments
 from .publisher import Publisher
@@ -40,6 +43,30 @@ from .refusals import supervisor_closed
 from .removals import Removals
 from .tasks import DetachedTasks, StartLimiter
 from .timers import Timers
+
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class Ids:
+    """Generator of ids: a prefix, a random part that identifies this run, and a number."""
+
+    def __init__(self, chance: random.Random | None = None) -> None:
+        # 60 random bits distinguish this run from all others; they need not be secret.
+        bits = random.getrandbits if chance is None else chance.getrandbits
+        self._run_id = _base_36(bits(60))
+        self._next = count(1).__next__
+
+    def new(self, prefix: str) -> str:
+        """Return a new id like `turn_4f9k2x81bz0c_17`."""
+        return f"{prefix}_{self._run_id}_{self._next()}"
+
+
+def _base_36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"
 
 
 class SettingsCell:
@@ -183,6 +210,12 @@ class Services:
                 "the supervisor is shutting down", hint="open it again; accepted inputs are stored"
             )
         self.health.refuse_if_degraded()
+
+    async def stored_output(self, session_id: SessionId, turn: OpenTurn | None) -> TurnOutput:
+        """Return the stored output of a turn that no driver will report; empty without a turn."""
+        if turn is None:
+            return TurnOutput()
+        return turn_output(await self.store.records(session_id, turn=turn.id), turn.id)
 
     async def all_records(self, session_id: SessionId) -> list[Record]:
         """Return all records of a session, read in pages so that other reads are not delayed."""

@@ -8,10 +8,11 @@ from typing import Final
 import trio
 
 from supervisor.core.errors import InputRefused, SessionNotActive, SupervisorError
-from supervisor.core.ids import InputId, TurnId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Delta, Record
 from supervisor.core.state import Phase, SessionState, Usage
+from supervisor.store.port import Store
 
 from .feed import Watcher
 from .publisher import Publisher
@@ -244,6 +245,13 @@ class Subscribers:
         if records:
             self.published_seq = records[-1].seq
         self._publisher.publish(records, self._latest)
+
+    async def publish_missed(self, store: Store, session_id: SessionId, last_seq: int) -> None:
+        """Publish records that an earlier incarnation committed and did not publish."""
+        before = self.published_seq
+        if before is not None and before < last_seq:
+            self.publish(await store.records(session_id, after=before))
+        self.published_seq = last_seq
 
     def publish_delta(self, delta: Delta) -> None:
         """Pass text on to the watchers."""

@@ -10,7 +10,8 @@ import outcome
 import trio
 from trio_util import AsyncValue
 
-from supervisor.drivers.port import Driver, DriverRuntime
+from supervisor.drivers.port import Driver
+from supervisor.drivers.runtime import DriverRuntime
 
 from .refusals import supervisor_closed
 

@@ -1,4 +1,4 @@
-"""Timers of all sessions on one heap and one task, and the named timers of one incarnation.
+"""Timers of all sessions on one heap and one task.
 
 A task or a cancel scope per timer would cost more than the session itself. A timer that is set to
 a later time keeps its heap entry, which moves when it comes up.
@@ -11,11 +11,10 @@ import logging
 import math
 from collections.abc import Callable
 from itertools import count
-from typing import Final, get_args
+from typing import Final
 
 import trio
 
-from supervisor.core.effects import TimerName
 from supervisor.core.ids import CallId
 
 logger = logging.getLogger("supervisor")
@@ -124,7 +123,6 @@ class Timers:
                     logger.exception("callback of timer %s raised", timer.name)
 
 
-_REUSED_NAMES: Final = frozenset(get_args(TimerName))
 # Before the id of a call, in the name of its timer. Ids of requests do not begin with it.
 CALL_TIMER: Final = "call:"
 
@@ -132,48 +130,3 @@ CALL_TIMER: Final = "call:"
 def call_timer(call: CallId) -> str:
     """Return the name of the timer of a call that was asked to end."""
     return f"{CALL_TIMER}{call}"
-
-
-class SessionTimers:
-    """Named timers of one incarnation. Most sessions are idle, so they are kept small.
-
-    `on_due` is called with the name of a timer that is due.
-    """
-
-    __slots__ = ("_heap", "_on_due", "_timers")
-
-    def __init__(self, heap: Timers, on_due: Callable[[str], None]) -> None:
-        self._heap = heap
-        self._on_due = on_due
-        self._timers: tuple[Timer, ...] = ()
-
-    def set(self, name: str, after_seconds: float) -> None:
-        """Set the timer to be due after the seconds, in place of its earlier due time."""
-        if after_seconds == math.inf:
-            return
-        timer = self._find(name)
-        if timer is None:
-            timer = Timer(name, self._on_due)
-            self._timers += (timer,)
-        self._heap.set(timer, after_seconds)
-
-    def clear(self, name: str) -> None:
-        """Clear the timer, if it is set."""
-        timer = self._find(name)
-        if timer is not None:
-            timer.clear()
-            if name not in _REUSED_NAMES:  # the timer of one request or call
-                self._heap.drop(timer)
-                self._timers = tuple(one for one in self._timers if one is not timer)
-
-    def drop(self) -> None:
-        """Drop all timers."""
-        for timer in self._timers:
-            self._heap.drop(timer)
-        self._timers = ()
-
-    def _find(self, name: str) -> Timer | None:
-        for timer in self._timers:
-            if timer.name == name:
-                return timer
-        return None

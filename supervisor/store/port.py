@@ -7,7 +7,6 @@ Rule 2: every store returns the same sessions for the same filter. A store may u
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -229,15 +228,6 @@ class ProcessEntry:
     pid: int
     start_time: int
     boot_id: str
-
-
-def validate_records(write: Write) -> None:
-    """Raise `ValueError` if a record has another session id or a non-finite time."""
-    for record in write.records:
-        if record.session_id != write.session_id:
-            raise ValueError(f"record {record.seq} belongs to another session")
-        if not math.isfinite(record.at):
-            raise ValueError(f"record {record.seq} has a non-finite time")
 
 
 def is_snapshot_due(before: int, last: int, every: int) -> bool:

@@ -18,18 +18,31 @@ import math
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
-import attrs
 import trio
 
-from actors import Actor, ActorStopped, Ask, Crashed, Exit, Later, MailboxFull, Ref
+from actors import Actor, ActorStopped, Crashed, Exit, Later, MailboxFull, Ref
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import SessionId
 
 from .chunks import ChunkedInsert, ChunkQueue
 from .pending import PendingWrite, StoreHealth, unknown_outcome
-from .port import ProcessEntry, Store, Stored, Write
+from .port import Store, Stored, Write
+from .writer_messages import (
+    AwaitPurge,
+    Claim,
+    ClaimAll,
+    Commit,
+    CommitAll,
+    Delete,
+    ForgetProcess,
+    InsertChunked,
+    NoteProcess,
+    OptimizeIndex,
+    Retry,
+    WriteResult,
+)
 
 T = TypeVar("T")
 
@@ -41,85 +54,8 @@ FIRST_RETRY_SECONDS: Final = 0.1
 MAX_RETRY_SECONDS: Final = 2.0
 
 
-# None if it is written; the refusal; or a pending write if the store is degraded.
-WriteResult: TypeAlias = SupervisorError | PendingWrite | None
-
-
-@attrs.frozen
-class Commit(Ask[WriteResult]):
-    """Make a write durable."""
-
-    write: Write
-
-
-@attrs.frozen
-class CommitAll(Ask[list[WriteResult]]):
-    """Make writes of many sessions durable; the answer has a result for each."""
-
-    writes: tuple[Write, ...]
-
-
-@attrs.frozen
-class InsertChunked(Ask[WriteResult]):
-    """Make a large new session durable in chunks, with other writes in between.
-
-    Readers see nothing of it before it is complete.
-    """
-
-    write: Write
-
-
-@attrs.frozen
-class Claim(Ask[Stored | None]):
-    """Raise the epoch of a session and return its stored row."""
-
-    session_id: SessionId
-
-
-@attrs.frozen
-class ClaimAll(Ask[list[Stored | None]]):
-    """Raise the epochs of these sessions and return their stored rows."""
-
-    session_ids: tuple[SessionId, ...]
-
-
-@attrs.frozen
-class Delete(Ask[None]):
-    """Delete a session; answered when all its data is removed. Other writes go on meanwhile."""
-
-    session_id: SessionId
-
-
-@attrs.frozen
-class AwaitPurge(Ask[None]):
-    """Answered when all data of sessions deleted earlier, by any write, is removed."""
-
-
-class OptimizeIndex:
-    """Remove the text of deleted sessions from the full-text index."""
-
-
-@attrs.frozen
-class NoteProcess(Ask[None]):
-    """Store the identity of a started process, before it is used."""
-
-    process: ProcessEntry
-
-
-@attrs.frozen
-class ForgetProcess(Ask[None]):
-    """Remove the entry of a process that has been reaped."""
-
-    process: ProcessEntry
-
-
 class _Flush:
     """Sent to self: every message that was in the mailbox before is in the batch now."""
-
-
-@attrs.frozen
-class Retry(Ask[None]):
-    """Check whether the store can write again; answered when the check is done."""
 
 
 class _NextChunk:

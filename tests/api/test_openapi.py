@@ -15,9 +15,10 @@ from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import UnixGate
 from supervisor.api.openapi import Schemas, openapi_document
-from supervisor.api.operation import OperationCall, operation
+from supervisor.api.operation import operation
 from supervisor.api.params import body_params
 from supervisor.api.problems import REQUEST_STATUSES, STATUSES
+from supervisor.api.request import OperationCall
 from supervisor.api.routes import OPERATIONS
 from tests.support.asgi_exchange import ask
 

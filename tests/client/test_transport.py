@@ -17,6 +17,7 @@ from supervisor.client import AnswerLost, NoDaemon, RemoteSupervisor, connect_on
 from supervisor.client import feed as remote_feed
 from supervisor.daemon.connections import open_connections
 from supervisor.daemon.listeners import tcp_listener, unix_listener
+from supervisor.daemon.token import ensure_token
 from tests.support.served_supervisor import Connect
 
 VERSION = {"name": "understudy", "version": "9.9", "api": "v1", "brand_new": [1]}
@@ -274,7 +275,7 @@ async def test_an_error_in_a_stream_is_raised(folder: Path, connect: Connect) ->
 
 async def test_requests_to_a_port_carry_the_token(folder: Path, connect: Connect) -> None:
     seen: list[dict[bytes, bytes]] = []
-    (folder / "token").write_text("secret-token\n")
+    token = ensure_token(folder / "token")
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(dict(scope["headers"]))
@@ -288,11 +289,35 @@ async def test_requests_to_a_port_carry_the_token(folder: Path, connect: Connect
             async with connect(f"http://localhost:{port}", token_file=folder / "token"):
                 pass
 
-    assert seen[0][b"authorization"] == b"Bearer secret-token"
+    assert seen[0][b"authorization"] == f"Bearer {token}".encode()
     assert seen[0][b"host"] == b"127.0.0.1:%d" % port
 
 
 async def test_without_a_token_no_request_is_sent(folder: Path, connect: Connect) -> None:
     with pytest.raises(supervisor.ConfigError, match="no token at"):
         async with connect("http://127.0.0.1:1", token_file=folder / "none"):
+            pass
+
+
+@pytest.mark.parametrize("content", ["", "short", "has spaces in it " * 4])
+async def test_a_file_without_a_token_is_refused(
+    folder: Path, connect: Connect, content: str
+) -> None:
+    (folder / "token").write_text(content)
+    (folder / "token").chmod(0o600)
+
+    with pytest.raises(supervisor.ConfigError, match="does not contain a token") as refusal:
+        async with connect("http://127.0.0.1:1", token_file=folder / "token"):
+            pass
+    assert "the path of the daemon's token file" in refusal.value.hint
+
+
+async def test_a_token_that_other_users_can_read_is_not_sent(
+    folder: Path, connect: Connect
+) -> None:
+    ensure_token(folder / "token")
+    (folder / "token").chmod(0o644)
+
+    with pytest.raises(supervisor.ConfigError, match="accessible to other users"):
+        async with connect("http://127.0.0.1:1", token_file=folder / "token"):
             pass

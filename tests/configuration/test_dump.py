@@ -17,7 +17,7 @@ from supervisor.configuration.schema import leaves
 from supervisor.configuration.sources import dotted
 from supervisor.core.errors import ConfigError
 from supervisor.core.limits import Limits
-from supervisor.core.text import REDACTED
+from supervisor.core.redaction import REDACTED
 from tests.support.config_home import Home
 
 EVERYTHING = """

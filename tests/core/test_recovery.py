@@ -10,15 +10,11 @@ import pytest
 
 from supervisor.core import agent_events, text
 from supervisor.core.effects import StartAgent, StartTurn
+from supervisor.core.endings import ENDINGS
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.limits import Lineage, Restart, Terms
-from supervisor.core.recovery import (
-    RecoveryPlan,
-    RecoveryStep,
-    needs_no_recovery,
-    plan,
-)
-from supervisor.core.state import ENDINGS, OpenTurn, PendingInput, Phase, SessionState, Stopping
+from supervisor.core.recovery import RecoveryPlan, RecoveryStep, needs_no_recovery, plan
+from supervisor.core.state import OpenTurn, PendingInput, Phase, SessionState, Stopping
 from supervisor.core.step import Step
 from supervisor.core.table import decide
 from tests.support.event_histories import history

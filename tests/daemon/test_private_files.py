@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from supervisor import ConfigError, StoreLocked
+from supervisor.configuration.private_files import read_token
 from supervisor.daemon.folders import make_folder
 from supervisor.daemon.listeners import find_daemon, hold_socket_lock, tcp_listener, unix_listener
-from supervisor.daemon.token import ensure_token, read_token
+from supervisor.daemon.token import ensure_token
 
 
 def mode(path: Path) -> int:
@@ -83,6 +84,13 @@ def test_an_invalid_token_is_refused(folder: Path, content: bytes) -> None:
 
     with pytest.raises(ConfigError, match="does not contain a token"):
         read_token(path)
+
+
+def test_a_folder_in_place_of_a_token_is_refused(folder: Path) -> None:
+    (folder / "token").mkdir(mode=0o700)
+
+    with pytest.raises(ConfigError, match="cannot use the token"):
+        read_token(folder / "token")
 
 
 def test_the_error_for_a_missing_token_has_a_hint(folder: Path) -> None:

@@ -16,7 +16,7 @@ import trio
 
 import supervisor
 from supervisor.client import NoDaemon, RemoteSupervisor, RemoteWatcher, connect
-from supervisor.daemon import DaemonSignals, ExitCode, serve, service
+from supervisor.daemon import DaemonSignals, ExitCode, ensure_token, serve, service
 from supervisor.daemon.logging_ import SecretFilter, TextFormatter
 from tests.support import stubborn_agent
 from tests.support.daemon_in_process import Home, running
@@ -266,7 +266,7 @@ async def test_requests_on_the_port_need_the_token(home: Home) -> None:
         token = (await trio.Path(path).read_text()).strip()
         async with connect(f"http://127.0.0.1:{port}", token_file=path) as sup:
             assert (await sup.stats()).sessions == 0
-        await trio.Path(home.folder / "wrong").write_text("x" * 43)
+        ensure_token(home.folder / "wrong")  # of another daemon
         with pytest.raises(supervisor.SupervisorError) as refusal:
             async with connect(f"http://127.0.0.1:{port}", token_file=home.folder / "wrong"):
                 pass

@@ -14,7 +14,7 @@ import trio
 
 from supervisor import PythonAgent
 from supervisor.core import agent_events
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.function_agents import Function, Run
 from tests.support.in_memory_processes import InMemoryProcesses

@@ -15,7 +15,7 @@ from supervisor.core.ids import InputId, TurnId
 from supervisor.core.state import Capabilities
 from supervisor.drivers.command.agent import command
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.command_driver import DONE, JSON, command_harness, turn
 from tests.support.driver_context import FakeDriverContext
 from tests.support.fake_processes import FakeProcesses, ProcessBehaviour

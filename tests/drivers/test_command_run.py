@@ -11,8 +11,8 @@ import trio
 from actors.testing import settle
 from supervisor.core import agent_events
 from supervisor.drivers.command.agent import CommandAgent, command
-from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.processes import ProcessExit
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.command_driver import DONE, JSON, command_harness, turn
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.fake_processes import FakeProcesses, ProcessBehaviour

@@ -12,7 +12,7 @@ from actors.testing import settle
 from supervisor.core import agent_events
 from supervisor.core.ids import TurnId
 from supervisor.core.state import Usage
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.agent_kinds import Kind, kinds_that
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.driver_contract import Contract, agent_at_work

@@ -12,7 +12,7 @@ from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.ids import CallId, RequestId, TurnId
 from supervisor.core.state import Decision
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.agent_kinds import Kind, kinds_that
 from tests.support.driver_contract import Contract, agent_at_work
 

@@ -21,8 +21,9 @@ from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.state import Decision, LadderStep, Usage
-from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.port import DriverContext
 from supervisor.drivers.python import ATTACHED_AGENT
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.driver_context import FakeDriverContext
 
 MAX_TURN_BYTES = 1000

@@ -8,7 +8,7 @@ from trio.testing import MockClock, assert_checkpoints
 
 from actors.testing import settle
 from supervisor.core.ids import TurnId
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 
 FIRST, SECOND = TurnId("turn_1"), TurnId("turn_2")
 

@@ -24,7 +24,7 @@ from supervisor import (
     Usage,
 )
 from supervisor.core import agent_events
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.function_agents import Run, python_harness
 

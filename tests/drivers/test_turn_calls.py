@@ -12,15 +12,9 @@ import trio
 
 import supervisor
 from actors.testing import settle
-from supervisor import (
-    ConfigError,
-    PermissionDenied,
-    Permissions,
-    PythonAgent,
-    Turn,
-)
+from supervisor import ConfigError, PermissionDenied, Permissions, PythonAgent, Turn
 from supervisor.core import agent_events
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.driver_context import FakeDriverContext
 from tests.support.function_agents import Function, Run, only_its_turn, outcome_of, python_harness
 

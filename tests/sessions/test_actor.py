@@ -8,19 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from supervisor import (
-    Fenced,
-    Phase,
-    Session,
-    SessionNotActive,
-    Supervisor,
-    SupervisorError,
-)
+from supervisor import Fenced, Phase, Session, SessionNotActive, Supervisor, SupervisorError
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.table import decide
 from supervisor.sessions import actor as shell
-from supervisor.store.writer import Claim
+from supervisor.store.writer_messages import Claim
 from tests.support.commit_faults import COMMIT_FAULTS, CommitFault, FaultInjector, wait_for_restarts
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 

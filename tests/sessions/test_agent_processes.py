@@ -13,7 +13,8 @@ import trio
 import supervisor
 from actors.testing import settle
 from supervisor import Phase, Settings, SpawnRefused, Supervisor
-from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
+from supervisor.drivers.port import BlockedOn, DriverContext
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.session_states import SlowStartAgent, phase_of
 
 

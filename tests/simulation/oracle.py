@@ -16,9 +16,10 @@ from typing import Any
 import attrs
 
 from supervisor import Receipt, Record, Usage
+from supervisor.core.endings import ENDINGS
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.records import STREAMED
-from supervisor.core.state import ENDINGS, Phase, SessionState
+from supervisor.core.state import Phase, SessionState
 from supervisor.store.port import Write
 from tests.simulation.violations import PropertyViolated
 

@@ -17,14 +17,14 @@ from supervisor.core.records import Record
 from supervisor.store import chunks
 from supervisor.store.pending import PendingWrite, StoreHealth
 from supervisor.store.sqlite import bulk as sql
-from supervisor.store.writer import (
+from supervisor.store.writer import Writer
+from supervisor.store.writer_messages import (
     AwaitPurge,
     Commit,
     Delete,
     InsertChunked,
     OptimizeIndex,
     Retry,
-    Writer,
 )
 from tests.support.chunked_sessions import COUNT, LARGE, RecordingStore, large, text, visible_data
 from tests.support.store_samples import (

@@ -19,10 +19,8 @@ from supervisor.store import chunks
 from supervisor.store.port import Store, Write
 from supervisor.store.sqlite import bulk as sql
 from supervisor.store.sqlite.store import SqliteStore, open_sqlite
-from supervisor.store.writer import (
-    AwaitPurge,
-    Writer,
-)
+from supervisor.store.writer import Writer
+from supervisor.store.writer_messages import AwaitPurge
 from tests.support.chunked_sessions import COUNT, LARGE, large, text, visible_data
 from tests.support.store_samples import (
     ONE,

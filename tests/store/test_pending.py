@@ -12,8 +12,8 @@ from actors.testing import settle
 from supervisor.core.errors import Fenced, NotStorable, StoreDegraded
 from supervisor.store.pending import PendingWrite, StoreHealth
 from supervisor.store.port import ProcessEntry
-from supervisor.store.writer import (
-    MAX_BATCH,
+from supervisor.store.writer import MAX_BATCH, Writer
+from supervisor.store.writer_messages import (
     Claim,
     ClaimAll,
     Commit,
@@ -21,7 +21,6 @@ from supervisor.store.writer import (
     Delete,
     ForgetProcess,
     NoteProcess,
-    Writer,
 )
 from tests.support.faulty_store import FaultyStore, WriterClient, recover
 from tests.support.store_samples import ONE, THREE, TWO, creation_write, next_write, numbers_of

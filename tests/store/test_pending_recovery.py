@@ -17,11 +17,8 @@ from actors.testing import explore, settle
 from supervisor.core.errors import StoreDegraded
 from supervisor.core.ids import SessionId
 from supervisor.store.pending import PendingWrite, StoreHealth
-from supervisor.store.writer import (
-    Commit,
-    Retry,
-    Writer,
-)
+from supervisor.store.writer import Writer
+from supervisor.store.writer_messages import Commit, Retry
 from tests.support.faulty_store import FaultyStore, Mode, WriterClient, recover
 from tests.support.store_samples import ONE, THREE, TWO, creation_write, next_write, numbers_of
 

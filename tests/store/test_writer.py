@@ -8,18 +8,14 @@ import random
 import pytest
 import trio
 
-from actors import (
-    ActorStopped,
-    Group,
-    Ref,
-    open_actors,
-)
+from actors import ActorStopped, Group, Ref, open_actors
 from actors.testing import explore, settle
 from supervisor.core.errors import Fenced, NotStorable
 from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Stored
-from supervisor.store.writer import MAX_BATCH, Claim, Commit, Delete, Writer
+from supervisor.store.writer import MAX_BATCH, Writer
+from supervisor.store.writer_messages import Claim, Commit, Delete
 from tests.support.store_samples import ONE, TWO, UNKNOWN, creation_write, next_write, numbers_of
 from tests.support.writer_callers import BEFORE, Callers, RecordingStore, names, stored_names
 

@@ -18,7 +18,8 @@ from actors import (
     Ref,
 )
 from actors.testing import settle
-from supervisor.store.writer import MAX_BATCH, Claim, Commit, Writer
+from supervisor.store.writer import MAX_BATCH, Writer
+from supervisor.store.writer_messages import Claim, Commit
 from tests.support.store_samples import ONE, TWO, creation_write, next_write, numbers_of
 from tests.support.writer_callers import Callers, RecordingStore, names, stored_names
 

@@ -20,7 +20,7 @@ from supervisor.core import events as ev
 from supervisor.core.effects import AdoptTurn, OfferSteering
 from supervisor.core.ids import InputId, TurnId
 from supervisor.drivers.acp.agent import AcpAgent, scripted_process
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.drivers.scripted import ProcessAction
 
 from .acp_schema import assert_valid

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from supervisor.core import agent_events
 from supervisor.drivers.command.agent import command
-from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.processes import ProcessExit
+from supervisor.drivers.runtime import DriverRuntime
 
 from .driver_context import DriverHarness, FakeDriverContext
 

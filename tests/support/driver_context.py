@@ -27,12 +27,12 @@ from supervisor.drivers.port import (
     AgentKind,
     ChildHandle,
     ChildRequest,
-    DriverRuntime,
     News,
     Stamp,
     TextKind,
     TurnHandle,
 )
+from supervisor.drivers.runtime import DriverRuntime
 
 E = TypeVar("E", bound=Event)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor.core import agent_events
 from supervisor.core.ids import TurnId
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.agent_actions import AgentAction
 from tests.support.agent_kinds import Kind
 from tests.support.driver_context import DriverHarness, FakeDriverContext

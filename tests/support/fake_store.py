@@ -8,18 +8,13 @@ from typing import TypeAlias
 import trio
 
 from actors.testing import settle
-from supervisor import (
-    Session,
-    StoreDegraded,
-    Supervisor,
-    SupervisorError,
-)
+from supervisor import Session, StoreDegraded, Supervisor, SupervisorError
 from supervisor.core.fold import replay
 from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import ProcessEntry, Stored, Write
-from supervisor.store.writer import Commit
+from supervisor.store.writer_messages import Commit
 
 from .store_samples import differences
 

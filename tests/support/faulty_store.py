@@ -15,11 +15,8 @@ from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.pending import PendingWrite, StoreHealth, StoreState
 from supervisor.store.port import ProcessEntry, Stored, Write
-from supervisor.store.writer import (
-    MAX_RETRY_SECONDS,
-    Commit,
-    retry_until_healthy,
-)
+from supervisor.store.writer import MAX_RETRY_SECONDS, retry_until_healthy
+from supervisor.store.writer_messages import Commit
 
 Mode: TypeAlias = Literal["healthy", "failing", "broken", "broken late"]
 

@@ -12,7 +12,7 @@ import supervisor
 from actors.testing import VirtualClock
 from supervisor import Permissions, PythonAgent
 from supervisor.core import agent_events
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 
 from .driver_context import DriverHarness, FakeDriverContext
 

@@ -11,7 +11,7 @@ import trio
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import BlockingPoint, HookEvent, Hooks, ObservedPoint
 
 SESSION: Final = SessionId("s_1")

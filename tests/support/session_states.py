@@ -5,15 +5,11 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from supervisor import (
-    Phase,
-    Restart,
-    Session,
-    Supervisor,
-)
+from supervisor import Phase, Restart, Session, Supervisor
 from supervisor.core import agent_events
 from supervisor.core.state import Agent, Capabilities, Failure
-from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.port import DriverContext
+from supervisor.drivers.runtime import DriverRuntime
 
 REST_SECONDS = 60.0
 NEVER = Restart(policy="never")

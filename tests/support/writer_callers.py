@@ -8,16 +8,13 @@ from typing import Any
 
 import trio
 
-from actors import (
-    Ask,
-    Ref,
-)
+from actors import Ask, Ref
 from actors.testing import settle
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Stored, Write
-from supervisor.store.writer import Commit
+from supervisor.store.writer_messages import Commit
 from tests.support.store_samples import creation_write
 
 BEFORE = SessionId("s_before")

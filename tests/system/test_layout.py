@@ -1,4 +1,4 @@
-"""The layout: shallow folders, each class name once, no module name more than twice."""
+"""The layout: shallow folders, short modules, each class name once, no module name thrice."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ PACKAGES = ("supervisor", "actors")
 # supervisor/package/folder/file.py
 MAX_DEPTH = 4
 MAX_SAME_MODULE_NAME = 2
+MAX_LINES = 400
 ENTRY_POINTS = ("__init__.py", "__main__.py")
 
 
@@ -32,6 +33,22 @@ def test_no_file_lies_deeper_than_package_folder_file(package: str) -> None:
     deep = [path for path in sources(package) if len(path.relative_to(ROOT).parts) > MAX_DEPTH]
 
     assert deep == []
+
+
+def long_modules(paths: list[Path]) -> list[str]:
+    return [path.name for path in paths if len(path.read_text().splitlines()) > MAX_LINES]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_has_more_than_400_lines(package: str) -> None:
+    assert long_modules(sources(package)) == []
+
+
+def test_a_long_module_would_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "full.py").write_text("x = 1\n" * MAX_LINES)
+    (tmp_path / "too_long.py").write_text("x = 1\n" * (MAX_LINES + 1))
+
+    assert long_modules(sorted(tmp_path.iterdir())) == ["too_long.py"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

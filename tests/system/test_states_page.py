@@ -11,13 +11,11 @@ from typing import get_args
 import pytest
 
 import supervisor
+from supervisor.core.endings import ENDINGS, NOT_RESUMED_BY_INPUT, Cause
 from supervisor.core.ids import InputId, RequestId, SessionId, TurnId
 from supervisor.core.info import Badge, badge_of
 from supervisor.core.limits import Lifetime, Limits, OnEnd, OnStall, RestartKind
 from supervisor.core.state import (
-    ENDINGS,
-    NOT_RESUMED_BY_INPUT,
-    Cause,
     InputOutcome,
     OpenRequest,
     OpenTurn,

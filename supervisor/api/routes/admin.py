@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from supervisor.api.operation import OperationCall, TextResponse, operation
+from supervisor.api.operation import TextResponse, operation
 from supervisor.api.params import body_params_of, query_params, query_params_of
 from supervisor.api.problems import RequestRefused
 from supervisor.api.reports import BackupReport, HealthReport, VersionReport
+from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentUnknown,
     ConfigError,

@@ -6,8 +6,9 @@ from typing import Any, Final, Literal
 
 import trio
 
-from supervisor.api.operation import DeferredResponse, OperationCall, operation
+from supervisor.api.operation import DeferredResponse, operation
 from supervisor.api.params import Params, body_params, body_params_of
+from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,

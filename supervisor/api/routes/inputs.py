@@ -9,9 +9,9 @@ import trio
 from trio_util import move_on_when
 
 from supervisor.api.drain import draining_error
-from supervisor.api.operation import NotFound, OperationCall, operation
+from supervisor.api.operation import NotFound, operation
 from supervisor.api.params import body_params, body_params_of, query_params
-from supervisor.api.request import ClientDisconnected
+from supervisor.api.request import ClientDisconnected, OperationCall
 from supervisor.core.errors import (
     BudgetSpent,
     ConfigError,

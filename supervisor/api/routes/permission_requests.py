@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from supervisor.api.operation import NotFound, OperationCall, operation
+from supervisor.api.operation import NotFound, operation
 from supervisor.api.params import body_params_of
+from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     InputRefused,
     InvalidDecision,

@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, Literal, get_args
 
-from supervisor.api.operation import OperationCall, TextResponse, operation
+from supervisor.api.operation import TextResponse, operation
 from supervisor.api.params import query_params, query_params_of
+from supervisor.api.request import OperationCall
 from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, RecordNotFound, SessionNotFound
 from supervisor.core.info import Info

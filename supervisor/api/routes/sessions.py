@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from supervisor.api.operation import OperationCall, operation
+from supervisor.api.operation import operation
 from supervisor.api.params import BODY_CONSTRAINTS, body_params_of, query_params_of
+from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,

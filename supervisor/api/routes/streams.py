@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from supervisor.api.operation import OperationCall, StreamResponse, operation
+from supervisor.api.operation import StreamResponse, operation
 from supervisor.api.params import QUERY_CONSTRAINTS, query_params
+from supervisor.api.request import OperationCall
 from supervisor.api.sse import EventStream, global_events, session_events
 from supervisor.core.errors import ConfigError, SessionNotFound, SupervisorError
 from supervisor.core.state import Phase

@@ -90,7 +90,7 @@ def check(*, path: str | None, as_json: bool) -> int:
 @json_option
 def token(*, config_path: str | None, as_json: bool) -> None:
     """Print the token that programs need to use the daemon over TCP."""
-    from supervisor.daemon import read_token  # noqa: PLC0415 - rarely needed
+    from supervisor.configuration.private_files import read_token  # noqa: PLC0415 - rarely needed
 
     screen = Screen(as_json=as_json)
     found = read_token(Path(load_configuration(config_path).daemon.token))

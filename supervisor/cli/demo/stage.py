@@ -74,8 +74,8 @@ class Stage(Protocol):
         """Show the current sessions; the remark is for an empty stage."""
 
 
-class PlainStage:
-    """Output as plain lines."""
+class _LineStage:
+    """Output line by line, which needs no pause and no block."""
 
     breath_seconds = 0.0
 
@@ -86,6 +86,10 @@ class PlainStage:
     def lit(self) -> AbstractContextManager[object]:
         """Do nothing."""
         return nullcontext()
+
+
+class PlainStage(_LineStage):
+    """Output as plain lines."""
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
         """Print a headline."""
@@ -110,18 +114,8 @@ class PlainStage:
         return [text] if width is None else wrap_words(text, width - beside)
 
 
-class JsonStage:
+class JsonStage(_LineStage):
     """Output as one JSON object per line."""
-
-    breath_seconds = 0.0
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._time = Stopwatch()
-
-    def lit(self) -> AbstractContextManager[object]:
-        """Do nothing."""
-        return nullcontext()
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
         """Print the scene."""

@@ -1,5 +1,6 @@
 """The rules of the table: one function for each row.
 
-`turn_flow` has the parts that several rules need: accept an input, start and end a turn, stop a
-session. The other files are named after their subject.
+The files are named after their subject, and import each other without cycles. From the bottom:
+`refusals`, `input_queue`, `permission_requests`, `ladder`, `steering`, `stopping`, `restarts`,
+`turn_flow` (start and end of a turn), then `interrupts`, `inputs`, `children`, `turns`, `agents`.
 """

@@ -1,4 +1,7 @@
-"""Rules for events about the agent and about a new incarnation of the session's actor."""
+"""Rules for events about the agent and about a new incarnation of the session's actor.
+
+`restarts` decides whether an agent that ended is started again, and after which pause.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from supervisor.core.agent_events import (
     AgentExited,
     AgentSessionNamed,
     AuthenticationRequested,
-    BackoffElapsed,
     Claimed,
     StartFailed,
     SupervisorRestarted,
@@ -20,21 +22,12 @@ from supervisor.core.effects import CloseAgent, SetTimer, StartAgent, StopDepend
 from supervisor.core.state import Failure, Phase
 from supervisor.core.step import Draft
 
+from .input_queue import expire_inputs
+from .restarts import EXITED_BEFORE_START, restart_or_stop
 from .steering import reoffer_steering
-from .turn_flow import (
-    NO_OUTPUT,
-    begin_stopping,
-    continue_after_turn,
-    end_turn,
-    expire_inputs,
-    finish_stopping,
-    restart_or_stop,
-    start_next_turn,
-    stop_at_once,
-    suspend_session,
-)
+from .stopping import begin_stopping, finish_stopping, stop_at_once, suspend_session
+from .turn_flow import NO_OUTPUT, continue_after_turn, end_turn, start_next_turn
 
-_EXITED_BEFORE_START = Failure("startup", "the agent exited before it was ready")
 _SUPERVISOR_DIED = "the supervisor died meanwhile"
 _ACTOR_RESTARTED = "the session's actor was restarted; the log says why"
 
@@ -91,17 +84,7 @@ def start_failed(draft: Draft, event: StartFailed) -> None:
 
 def exited_while_starting(draft: Draft, event: AgentExited) -> None:
     """Stop the session, because the agent exited during its start."""
-    stop_at_once(draft, "start_failed", event.failure or _EXITED_BEFORE_START)
-
-
-def exited_while_restarting(draft: Draft, event: AgentExited) -> None:
-    """Try another restart, or stop, because the agent exited during a restart."""
-    restart_or_stop(draft, event.failure or _EXITED_BEFORE_START, jitter=event.jitter)
-
-
-def restart_failed(draft: Draft, event: StartFailed) -> None:
-    """Try another restart, or stop, because the agent did not start again."""
-    restart_or_stop(draft, event.failure, jitter=0.0)
+    stop_at_once(draft, "start_failed", event.failure or EXITED_BEFORE_START)
 
 
 def exited_while_idle(draft: Draft, event: AgentExited) -> None:
@@ -150,11 +133,6 @@ def agent_closed(draft: Draft, _: AgentClosed) -> None:
     """Finish the stop; an open turn means that an earlier agent was closed."""
     if draft.state.turn is None:
         finish_stopping(draft)
-
-
-def restart_after_backoff(draft: Draft, _: BackoffElapsed) -> None:
-    """Start the agent after the pause."""
-    draft.do(StartAgent())
 
 
 def claim(draft: Draft, event: Claimed) -> None:

@@ -13,8 +13,10 @@ from supervisor.core.events import ChildAdmitted, ChildDeleted, ChildRefused
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Draft
 
+from .input_queue import accept_input, expire_inputs
 from .refusals import refuse_any, text_problem
-from .turn_flow import accept_input, expire_inputs, finish_stopping, start_next_turn
+from .stopping import finish_stopping
+from .turn_flow import start_next_turn
 
 _ENDED_OR_ENDING: Final = (Phase.STOPPING, Phase.STOPPED)
 

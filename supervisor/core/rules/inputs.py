@@ -1,4 +1,8 @@
-"""Rules for inputs: new text, steering, and changes to waiting inputs."""
+"""Rules for inputs: new text, steering, and changes to waiting inputs.
+
+`queue_problem` in `refusals` refuses an input beyond `queue_cap`; `input_queue` accepts, settles
+and expires inputs; `steering` offers one to the running turn.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Final, Literal
 
 from supervisor.core.agent_events import InputsExpired
 from supervisor.core.effects import StartAgent
+from supervisor.core.endings import BUDGET_REASONS, NOT_RESUMED_BY_INPUT
 from supervisor.core.errors import (
     BudgetSpent,
     InputRefused,
@@ -25,17 +30,12 @@ from supervisor.core.events import (
 )
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.receipts import Receipt
-from supervisor.core.state import (
-    BUDGET_REASONS,
-    NOT_RESUMED_BY_INPUT,
-    PendingInput,
-    Phase,
-    SessionState,
-)
+from supervisor.core.state import PendingInput, Phase, SessionState
 from supervisor.core.step import Draft
 from supervisor.core.validation import expiry_problem
 
-from .interrupts import begin_interrupt, cancel_queue
+from .input_queue import accept_input, cancel_queue, expire_inputs, settle_input
+from .ladder import begin_interrupt
 from .refusals import (
     budget_problem,
     queue_problem,
@@ -45,7 +45,7 @@ from .refusals import (
     text_problem,
 )
 from .steering import steer_turn
-from .turn_flow import accept_input, expire_inputs, settle_input, start_next_turn
+from .turn_flow import start_next_turn
 
 # New input -------------------------------------------------------------------------------
 
@@ -81,43 +81,45 @@ def submit_while_suspended(draft: Draft, event: InputSubmitted) -> None:
 
 def submit_while_busy(draft: Draft, event: InputSubmitted) -> None:
     """Queue the input, steer or interrupt the running turn, or refuse, by `when_busy`."""
-    session = draft.state
-    if event.when_busy == "reject":
-        draft.refuse(
-            InputRefused("a turn is running", hint="send it later, or with another when_busy")
-        )
+    cancelled = _accept_beside_turn(draft, event, refusal="a turn is running")
+    if cancelled is None:
         return
-    if _is_refused(draft, event):
-        return
-    mode = event.when_busy
-    previous = session.turn.id if session.turn else None
-    cancelled: tuple[InputId, ...] = ()
-    if mode == "interrupt" and event.queued == "cancel":
-        cancelled = cancel_queue(draft)
-    _accept(draft, event, replacement=mode == "interrupt")
-    if mode == "steer":
+    previous = _open_turn_id(draft)
+    if event.when_busy == "steer":
         steer_turn(draft, event.input)
-    elif mode == "interrupt":
+    elif event.when_busy == "interrupt":
         begin_interrupt(draft, reason="replaced by new input")
     reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
 
 
 def submit_while_interrupting(draft: Draft, event: InputSubmitted) -> None:
     """Queue the input; the turn is ending, so steering has to wait for the next one."""
-    session = draft.state
+    cancelled = _accept_beside_turn(draft, event, refusal="a turn is ending")
+    if cancelled is not None:
+        previous = _open_turn_id(draft)
+        reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
+
+
+def _accept_beside_turn(
+    draft: Draft, event: InputSubmitted, *, refusal: str
+) -> tuple[InputId, ...] | None:
+    """Accept an input while a turn is open, and return the inputs that it cancels.
+
+    Refuse and return None if it cannot be accepted.
+    """
     if event.when_busy == "reject":
-        draft.refuse(
-            InputRefused("a turn is ending", hint="send it later, or with another when_busy")
-        )
-        return
+        draft.refuse(InputRefused(refusal, hint="send it later, or with another when_busy"))
+        return None
     if _is_refused(draft, event):
-        return
-    previous = session.turn.id if session.turn else None
-    cancelled: tuple[InputId, ...] = ()
-    if event.when_busy == "interrupt" and event.queued == "cancel":
-        cancelled = cancel_queue(draft)
-    _accept(draft, event, replacement=event.when_busy == "interrupt")
-    reply_receipt(draft, event.input, previous=previous, cancelled=cancelled)
+        return None
+    replaces = event.when_busy == "interrupt"
+    cancelled = cancel_queue(draft) if replaces and event.queued == "cancel" else ()
+    _accept(draft, event, replacement=replaces)
+    return cancelled
+
+
+def _open_turn_id(draft: Draft) -> TurnId | None:
+    return draft.state.turn.id if draft.state.turn else None
 
 
 def resume_by_input(draft: Draft, event: InputSubmitted) -> None:

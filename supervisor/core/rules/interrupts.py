@@ -14,12 +14,9 @@ from supervisor.core.agent_events import CallInterruptElapsed, LadderElapsed
 from supervisor.core.effects import (
     AbandonTurn,
     CancelCall,
-    CancelTurn,
     ClearCallTimer,
     EndBackground,
     SetCallTimer,
-    SetTimer,
-    WithdrawSteering,
 )
 from supervisor.core.errors import SessionNotActive
 from supervisor.core.events import (
@@ -28,14 +25,15 @@ from supervisor.core.events import (
     TreeInterruptEnded,
     TreeInterruptRequested,
 )
-from supervisor.core.ids import InputId
 from supervisor.core.receipts import InterruptReport
-from supervisor.core.state import LadderStep, OpenCall, Phase, SessionState
+from supervisor.core.state import OpenCall, Phase
 from supervisor.core.step import Draft, InterruptPending
 from supervisor.core.tree.tree_interrupt import TreeInterrupt
 
+from .input_queue import accept_input, cancel_queue
+from .ladder import begin_interrupt, ladder_steps, take_step
 from .refusals import budget_problem, queue_problem, refuse_any, text_problem
-from .turn_flow import accept_input, cancel_requests, continue_after_turn, end_turn, settle_input
+from .turn_flow import continue_after_turn, end_turn
 
 
 def interrupt(draft: Draft, event: InterruptRequested) -> None:
@@ -211,26 +209,6 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
         )
 
 
-def cancel_queue(draft: Draft, why: str = "interrupted") -> tuple[InputId, ...]:
-    """Cancel all waiting inputs and fence them: no input of an older generation runs any more."""
-    older = draft.state.inputs
-    draft.note("generation_raised", generation=draft.state.generation + 1)
-    for waiting in older:
-        settle_input(draft, waiting, "cancelled", why)
-        if draft.state.turn is not None and waiting.status != "queued":
-            draft.do(WithdrawSteering(draft.state.turn.id, waiting.id))
-    return tuple(waiting.id for waiting in older)
-
-
-def begin_interrupt(draft: Draft, *, reason: str | None) -> None:
-    """Take the first step of the ladder, unless it was taken already."""
-    turn = draft.state.turn
-    assert turn is not None
-    if turn.step is None:
-        cancel_requests(draft)
-        _take_step(draft, ladder_steps(draft.state)[0], reason)
-
-
 def escalate(draft: Draft, event: LadderElapsed) -> None:
     """Take the next step of the ladder, or abandon the turn after the last one."""
     session = draft.state
@@ -240,24 +218,10 @@ def escalate(draft: Draft, event: LadderElapsed) -> None:
     steps = ladder_steps(session)
     index = steps.index(event.step) + 1 if event.step in steps else len(steps)
     if index < len(steps):
-        _take_step(draft, steps[index], None)
+        take_step(draft, steps[index], None)
         return
     draft.do(AbandonTurn(turn.id))
     ended = end_turn(
         draft, "interrupted", stop_reason="cancelled", output=event.output, zombie=True
     )
     continue_after_turn(draft, ended)
-
-
-def ladder_steps(session: SessionState) -> tuple[LadderStep, ...]:
-    """Return the ladder steps that apply to the agent; `ask` always does."""
-    steps = session.agent.capabilities.ladder if session.agent else ()
-    return steps or ("ask",)
-
-
-def _take_step(draft: Draft, step: LadderStep, reason: str | None) -> None:
-    turn = draft.state.turn
-    assert turn is not None
-    draft.note("interrupted", scope="turn", turn_id=turn.id, reason=reason, step=step)
-    seconds: float = getattr(draft.state.terms.ladder, f"{step}_seconds")
-    draft.do(CancelTurn(turn.id, step), SetTimer("ladder", seconds))

@@ -1,4 +1,7 @@
-"""Rules for permission requests: decided by rights, by a rule, by the mode, or by a person."""
+"""Rules for permission requests: decided by rights, by a rule, by the mode, or by a person.
+
+A request that is open when its turn ends or is interrupted is cancelled.
+"""
 
 from __future__ import annotations
 
@@ -133,3 +136,11 @@ def _record_answer(draft: Draft, request: RequestId, decision: Decision, by: str
 def _find(session: SessionState, request_id: RequestId) -> OpenRequest | None:
     requests = session.turn.requests if session.turn else ()
     return next((request for request in requests if request.id == request_id), None)
+
+
+def cancel_requests(draft: Draft) -> None:
+    """Cancel the open permission requests of the turn."""
+    turn = draft.state.turn
+    for request in turn.requests if turn is not None else ():
+        draft.note("permission_answered", request_id=request.id, decision="cancelled", by="turn")
+        draft.do(AnswerRequest(request.id, "cancelled"))

@@ -2,20 +2,22 @@
 
 Rule 1: text that is handed to a process is recorded as handed before; if its fate is not
         reported, it is not sent again.
-Rule 2: an agent that takes steering at a boundary reports it; text that was not taken by the end
-        of the turn is queued again, at its own place.
+Rule 2: an agent that takes steering at a boundary reports it; `requeue_steering` queues text that
+        was not taken by the end of the turn again, at its own place.
+
+`turns.adopt_steered_turn` handles steering from which the agent started another turn.
 """
 
 from __future__ import annotations
 
-from supervisor.core.agent_events import SteeringBeganTurn, SteeringDeclined, SteeringTaken
-from supervisor.core.effects import AdoptTurn, OfferSteering
+from supervisor.core.agent_events import SteeringDeclined, SteeringTaken
+from supervisor.core.effects import OfferSteering
 from supervisor.core.ids import InputId
 from supervisor.core.state import PendingInput, Phase, SessionState, Steering
 from supervisor.core.step import Draft
 
-from .interrupts import begin_interrupt
-from .turn_flow import begin_turn, end_turn, settle_input
+from .input_queue import settle_input
+from .ladder import begin_interrupt
 
 
 def steer_turn(draft: Draft, input_id: InputId) -> None:
@@ -65,27 +67,6 @@ def decline_steering(draft: Draft, event: SteeringDeclined) -> None:
             draft.note("input_changed", inputs={input_id: {"status": "queued"}})
 
 
-def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
-    """End the old turn and adopt the new one that the agent started from steered input."""
-    session = draft.state
-    waiting = session.find_input(event.input)
-    if session.turn is None or session.turn.id != event.turn or waiting is None:
-        return
-    about_to_end = session.stopping is not None or session.leaving or draft.tree_view.shutting_down
-    if (
-        about_to_end
-        or session.phase is not Phase.RUNNING
-        or draft.tree_view.exhausted_budget is not None
-    ):
-        # No other turn may start. What the agent does now ends with this turn.
-        _note_steered(draft, waiting)
-        return
-    settle_input(draft, waiting, "delivered")
-    end_turn(draft, "completed", stop_reason="end_turn", output=event.output)
-    begin_turn(draft, waiting)
-    draft.do(AdoptTurn(draft.fresh, waiting.id, waiting.text))
-
-
 def take_steering(draft: Draft, event: SteeringTaken) -> None:
     """Settle the inputs that the turn has taken."""
     session = draft.state
@@ -94,11 +75,24 @@ def take_steering(draft: Draft, event: SteeringTaken) -> None:
     for input_id in event.inputs:
         waiting = session.find_input(input_id)
         if waiting is not None and waiting.status != "queued":
-            _note_steered(draft, waiting)
+            note_steered(draft, waiting)
 
 
-def _note_steered(draft: Draft, waiting: PendingInput) -> None:
+def note_steered(draft: Draft, waiting: PendingInput) -> None:
+    """Settle an input as steered, and record its text as part of the turn."""
     settle_input(draft, waiting, "steered")
     how = "native" if waiting.status == "handed" else "boundary"
     draft.note("steered", input_id=waiting.id, how=how)
     draft.note("user_text", text=waiting.text, part=waiting.id, steered=True)
+
+
+def requeue_steering(draft: Draft) -> None:
+    """Queue staged inputs again at their places, and fail handed ones.
+
+    A handed input may or may not have reached the process, so it is not sent again.
+    """
+    for waiting in draft.state.inputs:
+        if waiting.status == "staged":
+            draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+        elif waiting.status == "handed":
+            settle_input(draft, waiting, "failed", "unknown")

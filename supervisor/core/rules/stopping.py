@@ -1,11 +1,18 @@
-"""Rules for the session as a whole: stop, resume, clear, archive, suspend."""
+"""Rules for the session as a whole: stop, resume, clear, archive, suspend.
+
+Rule 1: a stop has one cause, the first; a later stop waits for the same end.
+Rule 2: a session is stopped when its agent is closed and its dependents have stopped: children
+        before their parent, younger siblings before older ones.
+Rule 3: a stop cancels waiting inputs or holds them for a resume, as `ENDINGS` says for its cause.
+"""
 
 from __future__ import annotations
 
 import attrs
 
 from supervisor.core.agent_events import IdleElapsed, ShutdownRequested
-from supervisor.core.effects import CloseAgent, SetTimer, StartAgent
+from supervisor.core.effects import ClearTimer, CloseAgent, SetTimer, StartAgent, StopDependents
+from supervisor.core.endings import ENDINGS, Cause
 from supervisor.core.events import (
     ArchiveRequested,
     ClearRequested,
@@ -16,11 +23,12 @@ from supervisor.core.events import (
     UnarchiveRequested,
 )
 from supervisor.core.records import message_kind
+from supervisor.core.state import Failure
 from supervisor.core.step import Draft, InterruptPending
 
-from .interrupts import begin_interrupt, cancel_queue
+from .input_queue import cancel_queue, settle_input
+from .ladder import begin_interrupt
 from .refusals import refuse_any, refuse_archived, refuse_until_hooks_ran, text_problem
-from .turn_flow import begin_stopping, finish_stopping, settle_input, start_chapter, suspend_session
 
 
 def stop(draft: Draft, event: StopRequested) -> None:
@@ -180,3 +188,99 @@ def change_details(draft: Draft, event: DetailsChanged) -> None:
     if changes:
         draft.note("session_changed", **changes)
     draft.accept()
+
+
+# Parts that other rules use too ----------------------------------------------------------
+
+
+def begin_stopping(
+    draft: Draft,
+    cause: Cause,
+    detail: str | None = None,
+    *,
+    failure: Failure | None = None,
+    agent_closed: bool = False,
+) -> None:
+    """Begin to stop the session and its dependents; the first cause wins."""
+    first = draft.state.stopping
+    failure = failure or (first.failure if first else None)
+    draft.note(
+        "session_changed",
+        stopping={
+            "cause": first.cause if first else cause,
+            "detail": first.detail if first else detail,
+            "after_turn": False,
+            "agent_closed": agent_closed,
+            "failure": None if failure is None else attrs.asdict(failure),
+        },
+    )
+    draft.do(ClearTimer("suspend"), ClearTimer("backoff"))
+    if draft.tree_view.dependents:
+        draft.do(StopDependents())
+
+
+def finish_stopping(draft: Draft) -> None:
+    """Record the stop, unless other sessions must stop first; the agent is gone.
+
+    Children stop before their parent, and younger siblings before older ones.
+    """
+    session = draft.state
+    assert session.stopping is not None
+    by_parent = session.stopping.cause == "parent_stopped"
+    if not draft.tree_view.dependents and not (by_parent and draft.tree_view.has_younger_sibling):
+        _record_stop(draft)
+    elif not session.stopping.agent_closed:
+        draft.note(
+            "session_changed", stopping={**attrs.asdict(session.stopping), "agent_closed": True}
+        )
+
+
+def _record_stop(draft: Draft) -> None:
+    """Record the stop; waiting inputs are cancelled or held."""
+    session = draft.state
+    assert session.stopping is not None
+    failure = session.stopping.failure
+    ending = ENDINGS[session.stopping.cause]
+    if ending.inputs == "cancelled":
+        for waiting in session.inputs:
+            settle_input(draft, waiting, "cancelled", ending.reason)
+    shown_detail = session.stopping.detail
+    if shown_detail is None and session.stopping.cause in ("cleared", "replaced", "deleted"):
+        shown_detail = session.stopping.cause
+    draft.note(
+        "session_stopped",
+        reason=ending.reason,
+        detail=shown_detail,
+        failure=None if failure is None else attrs.asdict(failure),
+    )
+    draft.do(ClearTimer("suspend"), ClearTimer("ladder"), ClearTimer("backoff"))
+
+
+def stop_at_once(draft: Draft, cause: Cause, failure: Failure | None = None) -> None:
+    """Stop a session whose agent is gone already."""
+    detail = failure.detail if failure else None
+    begin_stopping(draft, cause, detail, failure=failure, agent_closed=True)
+    finish_stopping(draft)
+
+
+def stop_for_budget(draft: Draft) -> None:
+    """Stop the session, because a budget that applies to it is exhausted."""
+    exhausted_budget = draft.tree_view.exhausted_budget
+    assert exhausted_budget is not None
+    begin_stopping(draft, exhausted_budget.cause, str(exhausted_budget))
+    draft.do(CloseAgent())
+
+
+def suspend_session(draft: Draft) -> None:
+    """Close the agent until there is work for it; waiting inputs are kept."""
+    draft.note("session_suspended")
+    draft.do(CloseAgent(), ClearTimer("suspend"), ClearTimer("backoff"))
+
+
+def start_chapter(draft: Draft) -> None:
+    """Start a new chapter of the conversation; the records stay."""
+    draft.note("session_cleared", chapter=draft.state.chapter + 1)
+    if draft.state.agent is not None:
+        # The agent remembers the old chapter; the next turn starts one that does not.
+        draft.note("session_changed", agent_gone=True)
+        draft.do(CloseAgent())

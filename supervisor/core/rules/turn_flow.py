@@ -1,104 +1,32 @@
-"""Shared parts of the rules: accept an input, start and end a turn, stop or restart.
+"""The start and the end of a turn, and what follows it; shared by the rules above.
 
 Rule 1: `start_next_turn` is the only place that starts a turn between turns, so no input
         overtakes another.
-Rule 2: the end of a turn closes everything that is open in it, in the same step.
+Rule 2: the end of a turn closes everything that is open in it, in the same step: permission
+        requests, tool calls, and steering that the turn has not taken.
+Rule 3: after a turn, a requested stop comes first, then a restart of the agent, then the next
+        input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import attrs
-
-from supervisor.core.effects import (
-    AnswerRequest,
-    ClearCallTimer,
-    ClearTimer,
-    CloseAgent,
-    SetTimer,
-    StartTurn,
-    StopDependents,
-)
-from supervisor.core.ids import InputId
+from supervisor.core.effects import ClearCallTimer, ClearTimer, CloseAgent, SetTimer, StartTurn
+from supervisor.core.endings import Cause
 from supervisor.core.liveness import first_check_seconds
-from supervisor.core.state import (
-    ENDINGS,
-    Cause,
-    Failure,
-    InputOutcome,
-    OpenCall,
-    OpenTurn,
-    Outcome,
-    PendingInput,
-    Phase,
-    Source,
-    WhenBusy,
-)
+from supervisor.core.state import Failure, OpenCall, OpenTurn, Outcome, PendingInput, Phase
 from supervisor.core.step import Draft
 from supervisor.core.text import TurnOutput
 
+from .input_queue import expire_inputs, settle_input
+from .permission_requests import cancel_requests
+from .restarts import restart_or_stop
+from .steering import requeue_steering
+from .stopping import begin_stopping, start_chapter, stop_for_budget, suspend_session
+
 NO_OUTPUT: Final = TurnOutput()
-
-
-def accept_input(
-    draft: Draft,
-    input_id: InputId,
-    text: str,
-    *,
-    when_busy: WhenBusy,
-    source: Source,
-    expires_at: float | None = None,
-    attachments: tuple[Mapping[str, Any], ...] = (),
-    replacement: bool = False,
-) -> None:
-    """Record an input as accepted, behind all earlier ones."""
-    draft.note(
-        "input_accepted",
-        input_id=input_id,
-        text=text,
-        when_busy=when_busy,
-        number=draft.state.accepted + 1,
-        source=source,
-        generation=draft.state.generation,
-        expires_at=expires_at,
-        attachments=list(attachments),
-        replacement=replacement,
-    )
-    if expires_at is not None:
-        _set_expiry_timer(draft)
-
-
-def _set_expiry_timer(draft: Draft) -> None:
-    """Set the timer for the queued input that expires first."""
-    times = [
-        waiting.expires_at
-        for waiting in draft.state.inputs
-        if waiting.expires_at is not None and waiting.status == "queued"
-    ]
-    if times:
-        draft.do(SetTimer("expiry", max(0.0, min(times) - draft.at)))
-
-
-def settle_input(
-    draft: Draft, waiting: PendingInput, outcome: InputOutcome, detail: str | None = None
-) -> None:
-    """Settle an input, once."""
-    draft.note("input_settled", input_id=waiting.id, outcome=outcome, detail=detail)
-
-
-def expire_inputs(draft: Draft) -> None:
-    """Settle every queued input that has expired; set the timer for the next one.
-
-    An input that was offered to the running turn does not expire; it does once it is queued
-    again.
-    """
-    for waiting in draft.state.inputs:
-        due = waiting.expires_at is not None and waiting.expires_at <= draft.at
-        if due and waiting.status == "queued":
-            settle_input(draft, waiting, "expired")
-    _set_expiry_timer(draft)
 
 
 def start_next_turn(draft: Draft) -> None:
@@ -137,20 +65,6 @@ def begin_turn(draft: Draft, first: PendingInput) -> None:
     draft.do(ClearTimer("suspend"), SetTimer("silence", first_check_seconds(terms)))
     if terms.turn_deadline_seconds is not None:
         draft.do(SetTimer("deadline", terms.turn_deadline_seconds))
-
-
-def stop_for_budget(draft: Draft) -> None:
-    """Stop the session, because a budget that applies to it is exhausted."""
-    exhausted_budget = draft.tree_view.exhausted_budget
-    assert exhausted_budget is not None
-    begin_stopping(draft, exhausted_budget.cause, str(exhausted_budget))
-    draft.do(CloseAgent())
-
-
-def suspend_session(draft: Draft) -> None:
-    """Close the agent until there is work for it; waiting inputs are kept."""
-    draft.note("session_suspended")
-    draft.do(CloseAgent(), ClearTimer("suspend"), ClearTimer("backoff"))
 
 
 def end_turn(
@@ -206,15 +120,6 @@ def end_call(
         draft.do(ClearCallTimer(call.id))
 
 
-def start_chapter(draft: Draft) -> None:
-    """Start a new chapter of the conversation; the records stay."""
-    draft.note("session_cleared", chapter=draft.state.chapter + 1)
-    if draft.state.agent is not None:
-        # The agent remembers the old chapter; the next turn starts one that does not.
-        draft.note("session_changed", agent_gone=True)
-        draft.do(CloseAgent())
-
-
 # The error of a turn's result, by stop cause; a stop by a person needs no error.
 _STOP_ERRORS: Final[Mapping[Cause, str]] = {
     "ttl_expired": "its session has expired",
@@ -247,98 +152,6 @@ def _turn_seconds(draft: Draft, turn: OpenTurn) -> float:
     return max(0.0, draft.before.updated_at - turn.started_at) if ran is None else ran
 
 
-def cancel_requests(draft: Draft) -> None:
-    """Cancel the open permission requests of the turn."""
-    turn = draft.state.turn
-    for request in turn.requests if turn is not None else ():
-        draft.note("permission_answered", request_id=request.id, decision="cancelled", by="turn")
-        draft.do(AnswerRequest(request.id, "cancelled"))
-
-
-def requeue_steering(draft: Draft) -> None:
-    """Queue staged inputs again at their places, and fail handed ones.
-
-    A handed input may or may not have reached the process, so it is not sent again.
-    """
-    for waiting in draft.state.inputs:
-        if waiting.status == "staged":
-            draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
-        elif waiting.status == "handed":
-            settle_input(draft, waiting, "failed", "unknown")
-
-
-def begin_stopping(
-    draft: Draft,
-    cause: Cause,
-    detail: str | None = None,
-    *,
-    failure: Failure | None = None,
-    agent_closed: bool = False,
-) -> None:
-    """Begin to stop the session and its dependents; the first cause wins."""
-    first = draft.state.stopping
-    failure = failure or (first.failure if first else None)
-    draft.note(
-        "session_changed",
-        stopping={
-            "cause": first.cause if first else cause,
-            "detail": first.detail if first else detail,
-            "after_turn": False,
-            "agent_closed": agent_closed,
-            "failure": None if failure is None else attrs.asdict(failure),
-        },
-    )
-    draft.do(ClearTimer("suspend"), ClearTimer("backoff"))
-    if draft.tree_view.dependents:
-        draft.do(StopDependents())
-
-
-def finish_stopping(draft: Draft) -> None:
-    """Record the stop, unless other sessions must stop first; the agent is gone.
-
-    Children stop before their parent, and younger siblings before older ones.
-    """
-    session = draft.state
-    assert session.stopping is not None
-    by_parent = session.stopping.cause == "parent_stopped"
-    if not draft.tree_view.dependents and not (by_parent and draft.tree_view.has_younger_sibling):
-        _record_stop(draft)
-    elif not session.stopping.agent_closed:
-        draft.note(
-            "session_changed", stopping={**attrs.asdict(session.stopping), "agent_closed": True}
-        )
-
-
-def _record_stop(draft: Draft) -> None:
-    """Record the stop; waiting inputs are cancelled or held."""
-    session = draft.state
-    assert session.stopping is not None
-    failure = session.stopping.failure
-    ending = ENDINGS[session.stopping.cause]
-    if ending.inputs == "cancelled":
-        for waiting in session.inputs:
-            settle_input(draft, waiting, "cancelled", ending.reason)
-    shown_detail = session.stopping.detail
-    if shown_detail is None and session.stopping.cause in ("cleared", "replaced", "deleted"):
-        shown_detail = session.stopping.cause
-    draft.note(
-        "session_stopped",
-        reason=ending.reason,
-        detail=shown_detail,
-        failure=None if failure is None else attrs.asdict(failure),
-    )
-    draft.do(ClearTimer("suspend"), ClearTimer("ladder"), ClearTimer("backoff"))
-
-
-def stop_at_once(draft: Draft, cause: Cause, failure: Failure | None = None) -> None:
-    """Stop a session whose agent is gone already."""
-    detail = failure.detail if failure else None
-    begin_stopping(draft, cause, detail, failure=failure, agent_closed=True)
-    finish_stopping(draft)
-
-
-MAX_DOUBLINGS: Final = 16
-
 STALL_ERROR: Final = "the turn made no progress"
 
 
@@ -359,29 +172,3 @@ def continue_after_turn(draft: Draft, ended: OpenTurn | None = None) -> None:
         stop_for_budget(draft)
     else:
         start_next_turn(draft)
-
-
-def restart_or_stop(draft: Draft, failure: Failure, *, jitter: float) -> None:
-    """Start another agent after a pause, or stop if there were too many restarts."""
-    session = draft.state
-    terms = session.terms.restart
-    recent = (
-        *(at for at in session.recent_restarts if draft.at - at <= terms.within_seconds),
-        draft.at,
-    )
-    if terms.policy == "never" or len(recent) > terms.max_restarts:
-        stop_at_once(draft, "stalled" if failure.kind == "timeout" else "process_exited", failure)
-        return
-    doubled = terms.backoff_seconds * 2.0 ** min(len(recent) - 1, MAX_DOUBLINGS)
-    after_seconds = doubled * (1.0 - jitter / 2.0)
-    draft.note(
-        "agent_restarting",
-        attempt=len(recent),
-        after_seconds=after_seconds,
-        failure=attrs.asdict(failure),
-        recent=list(recent),
-    )
-    if session.leaving:
-        suspend_session(draft)
-    else:
-        draft.do(SetTimer("backoff", after_seconds))

@@ -11,19 +11,23 @@ from supervisor.core.agent_events import (
     DeadlineElapsed,
     ProgressMade,
     SilenceNoticed,
+    SteeringBeganTurn,
     SteeringTaken,
     TurnEnded,
     UsageReported,
     ZombieEnded,
 )
-from supervisor.core.effects import SetTimer
+from supervisor.core.effects import AdoptTurn, SetTimer
 from supervisor.core.liveness import first_check_seconds
-from supervisor.core.state import Failure, OpenTurn
+from supervisor.core.state import Failure, OpenTurn, Phase
 from supervisor.core.step import Draft
 from supervisor.core.text import TurnOutput
 
-from .interrupts import begin_interrupt
-from .turn_flow import begin_stopping, continue_after_turn, end_call, end_turn, start_next_turn
+from .input_queue import settle_input
+from .ladder import begin_interrupt
+from .steering import note_steered
+from .stopping import begin_stopping
+from .turn_flow import begin_turn, continue_after_turn, end_call, end_turn, start_next_turn
 
 
 def _is_of_other_turn(
@@ -77,6 +81,27 @@ def end_reported_turn(draft: Draft, event: TurnEnded) -> None:
         error=event.error,
     )
     continue_after_turn(draft, ended)
+
+
+def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
+    """End the old turn and adopt the new one that the agent started from steered input."""
+    session = draft.state
+    waiting = session.find_input(event.input)
+    if session.turn is None or session.turn.id != event.turn or waiting is None:
+        return
+    about_to_end = session.stopping is not None or session.leaving or draft.tree_view.shutting_down
+    if (
+        about_to_end
+        or session.phase is not Phase.RUNNING
+        or draft.tree_view.exhausted_budget is not None
+    ):
+        # No other turn may start. What the agent does now ends with this turn.
+        note_steered(draft, waiting)
+        return
+    settle_input(draft, waiting, "delivered")
+    end_turn(draft, "completed", stop_reason="end_turn", output=event.output)
+    begin_turn(draft, waiting)
+    draft.do(AdoptTurn(draft.fresh, waiting.id, waiting.text))
 
 
 def clear_zombie(draft: Draft, event: ZombieEnded) -> None:

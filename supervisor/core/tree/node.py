@@ -8,10 +8,11 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from supervisor.core.endings import Cause
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Lifetime, Limits, OnEnd
 from supervisor.core.permissions import Permissions
-from supervisor.core.state import NO_USAGE, Cause, Phase, SessionState, Spending
+from supervisor.core.state import NO_USAGE, Phase, SessionState, Spending
 
 # The state of a session in the tree, from no slots to most slots.
 NodeState: TypeAlias = Literal["over", "suspended", "admitted", "up"]

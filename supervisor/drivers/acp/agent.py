@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.environment import check_command, check_env
+from supervisor.drivers.runtime import DriverRuntime
 
 from .agent_spec import HANDSHAKE_SECONDS, AcpAgentSpec
 from .driver import AcpDriver

@@ -14,9 +14,10 @@ from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import RequestId, TurnId
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.environment import agent_environment
 from supervisor.drivers.process.processes import AgentProcess
+from supervisor.drivers.runtime import DriverRuntime
 
 from .agent_spec import AcpAgentSpec
 from .capabilities import AgentCapabilities, AgentStatus, client_capabilities

@@ -24,9 +24,10 @@ from supervisor.core.limits import Ladder
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep
 from supervisor.core.text import describe_error
 from supervisor.drivers.identity import ProcessIdentity, is_alive
-from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
+from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
 from supervisor.drivers.process_state import process_blocked_on
+from supervisor.drivers.runtime import DriverRuntime
 
 from .acp_session import AcpSession
 from .agent_spec import AcpAgentSpec

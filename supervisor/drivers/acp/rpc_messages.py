@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 import orjson
 
-from supervisor.core.text import plain_text, redact
+from supervisor.core.redaction import redact
+from supervisor.core.text import plain_text
 from supervisor.drivers.process.pipes import KEPT_BYTES
 
 # Deeper than any real message, and less than orjson can encode (254) or Python can compare.

@@ -21,8 +21,9 @@ import trio
 from trio_util import AsyncBool
 
 from supervisor.core.ids import TurnId
+from supervisor.core.redaction import redact
 from supervisor.core.state import Failure, Outcome
-from supervisor.core.text import printable, redact
+from supervisor.core.text import printable
 from supervisor.drivers.process.processes import AgentProcess, ProcessExit
 
 from .content import as_mapping, as_name, truncate

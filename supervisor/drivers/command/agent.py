@@ -18,8 +18,9 @@ from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.state import Agent, Capabilities, Decision, LadderStep
-from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
+from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.environment import check_command, check_env
+from supervisor.drivers.runtime import DriverRuntime
 
 from .output import parse_json_path
 from .run import CommandRun

@@ -25,7 +25,7 @@ from supervisor.core.errors import OutputTooLarge, StoreDegraded
 from supervisor.core.state import LadderStep
 from supervisor.core.text import describe_error
 from supervisor.drivers.identity import ProcessIdentity, is_alive
-from supervisor.drivers.port import BlockedOn, DriverContext, DriverRuntime
+from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import (
     AgentProcess,
     InputClosed,
@@ -34,6 +34,7 @@ from supervisor.drivers.process.processes import (
     ProcessExit,
 )
 from supervisor.drivers.process_state import process_blocked_on
+from supervisor.drivers.runtime import DriverRuntime
 
 from .template import SESSION_ID, CommandTemplate, has_placeholder
 

@@ -1,12 +1,14 @@
-"""The flags of the command line, and numbers in flags and scripts."""
+"""The flags of the command line, numbers in flags and scripts, and the steps of a script."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from supervisor.core.errors import ConfigError, short_repr
+
+StepType = TypeVar("StepType")
 
 MAX_NUMBER: Final = 1e9
 
@@ -33,6 +35,24 @@ def parse_whole_number(step: str, text: str) -> int:
             hint="give a number without a fraction",
         )
     return int(number)
+
+
+def find_steps(script: str, steps: Mapping[str, StepType]) -> Iterator[tuple[StepType, str]]:
+    """Yield the step of each line and the rest of the line; raise `ConfigError` at a wrong one.
+
+    The steps before a wrong one have run by then.
+    """
+    for number, line in enumerate(script.splitlines(), 1):
+        word, _, rest = line.strip().partition(" ")
+        if not word:
+            continue
+        step = steps.get(word)
+        if step is None:
+            raise ConfigError(
+                f"line {number} of the script begins with {short_repr(word)}",
+                hint=f"the steps are {', '.join(steps)}",
+            )
+        yield step, rest.strip()
 
 
 # The values of PHASES, and the ACP methods they stand for.

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.drivers.scripted.flags import parse_number, parse_whole_number
+from supervisor.drivers.scripted.flags import find_steps, parse_number, parse_whole_number
 
 from . import client_steps, misbehave
 from .client_steps import ask_permission
@@ -133,17 +133,8 @@ def run_script(turn: ScriptTurn) -> Waiting[None]:
     if turn.engine_state.flags.echo:
         yield from _echo(turn)
         return
-    for number, line in enumerate(turn.script.splitlines(), 1):
-        word, _, rest = line.strip().partition(" ")
-        if not word:
-            continue
-        step = _STEP_BY_NAME.get(word)
-        if step is None:
-            raise ConfigError(
-                f"line {number} of the script begins with {short_repr(word)}",
-                hint=f"the steps are {', '.join(_STEP_BY_NAME)}",
-            )
-        waiting = step(turn, rest.strip())
+    for step, rest in find_steps(turn.script, _STEP_BY_NAME):
+        waiting = step(turn, rest)
         if waiting is not None:
             yield from waiting
         yield from turn.wait_for_output()

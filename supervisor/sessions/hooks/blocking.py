@@ -15,11 +15,12 @@ from supervisor.config import Settings
 from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, SpawnRequest
 from supervisor.core.effects import StartTurn
+from supervisor.core.endings import Cause
 from supervisor.core.errors import InputRefused, PermissionDenied, SpawnRefused
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.permissions import narrow_to_parent, root_permissions
 from supervisor.core.rules.refusals import text_problem
-from supervisor.core.state import Cause, Phase, SessionState
+from supervisor.core.state import Phase, SessionState
 
 from .dispatch import Hooks
 from .hook import Denied

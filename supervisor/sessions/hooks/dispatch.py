@@ -17,7 +17,7 @@ import trio
 
 from supervisor.core.errors import SupervisorError, short_repr
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 
 from .hook import (
     Callback,
@@ -53,6 +53,8 @@ class Hooks:
         self._observers = Observers(runtime)
         # True if any observed point has a hook; kept as a field because it is read for each record.
         self.has_observers = False
+        # True if an input has to wait for hooks before it is accepted; read for each input.
+        self.has_input_hooks = False
 
     def add(
         self,
@@ -82,28 +84,27 @@ class Hooks:
             forget=self._forget,
         )
         self._by_point[row.name] += (hook,)
-        self._update_has_observers()
+        self._update_fields()
         return hook
 
     def _forget(self, hook: Hook) -> None:
         self._by_point[hook.point] = tuple(
             one for one in self._by_point[hook.point] if one is not hook
         )
-        self._update_has_observers()
+        self._update_fields()
 
-    def _update_has_observers(self) -> None:
+    def _update_fields(self) -> None:
         observed = (point for point in POINTS.values() if point.kind == "observed")
         self.has_observers = any(self._by_point[point.name] for point in observed)
+        self.has_input_hooks = bool(
+            self._by_point["input_submitted"] or self._by_point["session_resume"]
+        )
 
     # Blocking points ----------------------------------------------------------------------
 
     def has(self, point: BlockingPoint) -> bool:
         """Return True if the blocking point has a hook."""
         return bool(self._by_point[point])
-
-    def has_input_hooks(self) -> bool:
-        """Return True if an input has to wait for hooks before it is accepted."""
-        return bool(self._by_point["input_submitted"] or self._by_point["session_resume"])
 
     async def ask(
         self,

@@ -16,7 +16,7 @@ from trio.lowlevel import enable_ki_protection
 
 from supervisor.core.ids import TurnId
 from supervisor.core.text import describe_error
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 
 from .hook import Hook, HookEvent, HookFailed
 

@@ -16,7 +16,7 @@ import attrs
 from trio_util import AsyncBool, RepeatedEvent
 
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 
 from .hook import Hook, HookEvent, HookFailed
 from .hook_run import HookRun

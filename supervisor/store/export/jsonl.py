@@ -14,7 +14,7 @@ import orjson
 
 from supervisor.core.info import Info
 from supervisor.core.records import Record
-from supervisor.core.text import redact_pieces, redact_value
+from supervisor.core.redaction import redact_pieces, redact_value
 
 from .transcript import TEXT_BREAKS
 

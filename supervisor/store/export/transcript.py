@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from supervisor.core.records import Record
-from supervisor.core.text import redact, redact_value
+from supervisor.core.redaction import redact, redact_value
 
 from .items import (
     CallItem,

@@ -11,7 +11,8 @@ import attrs
 
 from supervisor.core.info import Info
 from supervisor.core.records import MAX_TITLE_CHARS
-from supervisor.core.text import REDACTED, one_line, printable, redact, redact_value
+from supervisor.core.redaction import REDACTED, redact, redact_value
+from supervisor.core.text import one_line, printable
 
 
 def readable_value(value: Any) -> str:  # noqa: ANN401 - any plain data

@@ -13,12 +13,17 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from supervisor.core.errors import NotStorable
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.store.codec import encode_plain
-from supervisor.store.port import Unfinished, Write, validate_records
+from supervisor.store.port import Unfinished, Write
 from supervisor.store.tokenizer import INDEXED_KINDS, index_text
+from supervisor.store.write_checks import (
+    ENCODING_ERRORS,
+    not_storable,
+    refuse_chunk,
+    validate_records,
+)
 
 from .files import transaction
 
@@ -88,21 +93,12 @@ def insert_chunk(
     try:
         validate_records(Write(session_id, 0, tuple(records)))
         values = [record_values(record) for record in records]
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise NotStorable(
-            f"session {session_id} has a value that cannot be stored: {error}",
-            hint="this is a bug in understudy, please report it",
-        ) from error
+    except ENCODING_ERRORS as error:
+        raise not_storable(session_id, error) from error
     with transaction(connection):
         last = inserted_count(connection, session_id)
         there = connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone()
-        if there is not None or [one.seq for one in records] != list(
-            range(last + 1, last + 1 + len(records))
-        ):
-            raise NotStorable(
-                f"session {session_id} exists already, or has {last} records",
-                hint="insert a session that does not exist, from its first record on",
-            )
+        refuse_chunk(session_id, records, last_seq=last, is_stored=there is not None)
         connection.execute(
             "INSERT OR IGNORE INTO unfinished (session_id, arrives_from) VALUES (?, ?)",
             (session_id, _next_position(connection)),

@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from supervisor.core.errors import Fenced, NotStorable, SupervisorError
+from supervisor.core.errors import NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import SessionState
@@ -27,7 +27,13 @@ from supervisor.store.port import (
     Write,
     is_snapshot_due,
     search_label,
+)
+from supervisor.store.write_checks import (
+    ENCODING_ERRORS,
+    not_storable,
+    refused_with_earlier,
     validate_records,
+    write_refusal,
 )
 
 from .bulk import (
@@ -115,17 +121,10 @@ def _commit_singly(
                 raise
             connection.execute("ROLLBACK TO one")
             refused.add(one.write.session_id)
-            answer = _not_storable(one.write, error)
+            answer = not_storable(one.write.session_id, error)
         connection.execute("RELEASE one")
         answers.append(answer)
     return answers
-
-
-def _not_storable(write: Write, error: Exception) -> NotStorable:
-    return NotStorable(
-        f"session {write.session_id} has a value that cannot be stored: {error}",
-        hint="this is a bug in understudy, please report it",
-    )
 
 
 # Encoding --------------------------------------------------------------------------------------
@@ -155,8 +154,8 @@ def _encode_write(write: Write) -> _EncodedWrite:
         while part is not None:
             parts.append(_encode_part(part))
             part = part.linked_write
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return _EncodedWrite(write, problem=_not_storable(write, error))
+    except ENCODING_ERRORS as error:
+        return _EncodedWrite(write, problem=not_storable(write.session_id, error))
     return _EncodedWrite(write, parts)
 
 
@@ -216,10 +215,7 @@ class _Batch:
 
     def _add(self, one: _EncodedWrite) -> Answer:
         if one.write.session_id in self._refused:
-            return NotStorable(
-                f"an earlier write of session {one.write.session_id} was refused",
-                hint="look the session up again",
-            )
+            return refused_with_earlier(one.write.session_id)
         part: Write | None = one.write
         while part is not None:
             refusal = self._refusal(part)
@@ -237,24 +233,7 @@ class _Batch:
         epoch, last = (0, None) if state is None else (state.epoch, state.last_seq)
         if last is None:
             last = inserted_count(self._connection, write.session_id)
-        if write.epoch != epoch:
-            return Fenced(
-                f"session {write.session_id} is at epoch {epoch}, not at {write.epoch}",
-                hint="another incarnation has claimed it; look the session up again",
-            )
-        numbers = [record.seq for record in write.records]
-        if numbers != list(range(last + 1, last + 1 + len(numbers))):
-            return NotStorable(
-                f"session {write.session_id} has {last} records,"
-                f" these are {', '.join(map(str, numbers))}",
-                hint="an earlier write is missing; look the session up again",
-            )
-        if state is None and write.row is None:
-            return NotStorable(
-                f"there is no session {write.session_id}",
-                hint="the first write of a session has a row",
-            )
-        return None
+        return write_refusal(write, epoch=epoch, last_seq=last, is_stored=state is not None)
 
     def _collect(self, part: _EncodedPart) -> None:
         write, row, session_id = part.write, part.write.row, part.write.session_id

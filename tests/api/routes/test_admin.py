@@ -15,7 +15,8 @@ from supervisor import Session, StoreDegraded, StoreState, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import UnixGate
-from supervisor.api.operation import OperationCall, operation
+from supervisor.api.operation import operation
+from supervisor.api.request import OperationCall
 from supervisor.core.info import Info
 from tests.support.asgi_exchange import ask
 from tests.support.fake_agents import AgentRun

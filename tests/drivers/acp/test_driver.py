@@ -11,7 +11,8 @@ from supervisor.core.errors import StoreDegraded
 from supervisor.core.ids import TurnId
 from supervisor.drivers.acp.agent import scripted_process
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.port import BlockedOn, DriverRuntime
+from supervisor.drivers.port import BlockedOn
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.acp_driver import AcpHarness, open_harness, open_manual_agent
 from tests.support.driver_context import FakeDriverContext
 from tests.support.in_memory_processes import InMemoryProcesses

@@ -13,8 +13,8 @@ from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.drivers.command.agent import command
 from supervisor.drivers.identity import is_alive
-from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.process_programs import PATIENCE_SECONDS, PREAMBLE, alive, known
 

@@ -17,8 +17,8 @@ import pytest
 import trio
 
 import supervisor
-from supervisor.drivers.port import DriverRuntime
 from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.runtime import DriverRuntime
 from tests.drivers import test_contract, test_contract_calls
 from tests.support.agent_actions import AgentAction
 from tests.support.agent_kinds import PROCESS_SCRIPTS, Kind, for_able_kinds

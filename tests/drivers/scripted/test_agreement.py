@@ -20,7 +20,7 @@ from supervisor.core import events as ev
 from supervisor.core.ids import TurnId
 from supervisor.core.state import Decision
 from supervisor.drivers import builtin
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.drivers.scripted import steps
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.scripted_client import Client, Json

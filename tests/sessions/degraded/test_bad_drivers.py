@@ -10,8 +10,9 @@ import trio
 
 import supervisor
 from supervisor import Session, Supervisor, SupervisorError
-from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.port import DriverContext
 from supervisor.drivers.python import PythonDriver
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.fake_agents import AgentRun, FakeAgent, records
 from tests.support.fake_store import FailingStore, check_stored
 

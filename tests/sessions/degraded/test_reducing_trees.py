@@ -9,18 +9,10 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor import (
-    Ladder,
-    Limits,
-    Session,
-    Settings,
-    StoreDegraded,
-    Supervisor,
-    SupervisorError,
-)
+from supervisor import Ladder, Limits, Session, Settings, StoreDegraded, Supervisor, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.store.port import Stored
-from supervisor.store.writer import Retry
+from supervisor.store.writer_messages import Retry
 from tests.support.fake_agents import (
     AgentAction,
     AgentRun,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import Hooks
 from tests.support.virtual_time import use_virtual_time
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from actors.testing import explore
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import Change, Denied, Deny, HookEvent, Hooks, Stop
 from tests.support.hook_calls import DATA, SESSION, TURN, ask, hang, saying
 

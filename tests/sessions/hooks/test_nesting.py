@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import MAX_NESTING, Denied, HookEvent, Hooks
 from supervisor.sessions.hooks.hook_run import hook_path
 from tests.support.hook_calls import ask, notify, saying

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import MAX_WAITING, Deny, HookEvent, Hooks
 from tests.support.hook_calls import SESSION, TURN, hang, notify, saying, shielded
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor import ConfigError
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import POINTS, HookEvent, Hooks, PointName
 from tests.support.hook_calls import ask, saying
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from actors.testing import VirtualClock, explore, settle
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from supervisor.sessions.hooks import MAX_ZOMBIES, Denied, HookEvent, Hooks
 from tests.support.hook_calls import ask, hang, saying, shielded
 

@@ -4,7 +4,8 @@ import trio
 
 from actors.testing import settle
 from supervisor import Restart, Settings
-from supervisor.drivers.port import DriverContext, DriverRuntime
+from supervisor.drivers.port import DriverContext
+from supervisor.drivers.runtime import DriverRuntime
 from tests.support.fake_agents import FakeAgent, outcomes, records, waiting_texts
 from tests.support.killed_program import Program, check_rows, kind_is
 from tests.support.session_states import NEVER, SlowStartAgent, phase_of

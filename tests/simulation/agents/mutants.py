@@ -14,7 +14,7 @@ from supervisor.drivers.acp.acp_session import AcpSession
 from supervisor.drivers.acp.driver import AcpDriver
 from supervisor.drivers.acp.rpc_connection import RpcConnection
 from supervisor.drivers.acp.steering import SteeringDelivery
-from supervisor.drivers.port import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime
 from tests.simulation.planted_faults import Mutant
 
 from .attacks import fill_process_slots, send_to_processes, steer_processes

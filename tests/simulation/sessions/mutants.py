@@ -21,7 +21,15 @@ from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Fact, Item
-from supervisor.core.rules import agents, inputs, interrupts, turn_flow
+from supervisor.core.rules import (
+    agents,
+    input_queue,
+    inputs,
+    interrupts,
+    ladder,
+    stopping,
+    turn_flow,
+)
 from supervisor.core.state import PendingInput, Phase, SessionState
 from supervisor.core.step import Draft, Reply
 from supervisor.drivers.python import PythonDriver
@@ -33,7 +41,7 @@ from supervisor.sessions.slot import SessionSlot
 from supervisor.store.memory import MemoryStore
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
-from supervisor.store.writer import Commit
+from supervisor.store.writer_messages import Commit
 from tests.simulation.planted_faults import Mutant
 
 from .attacks import (
@@ -143,7 +151,7 @@ def fenced_input_waits(patch: Patch) -> None:
 
 
 def input_not_settled(patch: Patch) -> None:
-    real = turn_flow.settle_input
+    real = input_queue.settle_input
 
     def settle(
         draft: Draft, waiting: PendingInput, outcome: Any, detail: str | None = None
@@ -151,7 +159,7 @@ def input_not_settled(patch: Patch) -> None:
         if outcome != "cancelled":
             real(draft, waiting, outcome, detail)
 
-    patch.setattr(turn_flow, "settle_input", settle)
+    patch.setattr(stopping, "settle_input", settle)
 
 
 def queue_without_end(patch: Patch) -> None:
@@ -173,7 +181,7 @@ def wrong_turn_steered(patch: Patch) -> None:
         for input_id in event.inputs:
             waiting = draft.state.find_input(input_id)
             if waiting is not None:
-                turn_flow.settle_input(draft, waiting, "steered")
+                input_queue.settle_input(draft, waiting, "steered")
 
     patch.setattr(PythonDriver, "start_turn", start_turn)
     for phase in table.TURN_OPEN:
@@ -213,7 +221,7 @@ def zombie_forgotten(patch: Patch) -> None:
 
 def request_left_open(patch: Patch) -> None:
     patch.setattr(turn_flow, "cancel_requests", lambda _: None)
-    patch.setattr(interrupts, "cancel_requests", lambda _: None)
+    patch.setattr(ladder, "cancel_requests", lambda _: None)
 
 
 def turn_left_open(patch: Patch) -> None:

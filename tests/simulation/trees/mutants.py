@@ -22,7 +22,7 @@ from supervisor.core.creation import SpawnRequest
 from supervisor.core.ids import SessionId
 from supervisor.core.liveness import check_silence
 from supervisor.core.permissions import RIGHTS
-from supervisor.core.rules import agents, turn_flow
+from supervisor.core.rules import restarts, turn_flow
 from supervisor.core.state import SessionState
 from supervisor.core.step import Draft
 from supervisor.core.tree import admission
@@ -147,8 +147,8 @@ def restarted_after_a_stop(patch: Patch) -> None:
     def on_exit(draft: Draft, event: agent_events.AgentExited) -> None:
         if draft.state.turn is not None:
             turn_flow.end_turn(draft, "failed", output=event.output)
-        failure = event.failure or agents._EXITED_BEFORE_START
-        turn_flow.restart_or_stop(
+        failure = event.failure or restarts.EXITED_BEFORE_START
+        restarts.restart_or_stop(
             draft, failure, jitter=event.jitter
         )  # the fault: ignores a stop request
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.errors import ConfigError
-from supervisor.core.text import REDACTED
+from supervisor.core.redaction import REDACTED
 from supervisor.store.export import export
 from tests.support.export_samples import SampleHistory, exported, info_for, records_of, rich
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.text import REDACTED, redact, redact_pieces, redact_value
+from supervisor.core.redaction import REDACTED, redact, redact_pieces, redact_value
 
 # Put together here, so that no scanner takes the tests for a leak.
 LETTERS = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
