@@ -4,7 +4,7 @@ A body is parsed twice. orjson refuses lone surrogates, infinite numbers and byt
 UTF-8, but takes the last of two equal names and approximates a large integer. The parser of the
 standard library lets us refuse both, but fails at depth, so the depth is checked in between.
 
-Rule 1: a body that is too large is not kept, one that is too slow is not awaited.
+Rule 1: a body that is too large or too slow is refused, and not kept in memory.
 Rule 2: a refusal is sent only after the rest of the body was read, within a bound; otherwise the
         connection is reset before the client has read the answer.
 """
@@ -32,7 +32,10 @@ _LARGEST: Final = 2**63
 
 
 def parse_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Return the JSON of a body; raise RequestRefused."""
+    """Return the value of a JSON body.
+
+    Raise RequestRefused if it is malformed or nested too deeply.
+    """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -45,7 +48,7 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _depth(value: object) -> int:
-    """Return the depth of nested lists and objects; at most one more than is allowed."""
+    """Return the nesting depth of lists and objects; stop counting one above the allowed depth."""
     depth = 0
     level: list[object] = [value]
     while level and depth <= MAX_DEPTH:
@@ -96,11 +99,11 @@ _MAX_QUERY_NAMES: Final = 64
 
 
 class ClientDisconnected(Exception):
-    """The client disconnected before the answer."""
+    """The client disconnected before the answer was sent."""
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return a header, None if it is absent; raise DecodeError if it is there twice."""
+    """Return a header, None if it is absent; raise DecodeError if it occurs twice."""
     found = [value for key, value in scope["headers"] if key == name]
     if len(found) > 1:
         fault = InvalidField(name.decode().title(), "header given twice", "send it once")
@@ -136,7 +139,10 @@ class RequestBody:
 
 
 async def read_body(scope: Scope, receive: Receive) -> Any:  # noqa: ANN401 - any JSON
-    """Return the JSON body, `{}` for an empty one; raise RequestRefused."""
+    """Return the JSON body, `{}` if it is empty.
+
+    Raise RequestRefused if it is too large or malformed.
+    """
     _require_json(scope)
     length = header(scope, b"content-length")
     if length is not None and length.isdecimal() and int(length) > MAX_BODY_BYTES:
@@ -205,7 +211,10 @@ def _too_large_error() -> RequestRefused:
 
 
 def read_query(operation: Operation, scope: Scope) -> dict[str, Any]:
-    """Return the arguments in the query; raise DecodeError."""
+    """Return the arguments in the query.
+
+    Raise DecodeError if one is missing, unknown or invalid.
+    """
     params = NO_PARAMS if operation.has_body else operation.params
     text = scope.get("query_string", b"")
     if not text and not any(field.is_required for field in params.fields):
@@ -227,10 +236,10 @@ def read_query(operation: Operation, scope: Scope) -> dict[str, Any]:
 
 
 def with_idempotency_key(operation: Operation, scope: Scope, given: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the body with the idempotency key of the header, if there is one.
+    """Return the body with the idempotency key of the header, if the header has one.
 
-    Raise IdempotencyConflict if the body has another key, and DecodeError if the operation takes
-    no key: a client that sends one relies on it.
+    Raise IdempotencyConflict if the body has a different key, and DecodeError if the operation
+    takes no key: a client that sends a key relies on its effect.
     """
     key = header(scope, b"idempotency-key")
     if key is None or type(given) is not dict:

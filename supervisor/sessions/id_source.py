@@ -1,4 +1,4 @@
-"""Source of unique ids: short, without a location, and reproducible with a seed."""
+"""Source of unique ids: short, independent of the machine, and reproducible with a seed."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _show_repair(screen: Screen, report: RepairReport) -> None:
 
 
 def _repair_notes(report: RepairReport) -> Iterator[str]:
-    """Yield what was done, or what --write would do."""
+    """Yield a line for each repair that was made, or that --write would make."""
     count = len(report.appended)
     if report.dry_run:
         if report.row_made:

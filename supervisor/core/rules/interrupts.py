@@ -1,11 +1,11 @@
-"""Rules for interrupts: exactly the named target, by a ladder whose last step cannot be refused.
+"""Rules for interrupts: only the named target ends, by a ladder whose last step always works.
 
 Rule 1: an interrupt whose target has ended, or never existed, changes nothing and reports that;
-        it can never hit the next turn, because it names its target.
-Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: nothing
-        but its own cancel scope or process may be hit.
-Rule 3: a replacement of the turn is accepted in the same step, so it is durable before anything
-        is cancelled.
+        it can never end the next turn, because it names its target.
+Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: only its
+        own cancel scope or process may be ended.
+Rule 3: a replacement of the turn is accepted in the same step, so it is durable before the turn is
+        cancelled.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .turn_flow import accept_input, cancel_requests, continue_after_turn, end_t
 
 
 def interrupt(draft: Draft, event: InterruptRequested) -> None:
-    """Interrupt the open turn, or one call in it, if it is the named target."""
+    """Interrupt the open turn or a call in it, if that is the target; else report no match."""
     turn = draft.state.turn
     if turn is None or (event.turn is not None and event.turn != turn.id):
         report_no_target(draft, event)
@@ -53,7 +53,7 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
 
 
 def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
-    """Return the levels of the tree, unless a replacement would be refused at the end."""
+    """Reply with the levels of the tree; refuse if the replacement would be refused at the end."""
     request = event.interrupt
     if draft.state.turn is not None and request.replace_with is not None:
         if draft.state.phase is Phase.STOPPING:
@@ -65,9 +65,9 @@ def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
 
 
 def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
-    """Interrupt the open turn, and end what else the agent runs; cancel its queue if requested.
+    """Interrupt the open turn and the agent's background work; cancel the queue if requested.
 
-    Without a turn, the session is as it was, except that its queue may be cancelled.
+    Without an open turn, only queued inputs and background work are cancelled.
     """
     session = draft.state
     turn = session.turn
@@ -82,7 +82,7 @@ def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
 
 
 def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
-    """Record the outcome of a tree interrupt, unless it hit nothing."""
+    """Record the outcome of a tree interrupt, unless it matched no turn."""
     report = event.report
     hit = report.matched or report.already_over or report.unreachable
     if hit and not draft.state.archived:  # read-only
@@ -100,7 +100,7 @@ def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
 
 
 def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
-    """Wait for the interrupt in progress, which ends calls too; the session is stopping."""
+    """Let the caller wait for the interrupt in progress: the stop also ends all calls."""
     turn = draft.state.turn
     call = turn.find_call(event.call) if turn is not None else None
     no_call = event.call is not None and call is None
@@ -123,7 +123,7 @@ def _stopping_problem(draft: Draft) -> SessionNotActive:
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:
-    """Report that the target is not running."""
+    """Report that no running turn or call matches the target."""
     _end_background(draft, event)
     named = event.turn is not None or event.call is not None
     scope = "tool_call" if event.call is not None else "turn"
@@ -153,7 +153,10 @@ def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
 
 
 def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
-    """Record that a call is to end, and set its timer; return False if that was done already."""
+    """Record that a call was asked to end, and set its timer.
+
+    Return False if it was asked before.
+    """
     if call.interrupt == "asked":
         return False
     _note_call_interrupt(draft, call, reason=reason, unreachable=False)
@@ -163,7 +166,7 @@ def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
 
 
 def call_unreachable(draft: Draft, event: CallInterruptElapsed) -> None:
-    """Record that a call is unreachable, because it did not end in time; its turn goes on."""
+    """Record that a call is unreachable, because it did not end in time; its turn continues."""
     turn = draft.state.turn
     if turn is None or turn.id != event.turn:
         return
@@ -212,7 +215,7 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
 
 
 def cancel_queue(draft: Draft, why: str = "interrupted") -> tuple[InputId, ...]:
-    """Cancel all waiting inputs and fence them: no input of an older generation runs any more."""
+    """Cancel all queued inputs and raise the generation, so that none of them can run."""
     older = draft.state.inputs
     draft.note("generation_raised", generation=draft.state.generation + 1)
     for waiting in older:
@@ -223,7 +226,7 @@ def cancel_queue(draft: Draft, why: str = "interrupted") -> tuple[InputId, ...]:
 
 
 def begin_interrupt(draft: Draft, *, reason: str | None) -> None:
-    """Take the first step of the ladder, unless it was taken already."""
+    """Take the first step of the ladder, unless an interrupt is in progress."""
     turn = draft.state.turn
     assert turn is not None
     if turn.step is None:
@@ -250,7 +253,7 @@ def escalate(draft: Draft, event: LadderElapsed) -> None:
 
 
 def ladder_steps(session: SessionState) -> tuple[LadderStep, ...]:
-    """Return the ladder steps that apply to the agent; `ask` always does."""
+    """Return the ladder steps that apply to the agent; `ask` is always one of them."""
     steps = session.agent.capabilities.ladder if session.agent else ()
     return steps or ("ask",)
 

@@ -1,4 +1,4 @@
-"""Steps that send requests to the client, and steps that say what the agent was given.
+"""Steps that send requests to the client, and steps that print the session's parameters.
 
 Rule: a request is sent only if the client has the capability for it.
 """

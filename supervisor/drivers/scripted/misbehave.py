@@ -1,4 +1,4 @@
-"""Steps that a correct agent never takes; clients must cope with each of them."""
+"""Steps that a correct agent never takes; clients must handle each of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The steps that every scripted agent has, in a process or not; all steps; and `run_script`.
+"""The steps that this agent shares with `drivers/builtin.py`, the table of all steps, `run_script`.
 
-Rule: a common step does here the same as in `drivers.builtin`, down to its error texts.
+`drivers/builtin.py` has the `scripted` agent that runs in the supervisor's process; a shared step
+does the same in both, including its error texts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bounded queue of notifications for observers, which are never awaited by a session.
 
 Rule 1: to queue a notification is one synchronous step that never fails. If the queue is full the
-        oldest is dropped and counted; the log says so once until the queue is empty again.
+        oldest notification is dropped and counted, which is logged once until the queue is empty.
 Rule 2: notifications are delivered one at a time, so every observer sees them in order.
 """
 

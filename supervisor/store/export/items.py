@@ -1,6 +1,6 @@
 """Items of a transcript, in reading order, and notes: records shown as one sentence.
 
-All texts here come from users and agents and may contain anything: each renderer escapes them.
+The texts of items come from users and agents and are untrusted: each renderer escapes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Tone: TypeAlias = Literal["plain", "good", "bad"]
 
 @attrs.frozen
 class ChapterItem:
-    """The start of a chapter: the session was cleared, the agent has no earlier context."""
+    """The start of a chapter: the session was cleared, so the agent has no earlier context."""
 
     number: int
     at: float
@@ -38,7 +38,7 @@ class TurnStartItem:
 
 @attrs.frozen
 class TurnEndItem:
-    """The end of a turn; without an outcome, the turn was still open when the records ended."""
+    """The end of a turn; the outcome is None if the turn was still open when the records ended."""
 
     turn_id: str
     outcome: str | None
@@ -66,7 +66,7 @@ class TextItem:
 
 @attrs.define
 class CallItem:
-    """A tool call and its result; the outcome is None while it has not ended."""
+    """A tool call and its result; the outcome is None if the call has not ended."""
 
     call_id: str
     name: str
@@ -101,7 +101,7 @@ class PlanItem:
 
 @attrs.frozen
 class NoteItem:
-    """Any other record as a sentence of ours; `detail` is text of the agent or the user."""
+    """Any other record as a sentence; `detail` is text of the agent or the user."""
 
     text: str
     at: float
@@ -144,7 +144,7 @@ _INPUT_SENTENCES: Final[Mapping[str, tuple[str, Tone]]] = {
 
 
 def record_note(record: Record) -> NoteItem | None:
-    """Return the note for a record, or None if it is not shown."""
+    """Return the note for a record; None if records of its kind are not shown."""
     if record.kind in _KINDS_WITHOUT_NOTE:
         return None
     sentence = _SENTENCES.get(record.kind, _unknown)(record.kind, record.body)
