@@ -100,9 +100,9 @@ def queue_problem(session: SessionState) -> SupervisorError | None:
 
 
 def budget_problem(draft: Draft, *, begins: bool = True) -> SupervisorError | None:
-    """Return the error if a budget is exhausted.
+    """Return the error if a budget is exhausted, or None.
 
-    Else None. Without a new turn, `turns` is ignored.
+    If no new turn begins, the budget `turns` is ignored.
     """
     exhausted_budget = draft.tree_view.exhausted_budget
     if exhausted_budget is None or (exhausted_budget.limit == "turns" and not begins):
