@@ -141,7 +141,7 @@ class RequestBody:
 async def read_body(scope: Scope, receive: Receive) -> Any:  # noqa: ANN401 - any JSON
     """Return the JSON body, `{}` if it is empty.
 
-    Raise RequestRefused if it is too large or malformed.
+    Raise RequestRefused if the body is too large, too slow or malformed.
     """
     _require_json(scope)
     length = header(scope, b"content-length")

@@ -106,7 +106,8 @@ MAX_TEXT_CHARACTERS = 16 * 1024 * 1024
 def input_text(words: tuple[str, ...]) -> str:
     """Return the words as one text; read standard input without words, or for the word `-`.
 
-    Raise click's `UsageError` if that text is blank.
+    Raise click's `UsageError` if standard input is a terminal and no words are given, or if it is
+    too long.
     """
     if words and words != ("-",):
         return " ".join(words)

@@ -94,7 +94,7 @@ class RemoteFeed(Generic[T]):
             return item
 
     async def open(self) -> None:
-        """Open the stream; raise `SessionNotFound` if the session does not exist."""
+        """Open the stream; raise the daemon's error if the stream does not exist."""
         self._transport.refuse_if_closed()
         await self._open()
 

@@ -266,8 +266,8 @@ class RemoteSupervisor:
     async def answer(self, request_id: str, decision: Decision) -> None:
         """Decide a permission request.
 
-        Raise `PermissionNotFound` if the request is unknown, `PermissionConflict` if it was decided
-        differently, and `InvalidDecision` if the request does not offer the decision.
+        Raise `PermissionNotFound` if the request is unknown, `PermissionConflict` if it was
+        answered already, and `InvalidDecision` if the request does not offer the decision.
         """
         check_text("request_id", request_id)
         if not is_id(request_id):

@@ -146,7 +146,7 @@ def unix_listener(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def tcp_listener(port: int) -> Iterator[socket.socket]:
-    """Listen on a loopback port in the block; raise `ConfigError` if the port is in use."""
+    """Listen on a loopback port in the block; raise `ConfigError` if the port cannot be opened."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

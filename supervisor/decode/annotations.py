@@ -206,7 +206,7 @@ def exact_integer(value: Any, _: object = int) -> int:  # noqa: ANN401 - plain d
 def exact_number(value: Any) -> float:  # noqa: ANN401 - plain data
     """Return the number as a float.
 
-    Raise Mismatch if it is not finite or an integer above 64 bits.
+    Raise Mismatch if it is not a number, or an integer that does not fit 64 bits.
     """
     if type(value) is not float:
         require_json_type(float, value)

@@ -54,7 +54,7 @@ class TurnControl:
         self.unreported_usage = NO_USAGE
 
     def end(self) -> None:
-        """Mark the turn as over, report outstanding usage, and fail open permission requests."""
+        """Mark the turn as over, report outstanding usage, and wake open permission requests."""
         if not self.is_over:
             self.is_over = True
             if self.unreported_usage != NO_USAGE:

@@ -72,7 +72,7 @@ def check_path(name: str, value: object) -> str:
 
 
 def check_list_filters(given: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` if a filter of a list is unknown or has an invalid value."""
+    """Raise `ConfigError` if a filter of a list has an invalid value."""
     for name in _TEXT_FILTERS:
         check_optional_text(name, given[name])
     for name in _TIME_FILTERS:

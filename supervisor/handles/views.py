@@ -232,7 +232,7 @@ class Introspection:
         return name if isinstance(name, str) and name in self._services.agents() else None
 
     async def ping(self, *, timeout_seconds: float) -> dict[str, float]:
-        """Send a message to the exit monitor and the writer; return the seconds until each answer.
+        """Query the exit monitor and the writer; return the seconds until each answer.
 
         A refusal because the store is degraded is an answer.
         """
@@ -246,7 +246,7 @@ class Introspection:
         return took
 
     async def check_responsive(self, *, timeout_seconds: float) -> None:
-        """Send a message to the exit monitor, the writer and the store.
+        """Query the exit monitor, the writer and the store.
 
         Raise if one of them does not answer in time. A refusal because the store is degraded is an
         answer.
@@ -290,7 +290,7 @@ class Introspection:
     def _waiting_in_busy_sessions(self) -> int:
         """Return the number of messages that wait for sessions with a turn.
 
-        Other mailboxes are empty.
+        The mailboxes of other sessions are emptied at once.
         """
         slots = [self._registry.find_slot(one) for one in self._admission.tree.turn_slots]
         return sum(

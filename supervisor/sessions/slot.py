@@ -73,7 +73,10 @@ class PendingStart:
 
 
 class SessionSlot:
-    """State of one session, kept while it has an actor, a start, a subscriber or a waiter."""
+    """State of one session, kept while it has an actor, a start, a subscriber or a waiting agent.
+
+    A waiting agent is one that waits for this session inside its own turn.
+    """
 
     __slots__ = (
         "_services",
@@ -110,7 +113,7 @@ class SessionSlot:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the slot has an actor, a start, a subscriber or a waiter."""
+        """Whether the slot has an actor, a start, a subscriber or a waiting agent."""
         return bool(
             self.ref or self.pending_start or self.subscribers or self.progress.awaiting_agents
         )

@@ -191,7 +191,7 @@ async def interrupt(play: Play, props: Session) -> None:
 
 
 async def stall(play: Play, props: Session) -> None:
-    """Let a turn make no progress until the stall is detected, then interrupt it."""
+    """Let a turn make no progress until the stall is detected and the policy interrupts it."""
     async with followed(props) as feed:
         receipt = await props.send("dream")
         await wait_for_record(feed, "turn_started")

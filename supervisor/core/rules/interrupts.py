@@ -39,7 +39,7 @@ from .turn_flow import accept_input, cancel_requests, continue_after_turn, end_t
 
 
 def interrupt(draft: Draft, event: InterruptRequested) -> None:
-    """Interrupt the open turn or a call in it, if that is the target; else report no match."""
+    """Interrupt the open turn or a call in it, if that is the target; else report no target."""
     turn = draft.state.turn
     if turn is None or (event.turn is not None and event.turn != turn.id):
         report_no_target(draft, event)

@@ -154,10 +154,7 @@ def admit(
     at: float,
     now: float,
 ) -> TreeNode:
-    """Return the child's node with the granted limits.
-
-    Raise `SpawnRefused` if a limit is reached.
-    """
+    """Return the child's node with the granted limits; raise `SpawnRefused` if it may not start."""
     _refuse_unless_live(parent)
     _refuse_if_tree_interrupted(parent)
     if lacks_child_slot(parent) and parent.parent is not None:

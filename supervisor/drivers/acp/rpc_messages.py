@@ -204,10 +204,11 @@ ID_TYPES: Final = frozenset({int, str, type(None)})
 
 
 def _repaired(line: bytes) -> bytes:
-    """Return the line with lone surrogates and invalid bytes replaced; raise if it has neither.
+    """Return the line with lone surrogates and invalid bytes replaced.
 
     Agents in JavaScript cut text between the surrogates of a character and write each one as an
     escape; other agents cut it between bytes. Python's own JSON reader accepts lone surrogates.
+    Raise `ValueError` if the line is too long or not an object.
     """
     if not line.startswith((b"{", b"\xef\xbb\xbf")):
         raise ValueError("not an object")  # probably one of many log lines of the agent

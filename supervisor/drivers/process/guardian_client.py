@@ -208,7 +208,10 @@ def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
 
 
 def encode_launch(launch: Launch, marker: Marker) -> bytes:
-    """Return the launch as the guardian reads it; raise `LaunchFailed` if it contains a NUL."""
+    """Return the launch as the guardian reads it.
+
+    Raise `LaunchFailed` if the command is empty or a variable is invalid.
+    """
     if not launch.command or not launch.command[0]:
         raise LaunchFailed("the command is empty: give at least the name of a program")
     environment = {**launch.environment, MARKER_VARIABLE: str(marker)}

@@ -95,8 +95,8 @@ def _forget_processes(connection: sqlite3.Connection) -> None:
 def restore(backup_path: Path, path: Path) -> Path | None:
     """Replace a store that is not open by a backup; return the path of the old store, or None.
 
-    The old store is renamed, even if it is damaged. Raise `ConfigError` if the backup is not a
-    store, and `StoreTooNew` if a newer version wrote it. The caller holds the lock.
+    The old store is kept under another name, even if it is damaged. Raise `ConfigError` if the
+    backup is not a store, and `StoreTooNew` if a newer version wrote it. The caller holds the lock.
     """
     if not backup_path.is_file():
         raise ConfigError(
@@ -122,7 +122,7 @@ def restore(backup_path: Path, path: Path) -> Path | None:
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename the old store; its WAL is applied before, or renamed with it."""
+    """Link the old store to another name; its WAL is applied before, or moved with it."""
     old = _unused_name(path.with_name(f"{path.name}.before-restore"))
     wal = path.with_name(f"{path.name}-wal")
     if wal.exists() and wal.stat().st_size:
