@@ -130,7 +130,7 @@ class SessionEvents:
             elif self._seen < self._stored_until:
                 await self._take()
             else:
-                break  # nothing ready: send what there is
+                break  # no further event is ready: send the chunk
             if self._is_over:
                 break
             size += len(self._pending[-1])

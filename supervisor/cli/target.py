@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # a file loads the store and the sessions, a daemon does not
 
     Target: TypeAlias = Supervisor
 
-# What a command does to its target. A file can be read and maintained; only a daemon runs sessions.
+# The access that a command needs. A file can be read and maintained; only a daemon runs sessions.
 Access: TypeAlias = Literal["read", "keep", "live"]
 
 

@@ -78,7 +78,7 @@ class OutputFlusher:
             await trio.lowlevel.checkpoint()
             return
         due = self._scheduled[0][0] if self._scheduled else math.inf
-        # Nothing is awaited between the looks above and the wait, so no wake-up is missed.
+        # Nothing is awaited between the checks above and the wait, so no wake-up is missed.
         with trio.move_on_at(due):
             await self._wake.wait()
 

@@ -40,7 +40,7 @@ RESTART: Final = RestartPolicy(
     "transient", max_restarts=5, within_seconds=10.0, backoff_seconds=0.05
 )
 SHUTDOWN_SECONDS: Final = 5.0
-# Number of incarnations that may exit under a request before its sender gets an error.
+# Number of incarnations that may exit during a request before its sender gets an error.
 MAX_ATTEMPTS: Final = 5
 _RECHECK_RETRY_SECONDS: Final = 0.05
 # Between attempts to start a session again: the first, and the longest.

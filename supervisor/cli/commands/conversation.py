@@ -199,7 +199,7 @@ async def _handle_signals(
                     _exit_now(screen)
                 elif number != signal.SIGINT or under_way:
                     if screen.is_ansi_stderr:
-                        screen.note()  # see AgentOutput.start_below_ctrl_c
+                        screen.note()  # see OutputPrinter.start_below_ctrl_c
                     screen.note("Exiting; press Ctrl-C again to exit at once.")
                     leave.cancel(reason="the user asked to exit")
                 else:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ActionName: TypeAlias = Literal["interrupt", "interrupt_tree", "steer", "send", "stop"]
 
-# What each key does to the selected session; the second word is shown below the board.
+# The action of each key on the selected session; the second word is shown below the board.
 KEY_ACTIONS: Final[dict[str, tuple[ActionName, str]]] = {
     "i": ("interrupt", "interrupt"),
     "t": ("interrupt_tree", "interrupt its tree"),

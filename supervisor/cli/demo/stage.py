@@ -220,7 +220,7 @@ class Play:
 
     async def show(self) -> None:
         """Show the tree periodically until cancelled."""
-        # aclosing: a cancelled look leaves the generator suspended, which trio warns about.
+        # aclosing: a cancelled request leaves the generator suspended, which trio warns about.
         async with aclosing(periodic(_LOOK_EVERY_SECONDS)) as ticks:
             async for _ in ticks:
                 sup = self.sup

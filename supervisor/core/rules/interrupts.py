@@ -143,7 +143,7 @@ def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
     if call is None:
         draft.accept(InterruptReport("tool_call", already_over=1))
     elif not call.cancellable:
-        if call.interrupt is None:  # on record once
+        if call.interrupt is None:  # recorded once
             _note_call_interrupt(draft, call, reason=event.reason, unreachable=True)
         draft.accept(InterruptReport("tool_call", matched=1, unreachable=1))
     else:

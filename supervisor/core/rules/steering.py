@@ -77,7 +77,7 @@ def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
         or session.phase is not Phase.RUNNING
         or draft.tree_view.exhausted_budget is not None
     ):
-        # No other turn may start. What the agent does now ends with this turn.
+        # No other turn may start, so the agent's new turn ends with this one.
         _note_steered(draft, waiting)
         return
     settle_input(draft, waiting, "delivered")

@@ -119,7 +119,7 @@ class TreeNode:
         # True while it is stopping; True while its end is being committed.
         self.is_stopping = False
         self.is_ending = False
-        # What its parent has recorded, or will: its end, and the end of its spawn input.
+        # Recorded by its parent, now or soon: its end, and the end of its spawn input.
         self.is_end_reported = False
         self.is_result_reported = False
         # The number of tree interrupts that prevent it from having more children.

@@ -74,7 +74,7 @@ class Observers:
         """Deliver notifications until cancelled."""
         try:
             while True:
-                # Nothing is awaited between the look and the wait, so no wake-up is missed.
+                # Nothing is awaited between the check and the wait, so no wake-up is missed.
                 if not self._queue:
                     await self._wake.wait()
                 while self._queue:

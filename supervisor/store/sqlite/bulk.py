@@ -35,10 +35,10 @@ _INSERT_RECORDS: Final = _INSERT_RECORD + ", (?, ?, ?, ?, ?, ?, ?)" * (_ROWS_PER
 _INSERT_WORDS: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE_WORDS: Final = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
 _LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
-# The row of `meta` that is there while the index has tokens of deleted records.
+# The row of `meta` that exists while the index has tokens of deleted records.
 _MARK_INDEX_STALE: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('stale_index', '1')"
 _MARK_INDEX_CLEAN: Final = "DELETE FROM meta WHERE name = 'stale_index'"
-# What one chunk of a deletion has at most: some 30 ms, most of it for the full-text index.
+# Maximum size of one chunk of a deletion: some 30 ms, most of it for the full-text index.
 _CHUNK_RECORDS: Final = 250
 _CHUNK_CHARS: Final = 100_000
 # Pages of the index that one step of an optimization merges.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .files import open_reader
 from .schema import VERSION, migrate, version_of
 
-if TYPE_CHECKING:  # see above
+if TYPE_CHECKING:  # slow to import
     from sqlite_utils import Database
 
 # By name: the columns of tables, and what an index covers.

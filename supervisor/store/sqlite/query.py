@@ -29,7 +29,7 @@ _MAX_VALUE_BYTES: Final = 16 * 1024**2
 _MAX_HEAP_BYTES: Final = 512 * 1024**2
 # A LIKE pattern with many wildcards takes exponential time inside one step, which no deadline ends.
 _MAX_PATTERN_BYTES: Final = 128
-# Steps of SQLite's virtual machine between two looks at the clock; about 0.1 ms.
+# Steps of SQLite's virtual machine between two checks of the clock; about 0.1 ms.
 _STEPS_PER_CHECK: Final = 10_000
 
 _ALLOWED_ACTIONS: Final = frozenset(
