@@ -71,7 +71,7 @@ async def _cancel_on_signal(leave: trio.CancelScope, *, task_status: trio.TaskSt
         async for _ in signals:
             if leave.cancel_called:
                 os._exit(INTERRUPTED)
-            leave.cancel(reason="a person wants to leave")
+            leave.cancel(reason="the user pressed Ctrl-C")
 
 
 def _unwrapped(group: BaseException) -> BaseException:

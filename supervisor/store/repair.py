@@ -249,7 +249,7 @@ def repair_refusal(
     if errors and not dry_run and not force:
         return RepairRefused(
             f"the records of session {session_id} have {errors} errors that cannot be repaired",
-            hint="list them with dry_run; force closes what was left open in spite of them",
+            hint="list the errors with dry_run; force closes open turns and calls nevertheless",
         )
     return None
 

@@ -86,7 +86,7 @@ def _repair_notes(report: RepairReport) -> Iterator[str]:
         if report.row_made:
             yield "--write rebuilds its row."
         if count:
-            yield f"--write appends {count} records that close what was left open."
+            yield f"--write appends {count} records that close open turns and calls."
         return
     if report.row_made:
         yield "The row was rebuilt."

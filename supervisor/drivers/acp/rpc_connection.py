@@ -284,7 +284,7 @@ class RpcConnection:
         try:
             await self._outbox.write_all(self._send)
         except InputStuck:
-            self._close("the agent does not read what it is sent")
+            self._close("the agent does not read its input")
             serving.cancel(reason="the agent does not read")
         except (InputClosed, OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             # Keep reading: the agent may still answer earlier calls.

@@ -164,7 +164,7 @@ def input_note(outcome: str, text: str, at: float) -> NoteItem:
 def call_note(record: Record) -> NoteItem:
     """Return the note for an update or end of a tool call whose start is missing."""
     name, outcome = record.body.get("name"), record.body.get("outcome")
-    what = "A tool call went on" if outcome is None else "A tool call ended"
+    what = "A tool call made progress" if outcome is None else "A tool call ended"
     value = record.body.get("update") if outcome is None else record.body.get("result")
     detail = value if isinstance(value, str) or value is None else json.dumps(value, default=str)
     parts = (str(part) for part in (name, outcome, detail) if part)
@@ -198,7 +198,7 @@ def _archived(_: str, body: Body) -> Sentence:
 
 def _restarting(_: str, body: Body) -> Sentence:
     attempt = body.get("attempt")
-    return f"The agent died; attempt {attempt} to restart it", (_failure(body),), "bad"
+    return f"The agent exited; attempt {attempt} to restart it", (_failure(body),), "bad"
 
 
 def _interrupted(_: str, body: Body) -> Sentence:
@@ -226,7 +226,7 @@ def _silence(kind: str, body: Body) -> Sentence:
 
 
 def _progress_resumed(_: str, body: Body) -> Sentence:
-    return f"It goes on after being {body.get('was')}", (), "good"
+    return f"The turn makes progress after being {body.get('was')}", (), "good"
 
 
 def _child_started(_: str, body: Body) -> Sentence:
