@@ -50,7 +50,7 @@ def reduces_activity(event: Event) -> bool:
 
 
 def grants_work(effect: Effect) -> bool:
-    """Return True if the effect starts an agent, adds work to it, or allows it something."""
+    """Return True if the effect starts an agent, gives it work, or grants it a permission."""
     match effect:
         case StartAgent() | StartTurn() | OfferSteering():
             return True
