@@ -34,9 +34,10 @@ class Actor:
     """The actor's own reference, set before `on_start`."""
 
     async def on_start(self) -> None:
-        """Prepare the incarnation; the starter waits for it and gets the exception it raises.
+        """Prepare the incarnation; the starter waits for it and gets an exception that it raises.
 
-        Cancelled if the starter is cancelled. If it does not succeed, `on_stop` is not called.
+        It is cancelled if the starter is cancelled. If it does not succeed, `on_stop` is not
+        called.
         """
 
     async def receive(self, message: Any) -> Any:
@@ -53,9 +54,9 @@ class Actor:
     async def on_stop(self, reason: Exit) -> None:
         """Clean up; called exactly once for every `on_start` that succeeded.
 
-        `reason` says how this incarnation ended; it is `Stopped` also when only a restart of
-        the group requested it. `on_stop` shares `shutdown_seconds` with the message in hand. If
-        the actor ended by itself, `on_stop` has all of `shutdown_seconds` (five seconds where
-        that is 0). After that time it runs in a cancelled scope: synchronous code still runs,
-        the first checkpoint raises `trio.Cancelled`.
+        `reason` says how this incarnation ended; it is `Stopped` also if a restart of the group
+        ended it. `on_stop` shares `shutdown_seconds` with the message in hand. If the actor ended
+        by itself, `on_stop` has all of `shutdown_seconds` (five seconds if that is 0). After that
+        time it runs in a cancelled scope: synchronous code still runs, the first checkpoint raises
+        `trio.Cancelled`.
         """

@@ -1,7 +1,7 @@
 """The runtime of one actor: its incarnations, and the state that outlives them.
 
-Rule 1: the broad `except` that turns a crash into an exit stands in this file and nowhere else.
-Rule 2: a message is in the mailbox or in hand; with no await in between.
+Rule 1: the broad `except` that turns a crash into an exit is only in this file.
+Rule 2: a message is in the mailbox or in hand; there is no await in between.
 Rule 3: the asker of the message in hand always gets an answer or an error.
 """
 
@@ -43,7 +43,7 @@ _INTERRUPTED: Final = "it ended while it handled the message; its effects are un
 
 
 class Cell(Child):
-    """An actor as its supervisor sees it."""
+    """An actor as its supervisor uses it."""
 
     __slots__ = (
         "_factory",
@@ -168,7 +168,7 @@ class Cell(Child):
         other.remove_watcher(self)
 
     def notify_ended(self, other: Watched, news: object, reason: Exit) -> None:
-        """Put the notification into the mailbox, where a place is reserved for it."""
+        """Put the notification into the mailbox, which has a reserved slot for it."""
         if self._watching is not None:
             self._watching.discard(other)
         if not self.mailbox.closed:
@@ -334,7 +334,7 @@ class Cell(Child):
 
 
 def _exit_of(error: Exception) -> Exit:
-    """Return the exit for an exception of an actor; a nursery may have grouped its StopActor."""
+    """Return the exit for an exception of an actor, also if a nursery has grouped its StopActor."""
     if isinstance(error, ExceptionGroup):
         return Finished() if error.split(StopActor)[1] is None else Crashed(error)
     return Finished() if isinstance(error, StopActor) else Crashed(error)

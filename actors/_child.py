@@ -1,9 +1,9 @@
-"""Common base of everything a supervisor supervises: an actor, or a group of actors.
+"""Common base of the two kinds of children of a supervisor: actors and groups of actors.
 
 Rule 1: `desired_state` says what the child should be doing, `state` what it is doing. Only
         `run` may become `halt`, and anything may become `stop`; a stop is never taken back.
 Rule 2: `finish` happens once; it wakes waiters and notifies watchers in the same step.
-Rule 3: halting is not ending. A halted child keeps its mailbox and its refs; the code that
+Rule 3: a halt is not an end. A halted child keeps its mailbox and its refs; the code that
         halted it launches it again or finishes it.
 """
 
@@ -28,14 +28,14 @@ DesiredState: TypeAlias = Literal["run", "halt", "stop"]
 
 @attrs.frozen(eq=False)
 class Ended:
-    """Sent to each watcher of `ref` (an actor or a group) when it has ended for good."""
+    """Message to each watcher of `ref` (an actor or a group) when it has ended for good."""
 
     ref: Ref | Group
     reason: Exit
 
 
 class ExitHandler(Protocol):
-    """The supervisor, as its children use it."""
+    """The part of a supervisor that its children use."""
 
     def child_exited(self, child: Child, exit_: Exit) -> None: ...
     def child_ended_for_good(self, child: Child, exit_: Exit) -> None: ...
@@ -109,25 +109,28 @@ class Child(abc.ABC):
 
     @abc.abstractmethod
     async def launch(self) -> Exit | None:
-        """Begin an incarnation; return None once it runs, else how it ended before that.
+        """Begin an incarnation; return None once it runs, or the exit if it ended before.
 
-        If cancelled, the start is cancelled too, and nothing of it is left when this returns.
+        If cancelled, the start is cancelled too, and no task of it is left when this returns.
         """
 
     @abc.abstractmethod
     async def halt(self, *, grace_seconds: float = math.inf) -> None:
-        """End the incarnation but not the child; return when nothing of it runs.
+        """End the incarnation but not the child; return when none of its tasks runs.
 
-        If cancelled before it begins it does nothing. Code that cancels it later must halt the
-        child again, or stop it.
+        If this call is cancelled before it begins, it does nothing. After a later cancellation the
+        caller must halt the child again, or stop it.
         """
 
     @abc.abstractmethod
     def request_stop(self, *, grace_seconds: float = math.inf) -> None:
-        """Begin to end the child for good within `grace_seconds`; a repeat can only shorten it."""
+        """Request the end of the child for good within `grace_seconds`.
+
+        A repeat can only shorten it.
+        """
 
     def clear_failure(self) -> None:  # noqa: B027 - only a group has a failure to clear
-        """Forget why it gave up, because it will be launched again."""
+        """Forget the reason for which the child was given up, because it is launched again."""
 
     @abc.abstractmethod
     def runs_in(self, task: trio.lowlevel.Task) -> bool:
@@ -151,7 +154,7 @@ class Child(abc.ABC):
             watcher.notify_ended(self, Ended(self.handle, exit_), exit_)
 
     async def wait_ended(self) -> None:
-        """Wait until it has ended for good, in whatever way."""
+        """Wait until the child has ended for good."""
         if self.reason is not None:
             await trio.lowlevel.checkpoint()
             return
@@ -160,7 +163,10 @@ class Child(abc.ABC):
         await self._ended.wait()
 
     async def wait_stopped(self) -> Exit:
-        """Wait for the end; return the exit, or raise `GaveUp`. Cancelling changes nothing."""
+        """Wait for the end; return the exit, or raise `GaveUp` if the child was given up.
+
+        Cancelling the wait changes nothing.
+        """
         if self.reason is None:
             if self._waiters is None:
                 self._waiters = trio.lowlevel.ParkingLot()

@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 
 class ActorError(Exception):
-    """Base of this package's errors: `str(error)` says what happened, `hint` what to do."""
+    """Base of this package's errors: `str(error)` is the problem, `hint` what to do."""
 
     def __init__(self, problem: str, *, hint: str) -> None:
         super().__init__(problem)
@@ -31,7 +31,7 @@ class ActorError(Exception):
 
 
 class MailboxFull(ActorError):
-    """The mailbox lane of actor `name` holds `capacity` messages; `message` is returned here."""
+    """The mailbox lane of actor `name` holds `capacity` messages; `message` was not delivered."""
 
     def __init__(self, name: str, message: Any, *, capacity: int) -> None:
         super().__init__(
@@ -44,10 +44,10 @@ class MailboxFull(ActorError):
 
 
 class ActorStopped(ActorError):
-    """The actor takes no more messages, or ended before it answered.
+    """The actor accepts no more messages, or ended before it answered.
 
-    `was_in_hand`: the actor had begun to handle the message, and its effects are unknown.
-    Otherwise the message was not handled.
+    `was_in_hand`: the actor had begun to handle the message, and its effects are unknown. Otherwise
+    the message was not handled.
     """
 
     def __init__(
@@ -64,7 +64,10 @@ class ActorStopped(ActorError):
 
 
 class AskTimeout(ActorError, TimeoutError):
-    """The actor did not answer in time; it may still handle the message, the answer is dropped."""
+    """The actor did not answer in time.
+
+    It may still handle the message, but the answer is dropped.
+    """
 
     def __init__(self, name: str, *, timeout_seconds: float) -> None:
         super().__init__(
@@ -86,9 +89,9 @@ class AskSelf(ActorError):
 class GaveUp(ActorError):
     """The supervisor stopped restarting: restarts came faster than the intensity allows.
 
-    `name` is the actor or group that was given up, `culprit` the child with one end too many,
-    `how` the way it ended, and `__cause__` the exception behind it, if there is one. `handled`
-    is True once a waiter or a watcher has received it; then it stays inside `open_actors`.
+    `name` is the actor or group that was given up, `culprit` the child that ended once too often,
+    `how` the way it ended, and `__cause__` the exception behind it, if there is one. `handled` is
+    True once a waiter or a watcher has received the error; then `open_actors` does not raise it.
     """
 
     def __init__(
@@ -147,10 +150,10 @@ class BadSpec(ActorError, ValueError):
 
 
 class StopActor(Exception):
-    """Raise it in `receive` or `on_start` to end the actor normally.
+    """Exception that `receive` or `on_start` raises to end the actor normally.
 
-    An `Ask` in hand when it is raised fails with `ActorStopped`. The restart kind decides if
-    the actor is restarted: a `permanent` one is.
+    An `Ask` in hand when it is raised fails with `ActorStopped`. The restart kind decides if the
+    actor is restarted: a `permanent` actor is.
     """
 
 

@@ -45,7 +45,7 @@ class GroupStatistics:
 
 
 class ListedChild(Protocol):
-    """A child of a group, as the group's handle uses it."""
+    """The part of a child that its group's handle uses."""
 
     name: str
     state: State
@@ -57,7 +57,7 @@ class ListedChild(Protocol):
 
 
 class GroupControl(Watched, Protocol):
-    """The supervisor of a group, as its `Group` handle uses it."""
+    """The part of a group's supervisor that its `Group` handle uses."""
 
     name: str
     state: State
@@ -107,10 +107,10 @@ class Group(Handle):
     ) -> Ref:
         """Start an actor and return its `Ref` when `on_start` has succeeded.
 
-        `start` is an `Actor` class or any callable that returns an actor; it is called again
-        for every restart. Raises what `on_start` raised, `NameTaken`, `BadSpec`, or
-        `ActorStopped` if this group is stopping or the actor stopped before it was up. If it
-        fails or is cancelled, nothing is left behind.
+        `start` is an `Actor` class or any callable that returns an actor; it is called again for
+        every restart. Raise the exception of `on_start`, `NameTaken` if a live child has the name,
+        `BadSpec` for an invalid argument, or `ActorStopped` if this group is stopping or the actor
+        stopped before it was up. If the start fails or is cancelled, no task is left behind.
         """
         if isinstance(start, GroupSpec):
             raise BadSpec("start", "a GroupSpec is not an actor", hint="use start_group()")
@@ -143,10 +143,10 @@ class Group(Handle):
     ) -> Group:
         """Start children in order, each when the previous one is up, as one group.
 
-        Above `max_restarts` in `within_seconds` the whole group stops and the failure
-        escalates: to the group it was started in, which restarts it as one and counts that, or,
-        from the root, out of `open_actors`. If a child fails to start, the children before it
-        are stopped in reverse order and its reason is raised.
+        Above `max_restarts` in `within_seconds` the whole group stops and the failure escalates:
+        the group it was started in restarts it as one child and counts that; at the root,
+        `open_actors` raises it. If a child fails to start, the children before it are stopped in
+        reverse order and its reason is raised.
         """
         spec = GroupSpec(
             children,
@@ -163,21 +163,24 @@ class Group(Handle):
         return group
 
     def __getitem__(self, name: str) -> Ref:
-        """Return the actor of that name; raise `UnknownActor`."""
+        """Return the actor with that name; raise `UnknownActor` if there is none."""
         handle = self._find(name)
         if not isinstance(handle, Ref):
             raise UnknownActor(name, where=self.name, hint="that is a group: use group(name)")
         return handle
 
     def group(self, name: str) -> Group:
-        """Return the group of that name inside this one; raise `UnknownActor`."""
+        """Return the group with that name inside this group.
+
+        Raise `UnknownActor` if there is none.
+        """
         handle = self._find(name)
         if not isinstance(handle, Group):
             raise UnknownActor(name, where=self.name, hint="that is an actor: use [name]")
         return handle
 
     def __contains__(self, name: object) -> bool:
-        """Return True if a child of that name is listed here; a declared child stays listed."""
+        """Return True if a child with that name is listed; a declared child stays listed."""
         return isinstance(name, str) and self._child.find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
@@ -186,7 +189,7 @@ class Group(Handle):
 
     @enable_ki_protection
     def stop_nowait(self) -> None:
-        """Begin to stop all children, the last started first, and return at once."""
+        """Request the stop of all children, the last started first, and return at once."""
         self._child.request_stop()
 
     @enable_ki_protection
@@ -199,7 +202,10 @@ class Group(Handle):
 
     @enable_ki_protection
     async def wait_stopped(self) -> Exit:
-        """Wait until the group has ended for good; return its exit, or raise `GaveUp`."""
+        """Wait until the group has ended for good.
+
+        Return its exit, or raise `GaveUp` if it was given up.
+        """
         self._child.refuse_own_task("wait for its group", "watch() it, or wait somewhere else")
         return await self._child.wait_stopped()
 

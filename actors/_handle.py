@@ -1,7 +1,7 @@
 """Common base of the public handles `Ref` and `Group`.
 
-Handles lie below the runtime classes that they control, so that imports have no cycle: a handle
-calls its child through a protocol (`Watched` here, `ActorControl`, `GroupControl`).
+Handles are defined below the runtime classes that they control, so that imports have no cycle: a
+handle calls its child through a protocol (`Watched` here, `ActorControl`, `GroupControl`).
 """
 
 from __future__ import annotations

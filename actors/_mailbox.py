@@ -1,9 +1,8 @@
 """The mailbox: two bounded lanes and one reader.
 
-Rule 1: nothing in this file waits except `wait`, and `wait` takes nothing out, so a cancelled
-        reader loses no message.
+Rule 1: only `wait` awaits, and it removes no message, so a cancelled reader loses none.
 Rule 2: a full lane refuses and returns the message; a closed mailbox refuses.
-Rule 3: closing returns everything inside in the same step, so no message can arrive unseen.
+Rule 3: closing returns all queued messages in the same step, so no message goes unanswered.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _CLOSED: Final = -1
 
 
 class Mailbox:
-    """The messages for one actor; survives its incarnations and is closed at its end."""
+    """The messages for one actor; it outlives incarnations and is closed when the actor ends."""
 
     __slots__ = ("capacity", "limit", "ordinary", "owner", "reader", "urgent")
 
@@ -47,7 +46,10 @@ class Mailbox:
         self.reader: trio.lowlevel.Task | None = None
 
     def put(self, message: object, *, urgent: bool = False) -> None:
-        """Add the message, or raise `MailboxFull` or `ActorStopped` and leave it out."""
+        """Add the message.
+
+        Raise `MailboxFull` if its lane is full, `ActorStopped` if it is closed.
+        """
         lane = self._urgent_lane() if urgent else self.ordinary
         if len(lane) >= self.limit:
             raise self.refusal(message)
@@ -55,10 +57,10 @@ class Mailbox:
         lane.append(message)
 
     def put_reserved(self, message: object) -> None:
-        """Add a notification that has a reserved place: an end that the owner watches for.
+        """Add a notification of a watched end, which has a reserved slot.
 
-        It goes behind all messages that the ended actor sent before, and may exceed the
-        capacity by at most one per watch. A closed mailbox ignores it.
+        It comes after all messages that the ended actor sent before, and may exceed the capacity by
+        at most one per watch. A closed mailbox ignores it.
         """
         if self.limit == _CLOSED:
             return
@@ -87,9 +89,9 @@ class Mailbox:
             self.reader = None
 
     def close(self) -> list[Any]:
-        """Refuse from now on and return the messages inside, urgent first.
+        """Refuse messages from now on and return the queued ones, urgent first.
 
-        Closing twice is fine.
+        A second call returns an empty list.
         """
         inside = [*(self.urgent or ()), *self.ordinary]
         self.limit = _CLOSED

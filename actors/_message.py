@@ -21,10 +21,10 @@ Value = TypeVar("Value")
 
 
 class Ask(Generic[Answer]):
-    """A message that is owed one answer of a declared type.
+    """A message that expects one answer of a declared type.
 
-    Derive a frozen class from `Ask[int]`, and `await ref.ask(...)` of it is an `int`: the value
-    that `receive` returns for it.
+    For a frozen class derived from `Ask[int]`, `await ref.ask(...)` returns an `int`: the value
+    that `receive` returns for the message.
     """
 
     __slots__ = ()
@@ -33,9 +33,9 @@ class Ask(Generic[Answer]):
 class Question:
     """An `Ask` in transit, with the task that waits for the answer.
 
-    Invariant: `asker` is the waiting task from the moment the question is put into a mailbox
-    until the first of answer, failure, time-out or the asker's own cancellation; None
-    afterwards, so that anything later is dropped.
+    Invariant: `asker` is the waiting task from the moment the question is put into a mailbox until
+    the first of answer, failure, time-out or the asker's own cancellation; None afterwards, so that
+    a later answer is dropped.
     """
 
     __slots__ = ("asker", "message")
@@ -66,11 +66,11 @@ class Question:
 
 
 class Later(Generic[Value]):
-    """An answer that `receive` still owes when it returns.
+    """An answer that follows after `receive` has returned.
 
-    Create one, keep it, and return it from `receive` instead of the answer; call `answer` or
-    `fail` later, from anywhere in the same loop. The first of the two counts. If the
-    incarnation that created it ends before, the asker gets `ActorStopped`.
+    Create one, keep it, and return it from `receive` instead of the answer; call `answer` or `fail`
+    later, from anywhere in the same loop. The first of the two counts. If the incarnation that
+    created it ends first, the asker gets `ActorStopped`.
     """
 
     __slots__ = ("_owed", "_question", "_result")
@@ -90,7 +90,7 @@ class Later(Generic[Value]):
         self._settle(outcome.Error(error))
 
     def owe(self, question: Question, owed: dict[Later[Any], None]) -> None:
-        """Bind this answer to its question; `owed` lists all answers still owed."""
+        """Bind this answer to its question; `owed` lists all answers still missing."""
         if self._result is not None:
             question.settle(self._result)
             self._result = None
@@ -114,8 +114,8 @@ class Later(Generic[Value]):
 class Timeouts:
     """The deadlines of all questions of one system, watched by one task.
 
-    A cancel scope around every ask would do the same and cost more than the rest of the ask
-    together. This is a heap: the asker pushes to it, one sleeping task reads it.
+    A cancel scope around every ask would do the same, but would cost more than the rest of the ask.
+    The deadlines are in a heap: askers add to it, one sleeping task reads it.
     """
 
     def __init__(self) -> None:

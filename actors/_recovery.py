@@ -1,9 +1,9 @@
 """Restart of children: one task, for as long as there is a child to restart.
 
 Rule 1: it works in rounds, and each round computes its scope again. An event during a round
-        (another crash, a stop) is never patched in: it leads to another round.
+        (another crash, a stop) does not change the round: it leads to another one.
 Rule 2: the pause before a start ends at once on such an event or on cancellation.
-Rule 3: a round that fails half way is followed by one that first halts what it had started.
+Rule 3: a round that fails half way is followed by one that first halts the started children.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._spec import GroupSpec
 
 
 class RestartTarget(Protocol):
-    """The supervisor, as a restart uses it."""
+    """The part of a supervisor that a restart uses."""
 
     name: str
     spec: GroupSpec
@@ -34,7 +34,7 @@ class RestartTarget(Protocol):
 
 
 class Recovery:
-    """The restart of one child (one_for_one), or of the part of a group its strategy affects."""
+    """The restart of one child (one_for_one), or of all children that the strategy affects."""
 
     def __init__(
         self, supervisor: RestartTarget, recoveries: Recoveries, key: Child | None
@@ -60,7 +60,7 @@ class Recovery:
         self._pause.cancel(reason="another child ended")
 
     def discard(self, child: Child) -> None:
-        """Remove a child that has ended for good; cancel if none is left."""
+        """Remove a child that has ended for good; cancel the recovery if no child is left."""
         self._failed.pop(child, None)
         if not self._failed:
             self.cancel()

@@ -3,7 +3,7 @@
 A `Ref` outlives restarts. It stays valid when the actor has ended for good, but then refuses
 messages.
 
-Ctrl-C may arrive between any two instructions, but not inside these methods: half a `tell`
+Ctrl-C may arrive between any two instructions, but is deferred inside these methods: half a `tell`
 would be a message without a wake-up.
 """
 
@@ -35,8 +35,8 @@ Answer = TypeVar("Answer")
 class Statistics:
     """The state and counters of an actor at one instant.
 
-    `waiting` and `waiting_urgent` messages are in the mailbox, `handled` were taken out of it
-    by any incarnation, `lost` were inside when it closed for good.
+    `waiting` and `waiting_urgent` messages are in the mailbox, `handled` were taken out of it by
+    any incarnation, `lost` were in the mailbox when it closed for good.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Statistics:
 
 
 class ActorControl(Watched, Watcher, Protocol):
-    """The runtime of an actor, as its `Ref` uses it."""
+    """The part of an actor's runtime that its `Ref` uses."""
 
     name: str
     state: State
@@ -89,9 +89,10 @@ class Ref(Handle):
     def tell(self, message: Any, *, urgent: bool = False) -> None:
         """Put a message into the mailbox; never wait.
 
-        Urgent messages overtake ordinary ones; each lane has room for `capacity`. Raises
-        `MailboxFull`, which carries the message, or `ActorStopped`. Call it in trio's own
-        thread; from another one use `trio.from_thread.run_sync(ref.tell, message)`.
+        Urgent messages overtake ordinary ones; each lane has room for `capacity` messages. Raise
+        `MailboxFull`, which carries the message, if the lane is full, or `ActorStopped` if the
+        actor is stopping or has ended. Call it in trio's own thread; from another thread use
+        `trio.from_thread.run_sync(ref.tell, message)`.
         """
         mailbox = self._mailbox
         if urgent:
@@ -110,11 +111,11 @@ class Ref(Handle):
     ) -> Answer:
         """Send a question and return its answer.
 
-        Raises what `receive` raised; `AskTimeout` after `timeout_seconds` (`math.inf`: never);
-        `ActorStopped` at once if the actor is stopping or has ended, or when it ends before it
-        answered; `MailboxFull`; `AskSelf` at once when an actor asks itself. If cancelled
-        before the message is sent, it is not sent. If cancelled later the message may still be
-        handled, and its answer is dropped.
+        Raise the exception that `receive` raised; `AskTimeout` after `timeout_seconds` (`math.inf`:
+        never); `ActorStopped` at once if the actor is stopping or has ended, or when it ends before
+        it answered; `MailboxFull` if the lane is full; `AskSelf` at once when an actor asks itself.
+        If cancelled before the message is sent, it is not sent. If cancelled later the message may
+        still be handled, and its answer is dropped.
         """
         deadline = _deadline(timeout_seconds)
         if not isinstance(message, Ask):
@@ -138,9 +139,9 @@ class Ref(Handle):
 
     @enable_ki_protection
     def stop_nowait(self) -> None:
-        """Begin to stop the actor and return at once; an actor may stop itself this way.
+        """Request the stop of the actor and return at once; an actor may stop itself this way.
 
-        The mailbox closes now: the asks inside fail with `ActorStopped`, and told messages are
+        The mailbox closes now: the queued asks fail with `ActorStopped`, and told messages are
         dropped and counted as `lost`. The message in hand and `on_stop` get `shutdown_seconds`
         together, then they are cancelled. A repeated stop has no effect.
         """
@@ -156,9 +157,9 @@ class Ref(Handle):
 
     @enable_ki_protection
     async def wait_stopped(self) -> Exit:
-        """Wait until it has ended for good; return Finished, Stopped, Killed or Crashed.
+        """Wait until the actor has ended for good; return Finished, Stopped, Killed or Crashed.
 
-        Restarts in between do not count as an end. Raises `GaveUp` if it was given up.
+        Restarts in between do not count as an end. Raise `GaveUp` if the actor was given up.
         """
         self._child.refuse_own_task("wait for", "watch() it, or wait somewhere else")
         return await self._child.wait_stopped()
@@ -167,10 +168,10 @@ class Ref(Handle):
     def watch(self, other: Handle) -> None:
         """Send `Ended` to this actor when `other` has ended for good; at once if it has.
 
-        The notification arrives exactly once, after everything `other` sent before, and needs
-        no room in the mailbox. A second watch of the same actor has no effect (but each watch
-        of an ended actor notifies), and a watch survives restarts of both sides. Raises
-        `ActorStopped` if this actor is itself stopping or has ended.
+        The notification arrives exactly once, after everything `other` sent before, and needs no
+        room in the mailbox. A second watch of the same actor has no effect (but each watch of an
+        ended actor notifies), and a watch survives restarts of both sides. Raise `ActorStopped` if
+        this actor is itself stopping or has ended.
         """
         self._child.watch(_watched(other))
 

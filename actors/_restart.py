@@ -1,8 +1,8 @@
 """Exits of actors, and the decision to restart. Pure: no clock, no randomness, no tasks.
 
 Rule 1: a decision is a function of its arguments; time and jitter are parameters.
-Rule 2: a requested stop never gets here: it is not a crash, whatever the kind.
-Rule 3: the code that decides on a restart counts it; no other code counts.
+Rule 2: a requested stop is not decided here, because it is not a crash, whatever the restart kind.
+Rule 3: the code that decides on a restart also counts it; no other code does.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def describe(exit_: Exit) -> str:
 
 
 def make_gave_up(name: str, culprit: str, exit_: Exit, policy: RestartPolicy) -> GaveUp:
-    """Return the error for `name`, given up because `culprit` ended like this once too often."""
+    """Return the error for `name`, which is given up because `culprit` ended too often."""
     gave_up = GaveUp(
         name,
         culprit=culprit,
@@ -150,10 +150,10 @@ def decide_restart(
     now: float,
     jitter: float,
 ) -> RestartDecision:
-    """Decide about a child that ended by itself.
+    """Return the decision about a child that ended by itself.
 
-    `policy` has the intensity and back-off that apply (the child's own, or its group's),
-    `recent` the instants of the restarts that counted so far, `jitter` a number in [0, 1).
+    `policy` has the intensity and back-off that apply (the child's own, or its group's), `recent`
+    the instants of the restarts counted so far, `jitter` a number in [0, 1).
     """
     if not _is_restarted(kind, exit_):
         return NoRestart()
@@ -184,7 +184,7 @@ def _backoff(policy: RestartPolicy, nth: int, jitter: float) -> float:
 
 @attrs.frozen
 class RestartScope:
-    """The children a restart affects, by name: halt in this order, then start in this order."""
+    """The children that a restart affects, by name: first halt in order, then start in order."""
 
     halt: tuple[str, ...]
     start: tuple[str, ...]

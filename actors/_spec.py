@@ -29,7 +29,7 @@ _DEFAULT_POLICIES: Final = {kind: RestartPolicy(kind) for kind in get_args(Resta
 
 
 def as_policy(restart: RestartKind | RestartPolicy) -> RestartPolicy:
-    """Return a policy, made from its kind alone if needed."""
+    """Return the policy; a restart kind becomes a policy with default numbers."""
     if isinstance(restart, RestartPolicy):
         return restart
     refuse_unless_one_of("restart", restart, RestartKind)
@@ -107,10 +107,10 @@ def _group_policy(group: GroupSpec) -> RestartPolicy:
 
 @attrs.frozen
 class GroupSpec:
-    """Children that belong together, and what the end of one means for the others.
+    """Children that belong together, and the effect of one child's end on the others.
 
-    They start in order and stop in `stop_order`: `reverse`, one after the other, or `together`,
-    all requested at once (for many children that do not depend on each other).
+    They start in order and stop in `stop_order`: `reverse`, one after the other, or `together`, all
+    requested at once (for many children that do not depend on each other).
     """
 
     children: tuple[ChildSpec, ...] = attrs.field(converter=_as_tuple)

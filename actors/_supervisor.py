@@ -3,7 +3,7 @@
 Rule 1: it has no task of its own. Ends arrive as calls from the task of the child that ended; a
         task exists only while a restart, an escalation or a stop is in progress.
 Rule 2: a name is checked and reserved in one step, before the first await.
-Rule 3: `decide_restart` and `restart_scope` decide; this file only carries the decision out.
+Rule 3: `decide_restart` and `restart_scope` decide; this file only performs the decision.
 Rule 4: one child's end never cancels a sibling, and never reaches a nursery.
 """
 
@@ -42,7 +42,7 @@ logger = logging.getLogger("actors")
 
 
 class Supervisor(Child):
-    """A group as its own supervisor sees it, and as its children see theirs."""
+    """A group as its own supervisor: the parent of its children, and a child of its parent."""
 
     __slots__ = (
         "_children",
@@ -117,14 +117,17 @@ class Supervisor(Child):
         return Cell(spec, spec.start, supervisor=self, context=self.context)
 
     async def start_child(self, spec: ChildSpec) -> Ref | Group:
-        """Create, list and start a child; raise if that fails, and leave nothing behind."""
+        """Create, list and start a child; raise if that fails, and leave no task behind."""
         child = self.make_child(spec)
         self.admit(child)
         await self.start_admitted(child)
         return child.handle
 
     def admit(self, child: Child) -> None:
-        """Reserve the child's name, or raise `NameTaken` or `ActorStopped`."""
+        """Reserve the child's name.
+
+        Raise `NameTaken` if a live child has it, or `ActorStopped` if the group is stopping.
+        """
         if self.is_ending:
             raise ActorStopped(self.name)
         if self.state != "running":
@@ -138,7 +141,7 @@ class Supervisor(Child):
         self._children[child.name] = child
 
     async def start_admitted(self, child: Child) -> None:
-        """Launch a child for the first time; raise if that fails, and leave nothing behind."""
+        """Launch a child for the first time; raise if that fails, and leave no task behind."""
         try:
             exit_ = await child.launch()
         except BaseException:
@@ -204,7 +207,7 @@ class Supervisor(Child):
     # Ends -------------------------------------------------------------------------------
 
     def child_exited(self, child: Child, exit_: Exit) -> None:
-        """Handle a child that ended by itself: decide about a restart, count it, carry it out."""
+        """Handle a child that ended by itself: decide, count and perform a restart."""
         if child.is_ending:
             return  # the stop in progress ends it, and a stop is never a crash
         child.state = "restarting"
@@ -245,7 +248,10 @@ class Supervisor(Child):
                 self._give_up(child, exit_, policy)
 
     def child_ended_for_good(self, child: Child, exit_: Exit) -> None:
-        """Finish a child that has ended for good, and forget it unless it was declared."""
+        """Finish a child that has ended for good.
+
+        Remove it from the list unless it was declared.
+        """
         self._forget(child)
         self._recoveries.discard(child)
         child.finish(exit_)
@@ -296,7 +302,7 @@ class Supervisor(Child):
             self.supervisor.child_exited(self, gave_up)
 
     def _cancel_own_work(self) -> None:
-        """Cancel restarts and an escalation that this group began by itself."""
+        """Cancel restarts and an escalation of this group."""
         self._recoveries.cancel()
         if self._give_up_scope is not None:
             self._give_up_scope.cancel(reason="halted or stopped from above")

@@ -1,10 +1,10 @@
-"""The root of all actors: `open_actors` opens it, and stops it in order whatever happens inside.
+"""The root of all actors: `open_actors` opens it, and always stops it in order.
 
 Rule 1: actors run in their own nursery, which is shielded from a cancellation of the program,
         because an orderly stop needs an order: last started, first stopped.
 Rule 2: the shield always ends: when the program is cancelled, every actor is too, at once.
-        What an actor shields itself is its own responsibility, as in plain trio.
-Rule 3: an unhandled failure leaves here exactly once, and not in a group.
+        A shield inside an actor is the actor's own responsibility, as in plain trio.
+Rule 3: an unhandled failure is raised exactly once, and not in an exception group.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ from ._supervisor import Supervisor
 def open_actors(*, stop_order: StopOrder = "reverse") -> AbstractAsyncContextManager[Group]:
     """Open the root supervisor; leaving the block stops everything in it, last started first.
 
-    Each actor gets its `shutdown_seconds`. If the block is cancelled, or left by Ctrl-C, they
-    are cancelled at once, still one after the other (`stop_order="together"`: all at the same
-    time). If an actor or group is given up, and no task waits for it (`wait_stopped`) and no
-    actor watches it, the block is cancelled and the `GaveUp` is raised from here, once. An
-    exception of the block is raised as it is, unless an actor was given up too: then both, in a
-    group.
+    Each actor gets its `shutdown_seconds`. If the block is cancelled, or left by Ctrl-C, they are
+    cancelled at once, still one after the other (`stop_order="together"`: all at the same time). If
+    an actor or group is given up, and no task waits for it (`wait_stopped`) and no actor watches
+    it, the block is cancelled and `open_actors` raises the `GaveUp`, once. An exception of the
+    block is raised unchanged, unless an actor was given up too: then both are raised in a group.
     """
     return _ActorSystem(GroupSpec((), stop_order=stop_order))
 
@@ -41,10 +40,10 @@ def open_actors(*, stop_order: StopOrder = "reverse") -> AbstractAsyncContextMan
 class _ActorSystem(AbstractAsyncContextManager[Group]):
     """One use of `open_actors`.
 
-    A class and not a generator, because Ctrl-C may arrive between any two instructions of the
-    main task. In these methods it is deferred to the next checkpoint. Otherwise it could arrive
-    after the actors are shielded and before the code that stops them is reached, and the
-    program would never end.
+    It is a class and not a generator, because Ctrl-C may arrive between any two instructions of the
+    main task. In these methods Ctrl-C is deferred to the next checkpoint. Otherwise it could arrive
+    after the actors are shielded and before the code that stops them is reached, and the program
+    would never end.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
@@ -92,7 +91,7 @@ class _ActorSystem(AbstractAsyncContextManager[Group]):
 
 
 async def _stop_everything(root: Supervisor, failure: BaseException | None) -> BaseException | None:
-    """Stop all actors in order, at once if interrupted; return what the block must raise."""
+    """Stop all actors in order, at once if interrupted; return the exception for the block."""
     try:
         if _is_ctrl_c(failure):  # Ctrl-C does not wait for any shutdown_seconds
             root.request_stop(grace_seconds=0.0)
@@ -131,7 +130,10 @@ class _Escalation:
             self._block.cancel(reason=str(gave_up))
 
     def unhandled(self) -> GaveUp | None:
-        """Return the failure to raise; the one that cancelled the block even if handled later."""
+        """Return the failure to raise.
+
+        A failure that cancelled the block counts even if handled.
+        """
         if self._block.cancelled_caught:
             return self._cancelled_by
         return next((gave_up for gave_up in self._failures if not gave_up.handled), None)
@@ -189,7 +191,7 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Return True for trio's Cancelled alone, also inside an exception group."""
+    """Return True for trio's Cancelled, and for an exception group of nothing else."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)

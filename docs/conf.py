@@ -39,6 +39,8 @@ nitpick_ignore_regex = [
         "py:class",
         r"([\w.]+\.)?(Answer|Args|MakeActor|Message|RestartKind|State|StopOrder|Strategy|T|Value)",
     ),
+    # Keyword options; the docstring refers to the method that documents them.
+    ("py:class", r"([\w.]+\.)?(Prompt|Send|Spawn)Options"),
     # Users hold the public class `Child`; signatures name the protocol.
     ("py:class", r"([\w.]+\.)?ChildHandle"),
     # The common base of the public classes `Ref` and `Group`.

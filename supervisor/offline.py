@@ -1,8 +1,8 @@
 """Supervisors over a store in which no session runs, for reading and for maintenance.
 
 `supervisor.open()` recovers every session and continues those that were active. Commands that only
-list, export or clean up a file must not do that. Here no session gets an event and no agent starts.
-A reader needs no lock, so it can read a file while another supervisor uses it.
+list, export or clean up a file must not do that: with these functions no session gets an event and
+no agent starts. A reader needs no lock, so it can read a file while another supervisor uses it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .store.writer import ReadOnlyWriter, Writer
 async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
     """Open a file to read, also while another supervisor has it open, and yield a `Supervisor`.
 
-    Every call that would write raises `StoreDegraded`.
+    Every method that would write raises `StoreDegraded`.
     """
     resolved = resolve_path(path)
     schema.refuse_unless_ours(resolved, may_be_new=True)
@@ -53,7 +53,7 @@ async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
 async def open_for_maintenance(path: str, settings: Settings) -> AsyncIterator[Supervisor]:
     """Open a file for import, repair or cleanup, and yield a `Supervisor`; create it if missing.
 
-    Raise `StoreLocked` if another supervisor has it open.
+    Raise `StoreLocked` if another supervisor has the file open.
     """
     health = StoreHealth()
     async with (
@@ -69,7 +69,7 @@ async def _open_offline(
 ) -> AsyncIterator[Supervisor]:
     """Yield a supervisor that starts no session.
 
-    An exception of the block is raised as it is, without an exception group.
+    An exception of the block is raised without an exception group.
     """
     failure: BaseException | None = None
     async with actors.open_actors() as system, trio.open_nursery() as nursery:

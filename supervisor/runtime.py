@@ -73,8 +73,8 @@ async def open(  # noqa: A001 - public as supervisor.open
 
     Sessions that were active continue. Leaving the block refuses new work, lets running turns end
     within `exit_seconds`, interrupts the rest and suspends all sessions. If the block raises or is
-    cancelled, turns are interrupted at once. An exception of the block is raised as it is, without
-    an exception group. A file that cannot be written is opened read-only.
+    cancelled, turns are interrupted at once. An exception of the block is raised without an
+    exception group. A file that cannot be written is opened read-only.
 
     Raise `ConfigError` for an invalid argument, `StoreLocked` if another supervisor has the file
     open, and `StoreTooNew` if a newer version wrote it.
@@ -140,7 +140,7 @@ async def open(  # noqa: A001 - public as supervisor.open
 
 
 def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
-    """Build the parts of a supervisor; each line uses only lines above it.
+    """Return the parts of a supervisor; each line uses only lines above it.
 
     The inner functions are the forward references: they run after all parts exist.
     """
@@ -256,9 +256,9 @@ async def _open_store(
 
 
 async def _run_shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    """Run a nursery that a cancellation of the block does not reach, so that shutdown has an order.
+    """Run a nursery that a cancellation of the block does not reach, so that shutdown is ordered.
 
-    `DriverRuntime.close()` cancels it at the end, in every case.
+    `DriverRuntime.close()` always cancels it at the end.
     """
     # Before the shield: if this task is cancelled already, `started` below does not return the
     # nursery to the caller, and nothing could cancel this task behind the shield.
@@ -270,7 +270,7 @@ async def _run_shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> N
 
 
 async def _shut_down(services: Services, registry: SessionRegistry, *, is_graceful: bool) -> None:
-    """Drain and close, also when cancelled; every wait is bounded, except that for zombies."""
+    """Drain and close, even if cancelled; only the wait for zombies is unbounded."""
     settings = services.settings()
     patience = settings.exit_seconds if is_graceful else 0.0
     try:

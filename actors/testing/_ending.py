@@ -1,7 +1,7 @@
-"""Abort of a run that cannot go on.
+"""Abort of a run that cannot continue.
 
-Rule 1: cancel first, so that the program's own clean-up runs and nothing is left behind; the
-        last rung cannot be refused.
+Rule 1: cancel first, so that the program's own clean-up runs and no task is left behind; the
+        last step always ends the tasks.
 Rule 2: whatever the program raises on its way out, the run raises the error that ended it.
 """
 
@@ -26,7 +26,7 @@ class RunAbort(trio.abc.Instrument):
         trio.lowlevel.add_instrument(self)
 
     def escalate(self) -> None:
-        """Go one rung further: cancel everything, then lift shields, then discard the tasks."""
+        """Take the next step: cancel everything, then lift shields, then discard the tasks."""
         self._escalations += 1
         if self._escalations == 1:
             self._loop.cancel_main()

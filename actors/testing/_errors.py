@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SimulationError(Exception):
-    """Base of this package's errors: `str(error)` says what happened, `hint` what to do."""
+    """Base of this package's errors: `str(error)` is the problem, `hint` what to do."""
 
     def __init__(self, problem: str, *, hint: str) -> None:
         super().__init__(problem)

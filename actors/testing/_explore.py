@@ -16,7 +16,7 @@ Args = TypeVarTuple("Args")
 
 
 class FailingSeed(int):
-    """A seed under which the program failed: `simulate(main, seed=it)` fails the same way.
+    """A seed under which the program failed; `simulate(main, seed=...)` fails the same way.
 
     It is an int with two attributes: its `policy` and the `error`.
     """

@@ -58,7 +58,7 @@ class Probe(Actor):
     async def until(self, kind: type[Message], *, timeout_seconds: float = 5.0) -> Message:
         """Return the oldest unread message of that kind; the messages before it count as read.
 
-        Raises `AssertionError`, listing the messages that did arrive, if none arrives in time.
+        Raise `AssertionError`, listing the messages that did arrive, if none arrives in time.
         """
         found: Message = await self._first(
             lambda message: isinstance(message, kind), kind.__name__, timeout_seconds

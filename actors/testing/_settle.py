@@ -1,4 +1,4 @@
-"""Wait for quiet instead of time."""
+"""`settle`: wait until all other tasks are blocked, instead of for a time."""
 
 from __future__ import annotations
 

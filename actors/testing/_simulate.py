@@ -52,14 +52,14 @@ def simulate(
     """Run `main(*args)` under trio with one task per tick; return its result or raise its error.
 
     Without `policy` the seed chooses one, so the seeds that `explore` found replay as they are.
-    With `early_timeouts` (the default) a time-out may also fire while tasks could run, as on a
-    slow machine; without, time moves only when all tasks wait. `trace`, a list, is filled with
-    one `Step` per tick. Every exception of the program gets a note with seed and policy. Raises
+    With `early_timeouts` (the default) a time-out may also fire while tasks could run, as on a slow
+    machine; without, time moves only when all tasks wait. `trace`, a list, is filled with one
+    `Step` per tick. Every exception of the program gets a note with seed and policy. Raise
     `Deadlock` if all tasks wait for ever, and `Livelock` if it still runs after `max_steps`. In
     both cases the program is cancelled and its clean-up runs before the error is raised.
 
-    `random` is seeded for the run, garbage is not collected during it, and `trio.to_thread`
-    runs the work inside the loop; all three are restored.
+    `random` is seeded for the run, garbage is not collected during it, and `trio.to_thread` runs
+    the work inside the loop; all three are restored.
     """
     check_can_simulate()
     if not isinstance(max_steps, int) or max_steps < 1:
@@ -85,7 +85,7 @@ def simulate(
 
 
 def check_can_simulate() -> None:
-    """Raise if trio has changed, or a loop or a simulation already runs here."""
+    """Raise if this trio is not supported, or a loop or a simulation already runs."""
     check_trio_version()
     if trio.lowlevel.in_trio_run() or threads_are_replaced():
         raise SimulationError(
@@ -135,7 +135,7 @@ class _Scheduler(VirtualClock):
         self._loop.install_scheduler(self._choose)
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Record if a task waits for quiet (called by trio when no task can run)."""
+        """Record whether a task waits for quiet (trio calls it when no task can run)."""
         self._was_quiet = self._loop.has_idle_waiter()
         return super().deadline_to_sleep_time(deadline)
 

@@ -4,8 +4,8 @@ Rule 1: only the thread is replaced. The limiter, the effect of a cancellation o
         and the delivery of the result are trio's own code, so the rules are the same: the work
         runs exactly once; its result is delivered even if the caller was cancelled meanwhile,
         unless the caller may abandon it.
-Rule 2: the schedule decides when it runs, and when its result arrives.
-Rule 3: while it runs, it sees no loop, as in a thread. It runs in one step, so nothing happens
+Rule 2: the schedule decides when the work runs, and when its result arrives.
+Rule 3: the work does not see the loop, as in a thread. It runs in one step, so no other task runs
         between two lines of it.
 """
 

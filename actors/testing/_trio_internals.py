@@ -3,7 +3,7 @@
 Rule 1: no other file here uses a name of trio that begins with an underscore.
 Rule 2: every such name is listed in NAMES or SIGNATURES, and `check_trio_version` checks all of
         them before each run: a trio release that breaks the simulator is reported clearly.
-Rule 3: nothing is decided here. This file reads the loop and changes it on request.
+Rule 3: this file reads the loop and changes it on request; it makes no decisions.
 
 The loop (`trio._core._run.unrolled_run`) does this, tick after tick, while `runner.tasks`:
 
@@ -98,8 +98,8 @@ def simulator_broken(name: str) -> SimulatorBroken:
 class ReadyQueue:
     """Replacement for the loop's run queue, which releases one chosen task per tick.
 
-    trio keeps waiting tasks in sets, so they become ready in an order that changes from process
-    to process. Here they are in the order in which they were spawned.
+    trio keeps waiting tasks in sets, so they become ready in an order that changes from process to
+    process. This queue keeps them in the order in which they were spawned.
     """
 
     def __init__(self, choose: Callable[[ReadyQueue], Task | None]) -> None:
@@ -127,7 +127,7 @@ class ReadyQueue:
         return iter(() if task is None else (task,))
 
     def clear(self) -> None:
-        """Keep the other tasks (called by the loop after it has copied the queue)."""
+        """Keep the tasks that were not released (the loop calls it after copying the queue)."""
 
 
 class Loop:
@@ -205,7 +205,7 @@ class _Abandoned(BaseException):
 
 
 def _unwind(task: Task) -> None:
-    """Run the task's clean-up, without waiting for what it awaits there."""
+    """Run the task's clean-up code, without waiting at its awaits."""
     # Not `close()`: that abandons the inner coroutine at the first await in a `finally`.
     for _ in range(MAX_UNWINDS):
         try:
@@ -215,7 +215,7 @@ def _unwind(task: Task) -> None:
 
 
 def swap_run_context(context: dict[str, object]) -> dict[str, object]:
-    """Replace what this thread sees of the loop (`{}`: nothing); return the previous context."""
+    """Replace the loop that this thread sees (`{}`: none); return the previous context."""
     visible = trio._core._run.GLOBAL_RUN_CONTEXT.__dict__
     before = dict(visible)
     visible.clear()

@@ -1,4 +1,4 @@
-"""The place where a task waits, in lines that a reader can open.
+"""The place where a task waits, as lines with file and line number.
 
 Rule 1: only public names of trio, and only after a failure: walking stacks is slow.
 Rule 2: trio's own lines are left out, unless there are no others.

@@ -61,7 +61,7 @@ class Resource:
         self._operations: Mapping[str, Operation] = {one.method: one for one in operations}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; nothing is sent to a client that has disconnected."""
+        """Answer a request; send nothing if the client has disconnected."""
         incoming = RequestBody(receive)
         try:
             operation = self._operation(scope)
@@ -185,9 +185,9 @@ def no_such_route() -> RequestRefused:
 
 
 async def _call(operation: Operation, call: OperationCall) -> Result:
-    """Return the answer of an operation; after a refusal, raise DecodeError for invalid values.
+    """Return the answer of an operation; after a refusal, raise DecodeError if a value is invalid.
 
-    An invalid value is a 422 with its path, whatever else was refused.
+    So an invalid value is answered with 422 and its path, whatever the operation refused first.
     """
     try:
         return await operation.handle(call)
@@ -252,7 +252,7 @@ def make_app(
 
 
 class ErrorBoundary:
-    """Outermost handler: an exception here is a bug. It is logged and answered with a bare 500."""
+    """Outermost handler: an exception that reaches it is a bug, logged and answered with 500."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -45,12 +45,12 @@ class DrainState:
         return count
 
     def open(self) -> None:
-        """Accept work; called when recovery is done."""
+        """Accept new work; the daemon calls this method when recovery is done."""
         if self._stage.value == "starting":
             self._stage.value = "open"
 
     def drain(self) -> None:
-        """Refuse new work. Streams continue, and show how running turns end."""
+        """Refuse new work. Open streams continue, so that readers see how running turns end."""
         if self._stage.value != "closed":
             self._stage.value = "draining"
 
@@ -64,9 +64,10 @@ class DrainState:
 
     @asynccontextmanager
     async def move_on_when_closed(self) -> AsyncIterator[trio.CancelScope]:
-        """Yield a scope that `close()` cancels; raise RequestRefused if already closed.
+        """Yield a scope that `close()` cancels.
 
-        Errors of the block are raised in an exception group.
+        Raise RequestRefused if `close()` was called before. Errors of the block are raised in an
+        exception group.
         """
         if self._stage.value == "closed":
             raise draining_error()

@@ -26,14 +26,14 @@ _ITEMS_PER_CHECKPOINT: Final = 100
 
 
 def encode(thing: object) -> bytes:
-    """Return a value as JSON."""
+    """Return a value of the embedding API as JSON."""
     if type(thing) is Node:
         return b"".join(_encode_tree(thing))
     return orjson.dumps(thing, default=_encode_default)
 
 
 async def encode_page(items: Sequence[object], following: str | None) -> bytes:
-    """Return a page as JSON with `items` and `next`; yield to other tasks in between."""
+    """Return a page as JSON with `items` and `next`; other tasks may run between two items."""
     pieces: list[bytes] = []
     for place, item in enumerate(items):
         if place % _ITEMS_PER_CHECKPOINT == _ITEMS_PER_CHECKPOINT - 1:

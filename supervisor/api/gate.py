@@ -30,10 +30,10 @@ _CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
 
 
 class Gate(Protocol):
-    """Check of requests."""
+    """Check that decides whether a request may reach the app."""
 
     def check(self, scope: Scope) -> None:
-        """Raise RequestRefused unless the request may pass."""
+        """Raise RequestRefused if the request is not authenticated or its origin is forbidden."""
 
 
 def _without_null_origin(origins: Iterable[str]) -> frozenset[str]:
@@ -52,7 +52,7 @@ class UnixGate:
     origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)
 
     def check(self, scope: Scope) -> None:
-        """Raise RequestRefused unless the request may pass."""
+        """Raise RequestRefused if the Host is not ours, or another user sends the request."""
         if self.own_uid is not None and scope.get("state", {}).get(PEER_UID) != self.own_uid:
             raise RequestRefused(
                 "forbidden_peer",
@@ -81,7 +81,7 @@ class TcpGate:
     origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)
 
     def check(self, scope: Scope) -> None:
-        """Raise RequestRefused unless the request may pass."""
+        """Raise RequestRefused unless Host, Origin and token of the request are right."""
         _check_host(scope, {b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port})
         _check_origin(scope, self.origins)
         sent = _values(scope, b"authorization")
@@ -124,7 +124,7 @@ class Gated:
 
 
 async def _handle_lifespan(receive: Receive, send: Send) -> None:
-    """Acknowledge lifespan messages; the process around the app starts and stops it."""
+    """Acknowledge lifespan messages; the daemon, not the server, starts and stops the app."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
@@ -146,7 +146,10 @@ def _check_header_size(scope: Scope) -> None:
 
 
 def _check_host(scope: Scope, allowed: Iterable[bytes]) -> None:
-    """Refuse any Host but ours: with DNS rebinding, a foreign name resolves to this address."""
+    """Raise RequestRefused for a foreign Host.
+
+    With DNS rebinding, any name can resolve to this address.
+    """
     given = _values(scope, b"host")
     if len(given) != 1 or given[0] not in allowed:
         raise RequestRefused(
@@ -157,7 +160,7 @@ def _check_host(scope: Scope, allowed: Iterable[bytes]) -> None:
 
 
 def _check_origin(scope: Scope, allowed: frozenset[str]) -> None:
-    """Refuse any Origin that is not listed, `null` included."""
+    """Raise RequestRefused for an Origin that is not listed; `null` is refused too."""
     for origin in _values(scope, b"origin"):
         if origin.decode("latin-1") not in allowed:
             raise RequestRefused(

@@ -111,7 +111,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 
 def description_of(name: str) -> str:
-    """Return the description of an argument; a test checks that each name has one."""
+    """Return the description of an argument; a test checks that each argument has one."""
     return _DESCRIPTIONS[name]
 
 
@@ -202,7 +202,7 @@ def _schema_name(kind: Any, prefix: str) -> str:  # noqa: ANN401 - an attrs clas
 
 
 def _with_constraints(schema: Schema, more: Mapping[str, Any]) -> Schema:
-    """Return the schema with constraints; of a union, on its first alternative."""
+    """Return the schema with the constraints added; for a union, to its first alternative."""
     if "anyOf" not in schema:
         return {**schema, **more}
     first, *others = schema["anyOf"]

@@ -47,7 +47,7 @@ class DeferredResponse:
 
 
 class NotFound(Exception):
-    """An unknown id in the path: 404, whatever status the error has elsewhere."""
+    """The id in the path is unknown: answered with 404, whatever status the error has elsewhere."""
 
     def __init__(self, error: SupervisorError) -> None:
         super().__init__(str(error))
@@ -91,17 +91,17 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Name in the OpenAPI document."""
+        """Name of the operation in the OpenAPI document."""
         return str(getattr(self.handle, "__name__", "")).rstrip("_")
 
     @property
     def summary(self) -> str:
-        """First line of the docstring."""
+        """First line of the handler's docstring."""
         return self._doc[0]
 
     @property
     def description(self) -> str:
-        """Rest of the docstring."""
+        """Docstring of the handler without its first line."""
         return "\n".join(self._doc[1:]).strip()
 
     @property
@@ -120,7 +120,7 @@ class Operation:
 
     @property
     def may_defer(self) -> bool:
-        """Whether it may answer 202 before the work is done."""
+        """Whether the operation may answer 202 before its work is done."""
         return DeferredResponse in self._result_kinds
 
 

@@ -44,9 +44,9 @@ MAX_WAIT_SECONDS: Final = 60.0
 
 @attrs.frozen
 class Constraint:
-    """A check of an argument besides its type, and the same as JSON schema.
+    """A check of an argument's value, and the same constraint as JSON schema.
 
-    With `only_here` the embedding API does not check it, so the decoder does.
+    With `only_here` the embedding API does not check the value, so the decoder does.
     """
 
     check: Check
@@ -63,7 +63,7 @@ def _non_blank(name: str, *, only_here: bool = False) -> Constraint:
 
 
 def _check_absolute_path(path: str) -> None:
-    """Raise ConfigError unless absolute: client and server have different directories."""
+    """Raise ConfigError if the path is relative: client and server have different directories."""
     arguments.check_path("path", path)
     if not os.path.isabs(path):  # noqa: PTH117 - as text, which is what is passed on
         raise ConfigError(f"path is {short_repr(path)}", hint="give an absolute path")
@@ -149,7 +149,10 @@ class Param:
         return self.default is attrs.NOTHING
 
     def annotation(self, *, all_checks: bool) -> Any:  # noqa: ANN401 - an annotation
-        """Return the annotation for the decoder, with the constraint that it has to check."""
+        """Return the annotation for the decoder.
+
+        A constraint is added if `all_checks` or `only_here`.
+        """
         kind, constraint = self.kind, self.constraint
         if constraint is not None and (all_checks or constraint.only_here):
             kind = Annotated[kind, Checked(constraint.check)]
@@ -171,7 +174,10 @@ class Params:
         return frozenset(field.name for field in self.fields)
 
     def decode_body(self, body: object) -> dict[str, Any]:
-        """Return the arguments in a JSON body; raise DecodeError."""
+        """Return the arguments in a JSON body.
+
+        Raise DecodeError if one is missing, unknown or invalid.
+        """
         return self._decode(body, "$")
 
     def _decode(self, plain: object, root: str) -> dict[str, Any]:
@@ -208,7 +214,10 @@ class Params:
         return DecodeError(tuple(faults[:MAX_INVALID_FIELDS])) if faults else None
 
     def decode_query(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """Return the arguments in a query; raise DecodeError."""
+        """Return the arguments in a query.
+
+        Raise DecodeError if one is missing, unknown or invalid.
+        """
         kinds = {field.name: field.kind for field in self.fields}
         faults: list[InvalidField] = []
         plain: dict[str, Any] = {}
@@ -269,12 +278,12 @@ def query_params_of(
 
 
 def body_params(**fields: Any) -> Params:  # noqa: ANN401 - see `_params`
-    """Return parameters from names with an annotation, or with a pair of annotation and default."""
+    """Return parameters; each name has an annotation, or a pair of annotation and default."""
     return _params(fields, BODY_CONSTRAINTS)
 
 
 def query_params(**fields: Any) -> Params:  # noqa: ANN401 - see `_params`
-    """Return such parameters for a query."""
+    """Return parameters as `body_params` does, for arguments in the query."""
     return _params(fields, QUERY_CONSTRAINTS)
 
 
@@ -297,7 +306,10 @@ _MAX_DIGITS: Final = 24
 
 
 def _parse_query_value(kind: Any, text: str) -> Any:  # noqa: ANN401 - plain data
-    """Return the value of a text in a query; the text itself if it has the wrong form."""
+    """Return the value of a query argument.
+
+    If its form is wrong, the text, which the decoder refuses.
+    """
     wanted = json_types(kind)
     if bool in wanted:
         return _FLAGS.get(text, text)

@@ -1,7 +1,7 @@
 """Errors as `application/problem+json`, with the code and the hint of the error.
 
 Rule 1: one table maps errors to statuses. Every class of the error tree is in it.
-Rule 2: `code` is that of the error, so that a client can raise the same class.
+Rule 2: `code` is the code of the error, so that a client can raise the same class.
 Rule 3: only the text of the error is sent, with text that looks like a secret redacted.
 """
 
@@ -132,7 +132,7 @@ class ProblemDetails:
 
 
 def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemDetails:
-    """Return the problem of an error; `status` replaces that of the table."""
+    """Return the problem document for an error; `status` replaces the status of the table."""
     code = error.code
     if status is None:
         status = REQUEST_STATUSES[code] if isinstance(error, RequestRefused) else _status(error)
@@ -155,7 +155,7 @@ def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemD
 
 
 def problem_of_invalid_fields(error: DecodeError) -> ProblemDetails:
-    """Return the problem of a request with invalid fields."""
+    """Return the problem document for a request with invalid arguments."""
     faults = tuple(
         attrs.evolve(fault, detail=redact(fault.detail)) for fault in error.invalid_fields
     )
@@ -174,9 +174,9 @@ def problem_of_invalid_fields(error: DecodeError) -> ProblemDetails:
 
 
 def error_of(plain: object, *, status: int) -> SupervisorError:
-    """Return the error of a problem that a client received, of the class that was raised.
+    """Return the error that the server raised, rebuilt from the problem document of its answer.
 
-    A body that is not a problem of ours becomes a RequestRefused.
+    A body that is not a problem document of ours becomes a RequestRefused.
     """
     given: Mapping[str, Any] = plain if isinstance(plain, Mapping) else {}
     code, detail = given.get("code"), given.get("detail")

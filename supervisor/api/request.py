@@ -4,7 +4,7 @@ A body is parsed twice. orjson refuses lone surrogates, infinite numbers and byt
 UTF-8, but takes the last of two equal names and approximates a large integer. The parser of the
 standard library lets us refuse both, but fails at depth, so the depth is checked in between.
 
-Rule 1: a body that is too large is not kept, one that is too slow is not awaited.
+Rule 1: a body that is too large or too slow is refused, and not kept in memory.
 Rule 2: a refusal is sent only after the rest of the body was read, within a bound; otherwise the
         connection is reset before the client has read the answer.
 """
@@ -34,7 +34,10 @@ _LARGEST: Final = 2**63
 
 
 def parse_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Return the JSON of a body; raise RequestRefused."""
+    """Return the value of a JSON body.
+
+    Raise RequestRefused if it is malformed or nested too deeply.
+    """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -47,7 +50,7 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _depth(value: object) -> int:
-    """Return the depth of nested lists and objects; at most one more than is allowed."""
+    """Return the nesting depth of lists and objects; stop counting one above the allowed depth."""
     depth = 0
     level: list[object] = [value]
     while level and depth <= MAX_DEPTH:
@@ -96,11 +99,11 @@ _DISCARD_SECONDS: Final = 2.0
 
 
 class ClientDisconnected(Exception):
-    """The client disconnected before the answer."""
+    """The client disconnected before the answer was sent."""
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return a header, None if it is absent; raise DecodeError if it is there twice."""
+    """Return a header, None if it is absent; raise DecodeError if it occurs twice."""
     found = [value for key, value in scope["headers"] if key == name]
     if len(found) > 1:
         fault = InvalidField(name.decode().title(), "header given twice", "send it once")
@@ -136,7 +139,10 @@ class RequestBody:
 
 
 async def read_body(scope: Scope, receive: Receive) -> Any:  # noqa: ANN401 - any JSON
-    """Return the JSON body, `{}` for an empty one; raise RequestRefused."""
+    """Return the JSON body, `{}` if it is empty.
+
+    Raise RequestRefused if the body is too large, too slow or malformed.
+    """
     _require_json(scope)
     length = header(scope, b"content-length")
     if length is not None and length.isdecimal() and int(length) > MAX_BODY_BYTES:
@@ -206,7 +212,7 @@ def _too_large_error() -> RequestRefused:
 
 @attrs.frozen(kw_only=True)
 class OperationContext:
-    """The supervisor, and what the process around the app provides."""
+    """The supervisor, and the functions and state that the daemon provides to operations."""
 
     sup: Supervisor
     drain_state: DrainState
@@ -218,7 +224,7 @@ class OperationContext:
 
 @attrs.frozen(kw_only=True)
 class OperationCall:
-    """One request, decoded."""
+    """One decoded request: the supervisor, the session in the path, the arguments."""
 
     context: OperationContext
     path_ids: Mapping[str, str]  # ids in the path, by name

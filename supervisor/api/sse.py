@@ -1,15 +1,15 @@
-"""Server-sent events: encoding, the feeds of one session and of all, and one stream.
+"""Server-sent events: their encoding, the events of one session or of all sessions, the stream.
 
-The `id:` of a record is where to resume. Deltas and gaps have none, so a reader resumes after
-its last record.
+A reader resumes after the `id:` of its last record. Deltas and gaps have no `id:`.
 
 Rule 1: a cancelled wait for the next chunk loses no event.
 Rule 2: events that are ready go into one chunk, because a chunk costs more than an event.
 Rule 3: a stream buffers nothing beyond its feed, which is bounded and blocks no session.
 Rule 4: a reader that takes nothing for `WRITE_SECONDS` is dropped; a disconnect ends the stream.
-Rule 5: after a burst of chunks a stream is paced: one chunk at a time, with all events since,
-        and the more streams there are, the longer the pause. A single stream is barely delayed.
-Rule 6: after the first byte the status is sent, so an error becomes the last event.
+Rule 5: after a burst of chunks a stream is paced: one chunk at a time, with all events since the
+        last one; the more streams there are, the longer the pause. A single stream is barely
+        delayed.
+Rule 6: the status is sent before the first event, so a later error becomes the last event.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def encode_problem_event(problem: ProblemDetails) -> bytes:
 async def session_events(
     session: Session, info: Info, *, after: int, until_stopped: bool
 ) -> AsyncIterator[AsyncIterator[bytes]]:
-    """Yield the events of a session after a record; `until_stopped` ends with the session.
+    """Yield the events of a session after a record; `until_stopped` ends them when it has stopped.
 
     `info` is a recent state of the session.
     """
@@ -130,7 +130,7 @@ class SessionEvents:
             elif self._seen < self._stored_until:
                 await self._take()
             else:
-                break  # nothing ready: send what there is
+                break  # no further event is ready: send the chunk
             if self._is_over:
                 break
             size += len(self._pending[-1])
@@ -174,7 +174,7 @@ class SessionEvents:
 
 
 class StreamEnd:
-    """End of a stream: the last record of a stopped session."""
+    """Detects the end of a stream: the last record of a stopped session."""
 
     def __init__(self, session: Session, after: int) -> None:
         self._session = session
@@ -194,7 +194,10 @@ class StreamEnd:
             self.is_possible = True
 
     async def is_reached(self) -> bool:
-        """Return whether nothing can follow; asks the session only where that is possible."""
+        """Return True if no record can follow.
+
+        Read the session only after a record that may be the last.
+        """
         if not self.is_possible:
             return False
         try:

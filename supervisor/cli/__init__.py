@@ -1,10 +1,10 @@
 """The command line: `understudy`.
 
-Rule 1: the list of commands, the first thing users wait for, needs only a table. Click, trio and
-        rich are imported by the commands that need them.
+Rule 1: the list of commands is printed from a table of plain data, so that it appears at once.
+        Click, trio and rich are imported by the commands that need them.
 Rule 2: a command calls its target (a file or the daemon) by the names of the embedding API, and
         does not depend on which of the two it is.
-Rule 3: text of an agent reaches a terminal only through `safe`.
+Rule 3: text of an agent is printed on a terminal only after `safe` has escaped it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMPLETION_VARIABLE = "_UNDERSTUDY_COMPLETE"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit code; no exception escapes, except to end the process.
+    """Run a command, print its error if it fails, and return its exit code.
 
     0 ok, 1 error, 2 wrong usage, 3 not found, 4 refused by a limit, 5 no daemon, 130 interrupted.
     """

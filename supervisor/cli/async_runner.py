@@ -31,10 +31,10 @@ def exit_signals() -> list[signal.Signals]:
 
 
 def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
-    """Run the work and return its exit code (None is 0). A single exception is raised bare.
+    """Run the work and return its exit code (None is 0). Exception groups are unwrapped.
 
     Ctrl-C cancels the work, and is raised as `KeyboardInterrupt` when the work has ended; a second
-    one does not wait for that.
+    Ctrl-C does not wait for that.
     """
     with ExitOnInterrupt():
         import trio  # noqa: PLC0415 - late
@@ -71,11 +71,14 @@ async def _cancel_on_signal(leave: trio.CancelScope, *, task_status: trio.TaskSt
         async for _ in signals:
             if leave.cancel_called:
                 os._exit(INTERRUPTED)
-            leave.cancel(reason="a person wants to leave")
+            leave.cancel(reason="the user pressed Ctrl-C")
 
 
 def _unwrapped(group: BaseException) -> BaseException:
-    """Return the KeyboardInterrupt if there is one, as the user asked for it; else the first."""
+    """Return the KeyboardInterrupt of the group, because the user asked for it.
+
+    Without one, return the first error.
+    """
     found = _leaf_errors(group)
     return next((one for one in found if isinstance(one, KeyboardInterrupt)), found[0])
 

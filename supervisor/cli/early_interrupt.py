@@ -26,7 +26,7 @@ _JSON_MESSAGE = (
 
 
 class ExitOnInterrupt:
-    """Handle Ctrl-C in the block, unless another handler is set or the signal is ignored."""
+    """Exit at Ctrl-C in the block, unless another handler is set or the signal is ignored."""
 
     def __enter__(self) -> None:
         """Install the handler."""

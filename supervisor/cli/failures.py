@@ -1,7 +1,7 @@
 """Errors as shown to the user of a command, and exit codes.
 
-Rule 1: what happened, then what to do; never a traceback. `python -X dev -m supervisor.cli` shows
-        one, to find defects of ours.
+Rule 1: the text says what happened, then what to do; a traceback is printed only by
+        `python -X dev -m supervisor.cli`, for bugs in understudy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Interrupted(SupervisorError):
 
 
 def require_file(path: str) -> None:
-    """Raise `FileNotThere` if the path does not exist; a directory exists."""
+    """Raise `FileNotThere` if the path does not exist."""
     if not os.path.exists(path):  # noqa: PTH110 - also for text that cannot be a path
         raise FileNotThere(f"file not found: {path}", hint="check the path")
 
@@ -119,7 +119,7 @@ def report_interrupt(screen: Screen) -> int:
 
 
 def report_defect(error: BaseException, screen: Screen) -> int:
-    """Print that understudy has a defect; with a traceback only in Python's development mode."""
+    """Print that understudy has a bug; with a traceback only in Python's development mode."""
     if sys.flags.dev_mode:
         traceback.print_exception(error, file=screen.err)
         return ERROR

@@ -33,7 +33,7 @@ class CommandGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import and return the command, or return None."""
+        """Import and return the command; return None if the table has no command of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
@@ -46,7 +46,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command as click does, and suggest the closest name if there is none."""
+        """Find a command as click does, and suggest the closest name if none matches."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             close = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -74,7 +74,7 @@ class CommandGroup(click.Group):
         return found or super().shell_complete(ctx, incomplete)
 
     def get_help(self, ctx: click.Context) -> str:
-        """Return the list of commands, the same as without click."""
+        """Return the list of commands, as `print_overview` prints it."""
         return overview_text(ctx.terminal_width or 80)
 
 

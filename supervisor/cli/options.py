@@ -48,7 +48,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the seconds."""
+        """Return the number of seconds; fail as click does for other text."""
         if isinstance(value, int | float):
             return float(value)
         seconds = parse_duration(str(value))
@@ -65,7 +65,7 @@ class Size(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Return the bytes."""
+        """Return the number of bytes; fail as click does for other text."""
         if isinstance(value, int):
             return value
         count = parse_size(str(value))
@@ -85,7 +85,7 @@ class Count(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Return the number."""
+        """Return the number; fail as click does if it is not a number or below the minimum."""
         text = str(value)
         if not _WHOLE_NUMBER.fullmatch(text) or int(text) < self._minimum:
             self.fail(f"{value!r} is not a whole number of at least {self._minimum}", param, ctx)
@@ -104,7 +104,11 @@ MAX_TEXT_CHARACTERS = 16 * 1024 * 1024
 
 
 def input_text(words: tuple[str, ...]) -> str:
-    """Return the words, or standard input for none or `-`; raise click's `UsageError`."""
+    """Return the words as one text; read standard input without words, or for the word `-`.
+
+    Raise click's `UsageError` if standard input is a terminal and no words are given, or if it is
+    too long.
+    """
     if words and words != ("-",):
         return " ".join(words)
     if not words and sys.stdin.isatty():

@@ -75,12 +75,12 @@ class Screen:
 
     @property
     def is_ansi_terminal(self) -> bool:
-        """True if animations may be shown on standard output."""
+        """True if standard output is a terminal that supports animations."""
         return self.is_terminal and not self._is_dumb
 
     @property
     def is_ansi_stderr(self) -> bool:
-        """True if animations may be shown on standard error."""
+        """True if standard error is a terminal that supports animations."""
         return _is_terminal(self.err) and not self._is_dumb
 
     @property
@@ -116,7 +116,7 @@ class Screen:
     ) -> None:
         """Print rows under headers; the columns `shrinkable` are cut if the terminal is narrow.
 
-        Without `shrinkable` nothing is cut: the last column has to be readable to its end.
+        If `shrinkable` is empty, nothing is cut, and lines may be wider than the terminal.
         """
         head = [Cell(name, "bold") for name in headers]
         for row in align_columns([head, *rows], width=self.width, shrinkable=shrinkable):
@@ -133,7 +133,7 @@ class Screen:
         self._emit(self.out, json_text(value) + "\n")
 
     def write(self, text: str) -> None:
-        """Write text that is already safe, unchanged; for streams."""
+        """Write streamed text unchanged; the caller has already escaped it with `safe`."""
         self._emit(self.out, text)
 
     def fit(self, row: Sequence[Cell]) -> list[Cell]:
@@ -153,12 +153,12 @@ class Screen:
     # Notes ---------------------------------------------------------------------------------
 
     def note(self, *cells: Cell | str) -> None:
-        """Print a note on standard error; not with --json."""
+        """Print a note on standard error, except with --json."""
         if not self.as_json:
             self._emit(self.err, "".join(self._styled(cell, self.err) for cell in cells) + "\n")
 
     def prompt(self, question: str) -> None:
-        """Print a question; the user types the answer after it."""
+        """Print a question without a line end, so that the user types the answer behind it."""
         self._emit(self.err, safe(question))
 
     def warn(self, text: str) -> None:
@@ -195,7 +195,7 @@ class Screen:
 
 
 def json_text(value: object) -> str:
-    """Return the value as JSON on one line, without characters that a terminal would obey."""
+    """Return the value as JSON on one line; control characters are escaped."""
     return escaped_json(_dump_json(json_value(value)))
 
 

@@ -24,7 +24,7 @@ _FRAMES: Final = "|/-\\"
 async def progress(screen: Screen, what: str) -> AsyncIterator[None]:
     """Show the activity and its duration while the block runs.
 
-    Exceptions of the block are raised bare.
+    Exceptions of the block are raised without an exception group.
     """
     if not screen.is_ansi_stderr:
         yield

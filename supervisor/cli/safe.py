@@ -48,7 +48,7 @@ def escaped_json(text: str) -> str:
 
 
 class SafeStream:
-    """`safe` for a text that arrives in chunks.
+    """Escapes a text that arrives in chunks as `safe` does.
 
     The results of `feed` and of the final `finish` together equal `safe` of the whole text, if no
     sequence is longer than MAX_SEQUENCE.
@@ -59,20 +59,20 @@ class SafeStream:
         self._incomplete = ""
 
     def feed(self, piece: str) -> str:
-        """Return what can be printed now."""
+        """Return the escaped text that can be printed now; keep an incomplete escape sequence."""
         text = self._incomplete + piece
         place = _incomplete_from(text)
         self._incomplete = text[place:]
         return printable(text[:place])
 
     def finish(self) -> str:
-        """Return what was held back for a rest that did not arrive."""
+        """Return the escaped text of an incomplete sequence, because no more chunks follow."""
         held, self._incomplete = self._incomplete, ""
         return printable(held)
 
 
 def _incomplete_from(text: str) -> int:
-    """Return the start of an incomplete sequence at the end of the text; else its length."""
+    """Return where an incomplete sequence at the end of the text starts; else the text's length."""
     # A sequence does not continue over a line break or beyond MAX_SEQUENCE.
     start = max(text.rfind("\n") + 1, len(text) - MAX_SEQUENCE)
     for found in _SEQUENCE_START.finditer(text, start):

@@ -1,8 +1,7 @@
 """The target of a command: its configuration, the daemon or a store file, and the session.
 
-The daemon and a file have the names and errors of the embedding API, so that commands do not
-depend on which of them they use. A session is found by its id, the beginning or end of its id, its
-name or its key.
+Both have the methods and errors of the embedding API, so a command works with either. A session is
+found by its id, the beginning or end of its id, its name or its key.
 """
 
 from __future__ import annotations
@@ -28,7 +27,10 @@ if TYPE_CHECKING:
 def load_configuration(
     path: str | None, *, flags: Mapping[str, object] | None = None
 ) -> Configuration:
-    """Return all configuration layers, or only the given file; raise `ConfigError`."""
+    """Return all configuration layers, or only the given file.
+
+    Raise `ConfigError` with all problems.
+    """
     from supervisor.configuration import load  # noqa: PLC0415 - slow to import
 
     return load(cwd=_working_folder(), environ=os.environ, flags=flags, path=path)
@@ -46,7 +48,7 @@ if TYPE_CHECKING:  # a file loads the store and the sessions, a daemon does not
 
     Target: TypeAlias = Supervisor
 
-# What a command does to its target. A file can be read and maintained; only a daemon runs sessions.
+# The access that a command needs. A file can be read and maintained; only a daemon runs sessions.
 Access: TypeAlias = Literal["read", "keep", "live"]
 
 
@@ -54,7 +56,10 @@ Access: TypeAlias = Literal["read", "keep", "live"]
 async def open_target(
     screen: Screen, *, state: str | None = None, access: Access = "live"
 ) -> AsyncIterator[Target]:
-    """Open the file `state`, or the daemon if it is None; raise `NoDaemon` and their errors."""
+    """Open the file `state`, or connect to the daemon if `state` is None.
+
+    Raise `NoDaemon` if no daemon listens, and the errors of `connect` and `open`.
+    """
     if state is None:
         async with _connected(access) as sup:
             yield sup
@@ -121,10 +126,10 @@ _PAGE_SIZE: Final = 500
 
 
 async def find_session(sup: Target, text: str) -> Session:
-    """Return the session that the text names; raise `SessionNotFound` for none or several.
+    """Return the session that the text names; raise `SessionNotFound` if none or several match.
 
     An exact id is used without a search, a name or key is looked up. A part of an id is compared
-    with all sessions, which takes a moment.
+    with the ids of all sessions, which is slower.
     """
     try:
         return await sup.get(text)
@@ -160,7 +165,10 @@ async def _matching_ids(sup: Target, text: str) -> list[str]:
 async def all_sessions(
     sup: Target, *, with_text: str | None = None, root: str | None = None
 ) -> AsyncIterator[Info]:
-    """All that there are, or that have it in their name, title or key; page by page."""
+    """Yield all sessions, or those whose name, title or key contains `with_text`.
+
+    The sessions are read page by page.
+    """
     cursor: str | None = None
     while True:
         page = await sup.list(text=with_text, root=root, limit=_PAGE_SIZE, cursor=cursor)

@@ -47,7 +47,7 @@ BADGE_STYLES: Final = {
 
 @attrs.frozen
 class Cell:
-    """A text, from any source, and its style."""
+    """A text and its style; the text is escaped when it is printed."""
 
     text: str
     style: str | None = None
@@ -68,7 +68,7 @@ def cell_width(text: str) -> int:
 
 
 def truncate(text: str, width: int) -> str:
-    """Return the text cut to that many columns, with a mark if something is missing."""
+    """Return the text cut to `width` columns; a mark at its end shows the cut."""
     if cell_width(text) <= width:
         return text
     if width <= 1:

@@ -35,7 +35,10 @@ class ListenQueueFull(Exception):
 
 
 async def connect_unix(path: str) -> trio.SocketStream:
-    """Return a connection; raise `OSError` if refused, `ListenQueueFull` if the queue is full."""
+    """Return a connection.
+
+    Raise `OSError` if it is refused, `ListenQueueFull` if the queue is full.
+    """
 
     async def connect() -> trio.SocketStream:
         return await trio.open_unix_socket(path)
@@ -46,7 +49,10 @@ async def connect_unix(path: str) -> trio.SocketStream:
 async def connect_with_retry(
     connect: Callable[[], Awaitable[T]], socket_of: Callable[[T], trio.socket.SocketType]
 ) -> T:
-    """Connect, and retry while the listen queue is full; raise `ListenQueueFull` in the end."""
+    """Connect, and retry while the listen queue is full.
+
+    Raise `ListenQueueFull` if it is still full after `CONNECT_RETRY_SECONDS`.
+    """
     retry_until, pause = trio.current_time() + CONNECT_RETRY_SECONDS, _FIRST_PAUSE_SECONDS
     while True:
         made = await connect()
@@ -101,7 +107,7 @@ class Address:
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
     async def connect(self) -> trio.SocketStream:
-        """Return a connection; raise `OSError` or `ListenQueueFull`."""
+        """Return a connection; raise as `connect_unix` does."""
         if self.socket is not None:
             return await connect_unix(self.socket)
         assert self.port is not None
@@ -113,7 +119,7 @@ def find_address(
     token_file: str | os.PathLike[str] | None,
     environ: Mapping[str, str],
 ) -> Address:
-    """Return the address; arguments that are None come from the configuration."""
+    """Return the daemon's address; arguments that are None come from the configuration."""
     where = os.fspath(_daemon_settings(environ).socket if address is None else address)
     if not where.startswith(("http:", "https:")):
         return Address(where, None)

@@ -35,7 +35,7 @@ _FLAGS: Final = frozenset({"dry_run", "force", "redact"})
 def checked_arguments(
     arguments: Mapping[str, Any], *, required: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the arguments to send; raise the errors of the embedding API.
+    """Return the arguments to send; raise the error of the embedding API for an invalid one.
 
     None means "not given", except for `required` arguments.
     """
@@ -67,7 +67,7 @@ def _checked_argument(name: str, value: Any) -> Any:  # noqa: ANN401 - arguments
 def session_arguments(
     options: Mapping[str, Any], *, required: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the arguments of a new session to send; raise the errors of `create`.
+    """Return the arguments of a new session to send; raise as `create` does for invalid ones.
 
     The workspace is made absolute, because the daemon has another working directory.
     """
@@ -80,7 +80,7 @@ def session_arguments(
 
 
 def child_arguments(arguments: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Return the arguments of a new child to send; raise the errors of `spawn`."""
+    """Return the arguments of a new child to send; raise as `spawn` does for invalid ones."""
     check_options("a child", options)
     if arguments["ttl_seconds"] is not None:
         check_child_ttl_seconds(arguments["ttl_seconds"])
@@ -88,7 +88,7 @@ def child_arguments(arguments: Mapping[str, Any], options: Options) -> dict[str,
 
 
 def limits_argument(limits: object) -> object:
-    """Return the limits to set: all of them, or a mapping of some; raise the errors of `set`."""
+    """Return the limits to send: a `Limits` or a mapping; raise as `set` does for invalid ones."""
     if isinstance(limits, Mapping) and limits:
         change_limits(Limits(), limits)
     elif limits is not None and not isinstance(limits, Limits):
@@ -99,7 +99,7 @@ def limits_argument(limits: object) -> object:
 
 
 def scope_arguments(scope: Scope) -> dict[str, str]:
-    """Return the arguments that name an interrupt's scope; raise the errors of `interrupt`."""
+    """Return the arguments that name an interrupt's scope; raise as `interrupt` does."""
     check_scope(scope)
     if isinstance(scope, TurnScope):
         return {"scope": "turn", "turn_id": scope.id}

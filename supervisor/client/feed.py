@@ -94,7 +94,7 @@ class RemoteFeed(Generic[T]):
             return item
 
     async def open(self) -> None:
-        """Open the stream; raise if it does not exist."""
+        """Open the stream; raise the daemon's error if the stream does not exist."""
         self._transport.refuse_if_closed()
         await self._open()
 
@@ -138,7 +138,7 @@ class RemoteFeed(Generic[T]):
             self._pause = _FIRST_PAUSE_SECONDS
 
     async def _reconnect(self) -> None:
-        """Pause, then try to continue where the last stream broke."""
+        """Pause, then open a stream that continues after the last received record."""
         await trio.sleep(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         try:
@@ -186,7 +186,7 @@ class RemoteFeed(Generic[T]):
 
 @asynccontextmanager
 async def open_feed(feed: F) -> AsyncIterator[F]:
-    """Keep the feed open during the block; raise if the stream does not exist."""
+    """Open the feed for the duration of the block; raise as `RemoteFeed.open` does."""
     try:
         await feed.open()
         yield feed

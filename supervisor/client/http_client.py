@@ -38,9 +38,10 @@ class HttpClient(Protocol):
     """Sends requests. The caller sets the timeout."""
 
     async def request(self, request: HttpRequest) -> HttpResponse:
-        """Send a request; raise `Unreachable` or `ListenQueueFull` before it was sent.
+        """Send a request and return the response.
 
-        Raise `ConnectionBroken` afterwards.
+        Raise `Unreachable` or `ListenQueueFull` if the request was not sent, and `ConnectionBroken`
+        if the connection broke afterwards.
         """
 
 
@@ -51,7 +52,10 @@ class OneShotClient:
         self._address = address
 
     async def request(self, request: HttpRequest) -> HttpResponse:
-        """See `HttpClient`."""
+        """Send the request over a new connection and close it.
+
+        Raise as `HttpClient.request` does.
+        """
         stream = HttpStream(await connect_to(self._address), self._address.host)
         try:
             headers = {**self._address.headers, **request.headers, "connection": "close"}

@@ -14,13 +14,13 @@ from .stream import ConnectionBroken, Unreachable
 
 
 class PooledClient:
-    """The `HttpClient` of programs; made by `open_pool()`."""
+    """The `HttpClient` of long-running programs; created by `open_pool()`."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
     async def request(self, request: HttpRequest) -> HttpResponse:
-        """See `HttpClient`."""
+        """Send the request over a connection of the pool; raise as `HttpClient.request` does."""
         try:
             response = await self._http.request(
                 request.method,
@@ -76,7 +76,7 @@ class _RetryingBackend(httpcore.TrioBackend):
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """See `httpcore.AsyncNetworkBackend`."""
+        """Connect as httpcore does, with retries while the listen queue is full."""
         connect = super().connect_unix_socket
         return await connect_with_retry(
             lambda: connect(path, timeout, socket_options),

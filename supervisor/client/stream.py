@@ -1,7 +1,7 @@
 """One HTTP response, possibly endless, and the server-sent events in it.
 
-It uses h11, not httpx: httpx reads through nested async generators, which cannot all be closed
-when a reader leaves in the middle, and trio warns about that.
+It uses h11, not httpx: httpx reads through nested async generators, which cannot all be closed when
+a caller stops reading early, and trio warns about that.
 
 A response is read chunk by chunk, and can be closed at any moment.
 """
@@ -33,7 +33,7 @@ class Unreachable(Exception):
 
 
 class ConnectionBroken(Exception):
-    """The connection broke, or the data is not HTTP."""
+    """The connection broke, or the received data is not HTTP."""
 
 
 class HttpStream:
@@ -48,7 +48,10 @@ class HttpStream:
     async def request(
         self, method: str, target: str, headers: Mapping[str, str], content: bytes | None = None
     ) -> None:
-        """Send the request and read the head of the response; raise `ConnectionBroken`."""
+        """Send the request and read the head of the response.
+
+        Raise `ConnectionBroken` if the connection ends before that, or the head is malformed.
+        """
         sent = [("host", self._host), *headers.items()]
         if content is not None:
             sent.append(("content-length", str(len(content))))
@@ -69,9 +72,9 @@ class HttpStream:
                 raise ConnectionBroken
 
     async def receive(self) -> bytes | None:
-        """Return the next chunk, or None at the end; raise `ConnectionBroken`.
+        """Return the next chunk, or None at the end.
 
-        Cancellation loses no data.
+        Raise `ConnectionBroken` if the data breaks off. Cancellation loses no data.
         """
         try:
             with trio.fail_after(MAX_SILENCE_SECONDS):
@@ -81,7 +84,7 @@ class HttpStream:
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     async def read_all(self) -> bytes:
-        """Return the rest of a finite body, without a timeout; raise `ConnectionBroken`."""
+        """Return the rest of a finite body, without a timeout; raise as `receive` does."""
         pieces = []
         while isinstance(event := await self._event(), h11.Data):
             pieces.append(bytes(event.data))
@@ -119,7 +122,7 @@ class HttpStream:
 async def open_stream(
     address: Address, path: str, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> HttpStream:
-    """Return the stream when its response has begun; raise as `connect_to`, `ConnectionBroken`."""
+    """Return the stream when its response has begun; raise as `connect_to` and `request` do."""
     stream: HttpStream | None = None
     try:
         with trio.fail_after(OPEN_SECONDS):
@@ -136,7 +139,10 @@ async def open_stream(
 
 
 async def connect_to(address: Address) -> trio.SocketStream:
-    """Return a connection; raise `Unreachable` or `ListenQueueFull`."""
+    """Return a connection.
+
+    Raise `Unreachable` if it is refused, `ListenQueueFull` if the queue is full.
+    """
     try:
         return await address.connect()
     except OSError as error:
@@ -148,12 +154,12 @@ _MAX_EVENT_BYTES: Final = 256 * 1024 * 1024
 
 
 class EventTooLong(Exception):
-    """The input is not an event stream: an event has no end."""
+    """An event without an end, longer than the maximum: the data is not an event stream."""
 
 
 @attrs.frozen
 class ServerSentEvent:
-    """One event; the stream can continue after `id`, if it has one."""
+    """One event; if it has an `id`, a new stream can continue after that id."""
 
     name: str
     data: bytes
@@ -170,7 +176,10 @@ class SseParser:
         self._id: str | None = None
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that this chunk completes; raise `EventTooLong`."""
+        """Yield the events that this chunk completes.
+
+        Raise `EventTooLong` if one exceeds the maximum.
+        """
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > _MAX_EVENT_BYTES:
             raise EventTooLong

@@ -118,7 +118,7 @@ class RemoteSupervisor:
         return RemoteSession(self._transport, parse_session_id(id))
 
     async def get(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
-        """Return a handle of an existing session; raise `SessionNotFound`."""
+        """Return a handle of an existing session; raise `SessionNotFound` if it does not exist."""
         session = self.session(id)
         with contextlib.suppress(NotStorable):  # it exists, and can be repaired or deleted
             await session.info()
@@ -133,7 +133,7 @@ class RemoteSupervisor:
         return True
 
     async def delete(self, id: str) -> None:  # noqa: A002 - its public name
-        """Stop the session and delete all of it."""
+        """Stop the session and delete all its records."""
         path = f"v1/sessions/{parse_session_id(id)}"
         await self._transport.request_bytes("DELETE", path, timeout_seconds=SLOW_SECONDS)
 
@@ -206,7 +206,7 @@ class RemoteSupervisor:
         *,
         agent: str | None = None,
     ) -> RemoteSession:
-        """Create a session from a file: our `jsonl`, or a file of `picoclaw` or `ggcode`."""
+        """Create a session from a file in the format `jsonl`, `picoclaw` or `ggcode`."""
         from supervisor.store.importing import ImportFormat  # noqa: PLC0415 - rarely needed
 
         arguments = checked_arguments(
@@ -249,7 +249,7 @@ class RemoteSupervisor:
 
     @property
     def hooks(self) -> NoReturn:
-        """Not available here; raises `ConfigError`."""
+        """Raise `ConfigError`: hooks are functions, so only the daemon's own process has them."""
         raise ConfigError(
             "hooks are functions and cannot be sent to the daemon",
             hint="add them where the supervisor is opened",
@@ -264,7 +264,11 @@ class RemoteSupervisor:
         ).items
 
     async def answer(self, request_id: str, decision: Decision) -> None:
-        """Decide a request; raise `PermissionNotFound`, `PermissionConflict`, `InvalidDecision`."""
+        """Decide a permission request.
+
+        Raise `PermissionNotFound` if the request is unknown, `PermissionConflict` if it was
+        answered already, and `InvalidDecision` if the request does not offer the decision.
+        """
         check_text("request_id", request_id)
         if not is_id(request_id):
             raise PermissionNotFound(
@@ -300,13 +304,16 @@ class RemoteSupervisor:
         )
 
     async def drain(self) -> None:
-        """Refuse new work, let turns end within `exit_seconds`, interrupt the rest, suspend."""
+        """Refuse new work, let turns end within `exit_seconds`, interrupt and suspend the rest."""
         await self._transport.request_bytes("POST", "v1/drain", timeout_seconds=SLOW_SECONDS)
 
     async def _get_page(
         self, kind: type[Page[T]], path: str, arguments: Mapping[str, Any]
     ) -> Page[T]:
-        """Return a page of the requested size, with as many requests as it takes."""
+        """Return a page of the requested size.
+
+        Send several requests if the size exceeds one answer.
+        """
         wanted = check_integer("limit", arguments["limit"])
         decode_cursor(arguments["cursor"])
         if wanted <= MAX_PAGE:

@@ -1,4 +1,4 @@
-"""Requests to the daemon: one answer each, and errors as the daemon raised them.
+"""Requests to the daemon: each returns its answer, or raises the error that the daemon raised.
 
 Rule 1: every request has a timeout. A request that timed out may still have taken effect.
 Rule 2: a GET is repeated once if the connection broke; a request that changes something is not.
@@ -57,7 +57,7 @@ _ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 
 
 class Transport:
-    """A connection to a daemon; made by `connect()`."""
+    """Sends requests to one daemon and raises its errors; created by `connect()`."""
 
     def __init__(self, http: HttpClient, address: Address) -> None:
         self._http = http
@@ -70,7 +70,7 @@ class Transport:
         return self.address.display_name
 
     def close(self) -> None:
-        """Refuse further requests."""
+        """Refuse further requests, because the block of `connect()` has ended."""
         self.is_closed = True
 
     async def request(
@@ -82,7 +82,10 @@ class Transport:
         *,
         timeout_seconds: float = QUICK_SECONDS,
     ) -> T:
-        """Send a request and return the answer as a `kind`; raise the daemon's error."""
+        """Send a request and return the answer as a `kind`; raise the error in the answer.
+
+        Raise `NoDaemon`, `DaemonBusy` or `AnswerLost` if there is no answer.
+        """
         content = await self.request_bytes(method, path, arguments, timeout_seconds=timeout_seconds)
         try:
             return decode_light(kind, orjson.loads(content))
@@ -100,7 +103,7 @@ class Transport:
         *,
         timeout_seconds: float = QUICK_SECONDS,
     ) -> bytes:
-        """Send a request and return its body; raise the daemon's error.
+        """Send a request and return the bytes of its answer; raise as `request` does.
 
         `arguments` are sent in the body, or in the query of a GET.
         """
@@ -132,7 +135,7 @@ class Transport:
             raise self.answer_lost_error() from error
 
     def refuse_if_closed(self) -> None:
-        """Raise `NoDaemon` after the block of `connect()`."""
+        """Raise `NoDaemon` if the block of `connect()` has ended."""
         if self.is_closed:
             raise NoDaemon(
                 "this connection has been closed", hint="use it inside the block of connect()"
@@ -168,7 +171,7 @@ def _http_request(method: Method, path: str, arguments: Mapping[str, Any]) -> Ht
 
 
 def decode_error(content: bytes, *, status: int) -> SupervisorError:
-    """Return the error that a response stands for."""
+    """Return the error described by an error response."""
     try:
         problem: object = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -177,12 +180,12 @@ def decode_error(content: bytes, *, status: int) -> SupervisorError:
 
 
 def is_id(text: object) -> bool:
-    """Return True if the text can be an id; if not, no such thing exists and nothing is sent."""
+    """Return True if the text has the form of an id; otherwise no request is necessary."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 def encode_query(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the arguments for a query; None is left out."""
+    """Return the arguments as text for a query; None is left out."""
     return {
         name: _query_value(name, value) for name, value in arguments.items() if value is not None
     }

@@ -1,6 +1,7 @@
 """Assembly of the table of one agent from the values of all layers.
 
-Problems here concern the agent as a whole: no command, or a value that its driver does not use.
+This module reports problems of the agent as a whole: no command, or a value that its driver does
+not use.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class AssembledAgent:
 def assemble(
     name: str, given: Mapping[KeyPath, Value], *, limits: Limits, environ: Mapping[str, str]
 ) -> AssembledAgent:
-    """Return the agent; paths start after its name, `limits` are those of the settings."""
+    """Return the agent.
+
+    Paths of problems start after its name, `limits` are those of the settings.
+    """
     values = {**_from_preset(given, environ), **given}
     driver = values.get(("driver",))
     if driver is None:

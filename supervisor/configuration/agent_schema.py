@@ -1,7 +1,7 @@
-"""Schema of `[agents.NAME]`: the annotation of each value, and what is made of it.
+"""Schema of `[agents.NAME]`: the annotation and the check of each value.
 
 `supervisor.decode` decodes a value by its annotation; the functions below check the decoded value
-and turn it into the setting.
+and convert it into the setting.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LIST_OF_WORDS: Final = 'write a list, each word in quotes: ["program", "--optio
 
 
 def _text(value: str, _: Source) -> str:
-    """Return a text that is not blank."""
+    """Return the text; raise InvalidValue if it is blank."""
     if not value.strip():
         raise InvalidValue(f"is {short_repr(value)}", hint=_QUOTED)
     return _check_text(value)
@@ -55,7 +55,7 @@ def _check_text(value: str) -> str:
 
 
 def _path(value: str, source: Source) -> str:
-    """Return a path, made absolute."""
+    """Return the path, made absolute."""
     return expand_path(_text(value, source), folder=source.folder, home=source.home)
 
 
@@ -87,14 +87,17 @@ _FUNCTION_NAME: Final = 'write "package.module:function"'
 
 
 def _function(value: str, _: Source) -> str:
-    """Return the name of an async function, as `package.module:function`."""
+    """Return the name of an async function.
+
+    Raise InvalidValue unless it is `package.module:function`.
+    """
     if not _FUNCTION.fullmatch(value):
         raise InvalidValue(f"is {short_repr(value)}", hint=_FUNCTION_NAME)
     return value
 
 
 def _output_path(value: str, source: Source) -> str:
-    """Return the path of a value in a line of JSON."""
+    """Return the path of a value in a line of JSON; raise InvalidValue if it is malformed."""
     from supervisor.drivers.command.output import parse_json_path  # noqa: PLC0415 - drivers are slow to import
 
     try:
@@ -104,7 +107,7 @@ def _output_path(value: str, source: Source) -> str:
 
 
 def _secret(value: str | Mapping[str, object], _: Source) -> Secret:
-    """Return a text, or the variable of our environment that holds it.
+    """Return a secret: its text, or the name of the environment variable that holds it.
 
     Errors never show the value.
     """
@@ -134,7 +137,7 @@ _SECONDS: Final = f"write a number from 0 to {MAX_SECONDS}"
 
 
 def _seconds(value: float, _: Source) -> float:
-    """Return a finite number of seconds."""
+    """Return the number of seconds; raise InvalidValue if it is not finite."""
     if not 0 <= value <= MAX_SECONDS:
         raise InvalidValue(f"is {short_repr(value)}", hint=_SECONDS)
     return value

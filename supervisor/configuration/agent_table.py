@@ -19,7 +19,7 @@ OutputForm: TypeAlias = Literal["text", "json_lines"]
 
 @attrs.frozen
 class FromEnvironment:
-    """A value that is looked up in our environment at the start of the agent, and never stored."""
+    """A value that is read from our environment when the agent starts, and never stored."""
 
     variable: str
 
@@ -58,7 +58,7 @@ class McpServer:
 class AgentTable:
     """One `[agents.NAME]`; fields that its driver does not use are empty.
 
-    `permissions`, `limits` and `workspace` are the defaults of its sessions.
+    `permissions`, `limits` and `workspace` are the defaults of the agent's sessions.
     """
 
     name: str
@@ -85,12 +85,12 @@ class AgentTable:
     workspace: str | None = None
 
     def session_defaults(self) -> dict[str, Any]:
-        """Return the defaults of its sessions, by the argument names of `create`."""
+        """Return the defaults of the agent's sessions, by the argument names of `create`."""
         defaults = {name: getattr(self, name) for name in ("permissions", "limits", "workspace")}
         return {name: value for name, value in defaults.items() if value is not None}
 
     def missing_variables(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the variables that it needs and our environment does not have."""
+        """Return the variables that the agent needs and our environment does not have."""
         values = [*self.env.values()]
         for server in self.mcp_servers:
             values += (*server.env.values(), *server.headers.values())

@@ -137,8 +137,8 @@ _MAKERS: Final[Mapping[str, Callable[[AgentTable, Mapping[str, str]], AgentKind]
 class _EnvironmentValues(Mapping[str, str]):
     """Values of an agent, some of them looked up in our environment at each access.
 
-    Reading raises LaunchFailed if any variable of the agent is missing; the first read is at the
-    start of the agent, where that error is reported.
+    Reading raises LaunchFailed if a variable of the agent is missing. The agent's start is the
+    first to read, and reports that error.
     """
 
     _table: AgentTable

@@ -24,7 +24,7 @@ def to_plain(
 ) -> dict[str, Any]:
     """Return the three tables and the origins of their values.
 
-    Written to a JSON file and loaded from it, they make the same configuration.
+    A JSON file with this data loads as the same configuration.
     """
     tables = {
         "settings": _tables(configuration.settings),

@@ -91,7 +91,7 @@ def read_environment(schema: Table, environ: Mapping[str, str], source: Source) 
 
 
 def read_flags(schema: Table, flags: Mapping[str, object], source: Source) -> Layer:
-    """Return the layer of the flags, by path; None means not given."""
+    """Return the layer of the flags, by path; a flag that is None was not given."""
     return read_layer(schema, _nested(flags), source)
 
 
@@ -135,7 +135,7 @@ class Configuration:
     files: tuple[str, ...]
 
     def agent(self, name: str) -> AgentTable:
-        """Return the table of an agent; raise AgentUnknown."""
+        """Return the table of an agent; raise AgentUnknown if it is not configured."""
         for agent in self.agents:
             if agent.name == name:
                 return agent
@@ -187,7 +187,7 @@ class _MergedLayers:
     files: list[str] = attrs.field(factory=list)
 
     def add(self, layer: Layer) -> None:
-        """Add a layer, which wins value by value."""
+        """Add a layer; its values replace those of earlier layers."""
         self.values.update(layer.values)
         self.problems.extend(layer.problems)
 
@@ -227,7 +227,7 @@ def _read_layers(
 
 
 def _unique_files(files: Iterable[Path]) -> Iterator[Path]:
-    """Yield each file once, at its last place: `cwd` may be an XDG directory."""
+    """Yield each file once, at its last position, because `cwd` may be an XDG directory."""
     last = {os.path.realpath(file): file for file in files}
     return iter(last.values())
 

@@ -18,7 +18,7 @@ SOCKET_NAME: Final = "understudy.sock"
 
 
 def configuration_files(cwd: Path | None, environ: Mapping[str, str]) -> list[Path]:
-    """Return all candidate files, the winning one last; without `cwd` no project file."""
+    """Return the paths of all possible files; a later file wins. Without `cwd`, no project file."""
     folders = _absolute_folders(environ.get("XDG_CONFIG_DIRS") or "/etc/xdg")
     files = [folder / FOLDER_NAME / FILE_NAME for folder in reversed(folders)]
     files.append(_xdg_folder(environ, "XDG_CONFIG_HOME", ".config") / FOLDER_NAME / FILE_NAME)

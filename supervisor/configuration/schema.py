@@ -3,10 +3,9 @@
 Each layer is read along the tree, value by value, and all its problems are collected; so a wrong
 value is found even if a later layer overrides it.
 
-Every value is decoded by its annotation with `supervisor.decode`, by the light engine, because
-short commands read the configuration. The values of a table can be the fields of a frozen class,
-whose validators then check them. Before that, text of the environment becomes a number, and "none"
-becomes None.
+Every value is decoded by its annotation with `supervisor.decode.light`, because short commands read
+the configuration. A table can be described by an attrs class: its validators check the values, and
+this module converts text from environment variables ("5" to 5, "none" to None).
 
 The settings of sessions are in `supervisor.config.Settings`.
 """
@@ -37,14 +36,14 @@ Reader: TypeAlias = Callable[[object, Source], object]
 
 @attrs.frozen
 class Leaf:
-    """A value. Its default is defined by the class that it belongs to."""
+    """A value of the configuration; the attrs class with the field defines its default."""
 
     read: Reader
 
 
 @attrs.frozen
 class Table:
-    """A table with known names."""
+    """A table whose names are defined here."""
 
     nodes: Mapping[str, Node]
 
@@ -154,7 +153,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class DecodedValue:
-    """Reader of one value: decodes it by its annotation, then `finish` makes the setting of it.
+    """Reader of one value: decodes the value by its annotation; `finish` converts it.
 
     `hint` replaces the hint of the decoder. With `is_secret` no problem contains the value.
     """
@@ -165,7 +164,7 @@ class DecodedValue:
     is_secret: bool = False
 
     def __call__(self, value: object, source: Source) -> object:
-        """Return the setting; raise InvalidValue."""
+        """Return the setting; raise InvalidValue if the value cannot be decoded or converted."""
         try:
             decoded = decode_light(self.kind, _plain(self.kind, value, source))
         except DecodeError as error:
@@ -174,7 +173,10 @@ class DecodedValue:
 
 
 def table_for_class(example: attrs.AttrsInstance) -> Table:
-    """Return a table with a value for each field of a class, and a table for each part."""
+    """Return a table with a value for each field of an attrs class.
+
+    A field that is an attrs class itself becomes a table.
+    """
     kind = type(example)
     hints = get_type_hints(kind)
     nodes: dict[str, Node] = {}
@@ -193,7 +195,7 @@ def table_for_class(example: attrs.AttrsInstance) -> Table:
 
 @attrs.frozen
 class _Field:
-    """Reader of one field: decodes the value, then lets the class check it."""
+    """Reader of one field: decodes the value, then runs the validators of the attrs class."""
 
     example: Any  # an instance of an attrs class
     name: str
@@ -233,7 +235,10 @@ def _mismatch(error: DecodeError, reader: DecodedValue | None = None) -> Invalid
 
 
 def _plain(kind: Any, value: object, source: Source) -> object:  # noqa: ANN401 - any annotation
-    """Return a value for the decoder: text becomes a number, and some words a value."""
+    """Return a value for the decoder.
+
+    Text from a variable becomes a number, True, False or None.
+    """
     kinds = alternatives(kind)
     if source.is_text and isinstance(value, str) and (len(kinds) == 1 or NoneType in kinds):
         value = _from_text(kinds[0], value)
@@ -244,7 +249,10 @@ def _plain(kind: Any, value: object, source: Source) -> object:  # noqa: ANN401 
 
 
 def _from_text(kind: Any, text: str) -> object:  # noqa: ANN401 - as above
-    """Return the value of a text for a kind; the text itself if it has the wrong form."""
+    """Return the value of a text for a kind.
+
+    If its form is wrong, the text, which the decoder refuses.
+    """
     text = text.strip()
     if kind is int and _WHOLE_NUMBER.fullmatch(text):
         return int(text)

@@ -1,6 +1,6 @@
 """Origins of values, and problems.
 
-Rule 1: every value has its origin, so that the user finds the line to change.
+Rule 1: every value has its origin, which tells the user the line to change.
 Rule 2: a wrong value is a `ConfigProblem`; all problems are collected before any is reported.
 """
 
@@ -25,7 +25,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @attrs.frozen
 class Origin:
-    """Origin of a value; `name` is that of the preset, file, variable or flag."""
+    """Origin of a value; `name` names the preset, file, variable or flag."""
 
     kind: OriginKind
     name: str = ""
@@ -82,7 +82,7 @@ class Source:
     """A layer of values: a file, the environment, or the flags.
 
     Relative paths start at `folder`. With `is_text`, all values are text, numbers included. `name`
-    is empty where each value has its own.
+    is empty if each value has a different name, as environment variables do.
     """
 
     kind: OriginKind

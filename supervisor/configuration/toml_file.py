@@ -1,7 +1,7 @@
 """Reading of one configuration file, with the line of each key.
 
-The TOML parser of the standard library does not report lines. A statement that it can parse alone
-is one statement of the whole text, so each is parsed again: the fewest lines that parse.
+The TOML parser of the standard library does not report lines. So each statement is found and parsed
+again: it is the smallest number of lines that parses alone.
 
 Rule 1: a configuration names commands, so a file that another user could have written is refused.
 Rule 2: opening a file never blocks, and a file larger than `MAX_BYTES` is refused.
@@ -28,8 +28,8 @@ MAX_STATEMENT_LINES: Final = 100
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the line of each key and table of a valid TOML text.
 
-    After a statement of more than `MAX_STATEMENT_LINES` lines the rest has no lines: a missing
-    line is better than a wrong one.
+    After a statement of more than `MAX_STATEMENT_LINES` lines the rest has no lines, because a
+    missing line is better than a wrong one.
     """
     found: dict[tuple[str, ...], int] = {}
     lines = text.replace("\r\n", "\n").split("\n")
@@ -94,7 +94,8 @@ class FileContents:
 def read_file(path: Path) -> FileContents:
     """Return the contents of a TOML file, or of a JSON file by its suffix.
 
-    Raise FileNotFoundError if there is none, and InvalidValue if it cannot or must not be read.
+    Raise FileNotFoundError if the file does not exist, and InvalidValue if it is malformed,
+    unreadable or not trusted.
     """
     text = _read_text(path)
     if path.suffix == ".json":
@@ -113,7 +114,7 @@ def read_file(path: Path) -> FileContents:
 def distrust_reason(
     owner: int, group: int, mode: int, *, our_user: int, our_group: int
 ) -> tuple[str, str] | None:
-    """Return why a file cannot be trusted, and what to do; None if it can.
+    """Return why the owner or mode of a file makes it unsafe, and what to do; None if it is safe.
 
     Our own group may write: on many systems each user has a private group.
     """

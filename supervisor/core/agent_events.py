@@ -33,21 +33,21 @@ class AgentAttached(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class AgentSessionNamed(BaseEvent):
-    """The agent reported its own id of the conversation."""
+    """The agent reported the id that it uses for the conversation."""
 
     session_id: str
 
 
 @attrs.frozen(kw_only=True)
 class AgentChoicesReported(BaseEvent):
-    """The agent reported what users may choose: modes, options, commands, in its own words."""
+    """The agent reported its modes, options and commands, of which users may choose."""
 
     choices: Mapping[str, object]
 
 
 @attrs.frozen(kw_only=True)
 class AuthenticationRequested(BaseEvent):
-    """The agent requires authentication before it works; None when that is done."""
+    """The agent requires authentication before it works; `method` is None when that is done."""
 
     method: str | None
 
@@ -59,12 +59,12 @@ class StartFailed(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class AgentClosed(BaseEvent):
-    """CloseAgent is done: nothing of the agent is left."""
+    """The effect CloseAgent is done: no process or task of the agent exists."""
 
 
 @attrs.frozen(kw_only=True)
 class AgentExited(BaseEvent):
-    """The agent exited without a request; `failure` says why, None means a clean exit."""
+    """The agent exited without being asked to; `failure` says why, None means a clean exit."""
 
     failure: Failure | None = None
     jitter: float = 0.0
@@ -124,7 +124,7 @@ class SteeringTaken(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SteeringDeclined(BaseEvent):
-    """The agent has certainly not taken these inputs, so they may still start turns."""
+    """The agent has certainly not taken these inputs, so the inputs may still start turns."""
 
     turn: TurnId
     inputs: tuple[InputId, ...]
@@ -165,7 +165,7 @@ class ProgressMade(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SilenceNoticed(BaseEvent):
-    """The turn made no progress for `seconds`; what it waits for, and since when."""
+    """The turn made no progress for `seconds`; the other fields say what it waits for."""
 
     turn: TurnId
     level: Silence
@@ -189,7 +189,7 @@ class LadderElapsed(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class CallInterruptElapsed(BaseEvent):
-    """A call that was asked to end has not ended in time."""
+    """A tool call that was asked to end has not ended in time."""
 
     turn: TurnId
     call: CallId
@@ -255,7 +255,7 @@ class TreeChanged(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class Claimed(BaseEvent):
-    """A new incarnation of the session's actor has read the row; the previous one is gone.
+    """A new incarnation of the session's actor has read the row; the previous actor has exited.
 
     `left_zombie`: the task of the open turn has not ended.
     """
@@ -267,7 +267,7 @@ class Claimed(BaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SupervisorRestarted(BaseEvent):
-    """The whole supervisor died and is back; nothing of the agents is left."""
+    """The supervisor was killed and has started again; no agent process is left."""
 
     epoch: int
     output: TurnOutput = TurnOutput()

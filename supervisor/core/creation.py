@@ -95,7 +95,7 @@ class SpawnInput:
 
 @attrs.frozen
 class Message:
-    """One message of the history: role, text, time, turn, and if it was steered."""
+    """One message of the history: role, text, time, turn, and whether it was sent as steering."""
 
     role: Literal["user", "agent"]
     text: str
@@ -144,10 +144,10 @@ def _accepted_body(first_input: SpawnInput) -> dict[str, Any]:
 
 
 def spec_like(session: SessionState, limits: Limits) -> SessionSpec:
-    """Return the spec of a new root session like this one.
+    """Return the spec of a new root session with the options of this session.
 
-    The key is not copied, because a key has one holder; nor is the position in the tree,
-    because a copy of a child must not take a child slot of the parent.
+    The key is not copied, because a key has one holder; nor is the position in the tree, because a
+    copy of a child must not take a child slot of the parent.
     """
     return SessionSpec(
         agent=session.agent_name,
@@ -194,7 +194,7 @@ def _created_body(plan: SessionSpec) -> dict[str, Any]:
 
 
 def _fields_body(thing: attrs.AttrsInstance) -> dict[str, Any]:
-    """Return the fields as plain data, without those that are None by default and are None."""
+    """Return the fields as plain data; fields that are None and None by default are left out."""
     optional = {field.name for field in attrs.fields(type(thing)) if field.default is None}
     values = attrs.asdict(thing).items()
     return {

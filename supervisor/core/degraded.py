@@ -1,8 +1,8 @@
-"""Rules for a degraded store: what may take effect before it is durable.
+"""Rules for a degraded store: which steps may take effect before they are durable.
 
-A store that cannot write must not prevent a user from stopping an agent. So while it is
-degraded, a session adopts steps in memory that reduce activity or change nothing outside;
-anything that starts or allows work waits for the commit.
+A store that cannot write must not prevent a user from stopping an agent. So while it is degraded, a
+session adopts, in memory, steps that only reduce its activity or have no effect; anything that
+starts or allows work waits for the commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALLOW_DECISIONS: Final = ("allow_once", "allow_always")
 
 
 def reduces_activity(event: Event) -> bool:
-    """Return True for a request that only reduces activity; it takes effect at once."""
+    """Return True for a request that only reduces activity; such a request takes effect at once."""
     match event:
         case StopRequested():
             return True
@@ -50,7 +50,7 @@ def reduces_activity(event: Event) -> bool:
 
 
 def grants_work(effect: Effect) -> bool:
-    """Return True if the effect starts an agent, adds work to it, or allows it something."""
+    """Return True if the effect starts an agent, gives it work, or grants it a permission."""
     match effect:
         case StartAgent() | StartTurn() | OfferSteering():
             return True
@@ -61,7 +61,10 @@ def grants_work(effect: Effect) -> bool:
 
 
 def effect_target(effect: Effect) -> str:
-    """Return the name by which a pending effect is found by the effect that undoes it."""
+    """Return the key under which an effect is pending.
+
+    The effect that undoes it has the same key.
+    """
     match effect:
         case StartAgent() | CloseAgent():
             return "agent"
@@ -76,5 +79,5 @@ def effect_target(effect: Effect) -> str:
 
 
 def cancels_pending(effect: Effect) -> bool:
-    """Return True if a pending effect with the same target need not be carried out at all."""
+    """Return True if the effect makes a pending effect with the same target unnecessary."""
     return isinstance(effect, CloseAgent | CancelTurn | WithdrawSteering)

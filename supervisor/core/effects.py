@@ -1,6 +1,6 @@
-"""Effects: imperatives that the session actor carries out after the commit.
+"""Effects: instructions that the session actor performs after the commit.
 
-An effect may fail; then the failure is an event.
+An effect may fail; the actor then sends an event that reports the failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ class StartAgent:
 
 @attrs.frozen
 class CloseAgent:
-    """Close the agent with the closing ladder; AgentClosed reports when nothing is left."""
+    """Close the agent with the closing ladder.
+
+    AgentClosed follows when its last process has ended.
+    """
 
 
 @attrs.frozen
@@ -38,7 +41,10 @@ class StartTurn:
 
 @attrs.frozen
 class AdoptTurn:
-    """Register a turn that the agent started by itself from steered input; it is running."""
+    """Register a turn that the agent started by itself from steered input.
+
+    The turn already runs.
+    """
 
     turn: TurnId
     input: InputId
@@ -68,7 +74,7 @@ class CancelCall:
 
 @attrs.frozen
 class EndBackground:
-    """Stop everything the agent runs outside its turn."""
+    """Stop everything that the agent runs outside its turn, such as terminals."""
 
 
 @attrs.frozen
@@ -86,7 +92,7 @@ class OfferSteering:
 
 @attrs.frozen
 class WithdrawSteering:
-    """Withdraw the offer, unless the text has been sent to the agent."""
+    """Withdraw offered steering, unless the text has been sent to the agent."""
 
     turn: TurnId
     input: InputId
@@ -115,7 +121,7 @@ class StopDependents:
 
 @attrs.frozen
 class SetTimer:
-    """Set or reset a timer of the session; its event says what it was set for."""
+    """Set or reset a timer of the session; the timer's event names its purpose."""
 
     name: TimerName
     after_seconds: float

@@ -31,7 +31,7 @@ Cause: TypeAlias = Literal[
 
 @attrs.frozen
 class Ending:
-    """The public form of a stop cause: reason, badge, and the outcome of waiting inputs."""
+    """The public form of a stop cause: reason, badge, and the outcome of queued inputs."""
 
     reason: str
     badge: Literal["stopped", "failed"]

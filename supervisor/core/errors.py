@@ -88,7 +88,7 @@ class OutputTooLarge(SupervisorError):
 
 
 class InputRefused(SupervisorError):
-    """The input is blank, not text, or was to be rejected when busy."""
+    """The input is blank or not text, or the session is busy and `when_busy` is "reject"."""
 
 
 class ConfigError(SupervisorError):
@@ -96,7 +96,10 @@ class ConfigError(SupervisorError):
 
 
 class ImportFailed(SupervisorError):
-    """A file is not a session that could be stored; `line` says where, None means all of it."""
+    """A file is not a session that can be stored.
+
+    `line` is the faulty line, None for the whole file.
+    """
 
     def __init__(self, problem: str, *, hint: str, line: int | None = None) -> None:
         super().__init__(problem if line is None else f"line {line}: {problem}", hint=hint)
@@ -104,11 +107,11 @@ class ImportFailed(SupervisorError):
 
 
 class SessionNotActive(SupervisorError):
-    """The session is stopped or archived, and the request needs one that is not."""
+    """The session is stopped or archived, and the request needs a live session."""
 
 
 class NotRunning(SupervisorError):
-    """No turn is running, and the request needs one."""
+    """No turn is running, and the request needs a running turn."""
 
 
 class TurnOver(SupervisorError):
@@ -122,7 +125,7 @@ class QueueFull(SupervisorError):
 class StoreDegraded(SupervisorError):
     """The store cannot write at present; it retries by itself.
 
-    `is_surely_unwritten`: nothing of the write is on disk, whatever happens to the machine now.
+    `is_surely_unwritten`: no part of the write is on disk or can appear there later.
     """
 
     def __init__(self, problem: str, *, hint: str, is_surely_unwritten: bool = False) -> None:
@@ -155,11 +158,11 @@ class StoreTooNew(SupervisorError):
 
 
 class Fenced(SupervisorError):
-    """Another incarnation has claimed the session, and this one may no longer write."""
+    """A later incarnation has claimed the session, so the earlier one may not write."""
 
 
 class NotStorable(SupervisorError):
-    """A value reached the store that no store can keep."""
+    """A value that cannot be stored was passed to the store."""
 
 
 class PermissionDenied(SupervisorError):
@@ -171,7 +174,7 @@ class AgentStartFailed(SupervisorError):
 
 
 class SpawnRefused(SupervisorError):
-    """A child was not admitted; `limit` names the limit, `used` and `allowed` its numbers."""
+    """A child was not admitted; `limit` names the limit, with the numbers `used` and `allowed`."""
 
     def __init__(
         self,
@@ -189,9 +192,10 @@ class SpawnRefused(SupervisorError):
 
 
 class BudgetSpent(SpawnRefused):
-    """A budget of this session, or of one above it, is exhausted.
+    """A budget of this session or of an ancestor is exhausted.
 
-    Nothing starts then and no child is admitted, so it is the same refusal with this reason.
+    No turn starts and no child is admitted then. It is a `SpawnRefused` whose `limit` names the
+    budget.
     """
 
     def __init__(

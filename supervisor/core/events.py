@@ -3,7 +3,7 @@
 Rule 1: every event says when it happened (`at`, wall seconds) and carries one unused id
         (`fresh`), in case it starts a turn: the core has no clock and no randomness.
 Rule 2: an event from a driver names its turn, so that a late event can be recognized.
-Rule 3: facts about the tree come along too (`tree_view`), true when the event is decided.
+Rule 3: an event also carries facts about the tree (`tree_view`), sampled when it is decided.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from .state import Decision, Source, Spending, WhenBusy
 class RequestEvent(BaseEvent):
     """A request of a caller.
 
-    `fresh` identifies the request too: the first record it leaves carries the id, so that a
-    caller without a reply can find out if the request was carried out.
+    `fresh` also identifies the request: its first record has that id, so a caller that got no reply
+    can find out whether the request was carried out.
     """
 
 
@@ -92,9 +92,9 @@ class SteeringSubmitted(RequestEvent):
 
 @attrs.frozen(kw_only=True)
 class InterruptRequested(RequestEvent):
-    """An interrupt; `turn` or `call` name the target, neither means the running turn.
+    """An interrupt; `turn` or `call` names the target, and without either it is the running turn.
 
-    `whole`: also everything else that the session's agent runs, with or without a turn.
+    `whole`: also interrupt everything that the session's agent runs outside its turn.
     """
 
     turn: TurnId | None = None
@@ -111,8 +111,8 @@ class InterruptRequested(RequestEvent):
 class TreeInterruptRequested(RequestEvent):
     """An interrupt of the session and its descendants.
 
-    The reply names the descendants by level. `interrupt` is the request that the session itself
-    gets after them.
+    The reply names the descendants by level. `interrupt` is the request for the named session
+    itself, which is interrupted after all descendants.
     """
 
     interrupt: InterruptRequested
@@ -191,7 +191,7 @@ class MessageAppended(RequestEvent):
 
 @attrs.frozen(kw_only=True)
 class DetailsChanged(RequestEvent):
-    """New details of a session; None keeps the current value."""
+    """New details of a session; a field that is None keeps its current value."""
 
     title: str | None = None
     tags: tuple[str, ...] | None = None
@@ -215,7 +215,7 @@ class RuleRemoved(RequestEvent):
 class ChildAdmitted(RequestEvent):
     """A child was admitted and its slot reserved; the same commit creates the child.
 
-    `turn` is the one whose agent requested it, None for any other caller.
+    `turn` is the turn whose agent requested the child, None for any other caller.
     """
 
     child: SessionId
@@ -228,7 +228,7 @@ class ChildAdmitted(RequestEvent):
 
 @attrs.frozen(kw_only=True)
 class ChildDeleted(RequestEvent):
-    """A child was deleted; `spent` and `spawns` are what remains to be counted."""
+    """A child was deleted; its `spent` and `spawns` still count towards the parent's limits."""
 
     child: SessionId
     spent: Spending

@@ -1,9 +1,9 @@
-"""Folds: one function for each record kind, which returns the fields that change.
+"""Folds: one function for each record kind, which returns the fields that the record changes.
 
-Rule 1: a session changes only here. The new state is the fold of the decided facts, so the fold
-        of the stored records is the row, by construction.
-Rule 2: folding never refuses. A stored record has happened.
-Rule 3: a function returns the fields that change and their new values; None if nothing does.
+Rule 1: a state changes only by folding a fact. A row of `table.py` permits an event and its rule
+        chooses the facts; the fold applies them. So folding the stored records yields the row.
+Rule 2: folding never refuses a record, because a stored record has happened.
+Rule 3: a function returns the changed fields with their new values; None if nothing changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .state import (
 
 
 def replay(records: Iterable[Record]) -> SessionState | None:
-    """Return the session that these records make, from the first on; None without records."""
+    """Return the session that results from folding the records in order; None without records."""
     session: SessionState | None = None
     for record in records:
         if session is None:
@@ -122,7 +122,7 @@ def agent_changed(session: SessionState, body: Body) -> Changes:
 
 
 def no_agent(session: SessionState) -> Changes:
-    """Return the changes when the agent is gone; the id of its conversation stays."""
+    """Return the changes when the agent has exited; the id of its conversation is kept."""
     return {"agent": None, "remembered": _with_authentication(session, auth=None)}
 
 
@@ -134,7 +134,10 @@ def _with_authentication(session: SessionState, *, auth: str | None) -> SavedAge
 
 
 def _with_session_id(session: SessionState, named: str | None) -> SavedAgent:
-    """Return the saved agent for a conversation id; under a new id its cost counts from here."""
+    """Return the saved agent for a conversation id.
+
+    A new id also stores the session's cost so far.
+    """
     known = session.remembered
     if known is not None and known.session_id == named:
         return attrs.evolve(known, auth=None)
@@ -219,7 +222,7 @@ def _first_equal(thing: object) -> object:
 
 
 def _shared(thing: T) -> T:
-    """Return one object for all equal ones, to be stored and encoded once.
+    """Return the shared instance that equals this object, so that memory holds it only once.
 
     Most sessions have the same terms and permissions, and most are roots.
     """

@@ -1,6 +1,6 @@
 """Ids that this program creates, and keys that callers choose.
 
-Rule 1: an id is created elsewhere (the core has no randomness) and only checked here.
+Rule 1: an id is created outside the core, which has no randomness; this module checks its form.
 Rule 2: a key's text form and its parts are exact inverses: `parse(str(key)) == key` for every
         key, and `str(parse(text)) == text` for every text that parses.
 """
@@ -24,9 +24,9 @@ _SESSION_ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 
 
 def parse_session_id(text: str) -> SessionId:
-    """Return `text` as a session id; raise `SessionNotFound` if it cannot be one.
+    """Return `text` as a session id; raise `SessionNotFound` if its form is not that of an id.
 
-    Checked before an id becomes part of a path or query, so that no other text gets there.
+    Callers check an id with this function before it becomes part of a path or query.
     """
     if not isinstance(text, str) or _SESSION_ID.fullmatch(text) is None:
         raise SessionNotFound(
@@ -67,7 +67,10 @@ class SessionKey:
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:
-        """Return the key with this text form; raise `InvalidKey`."""
+        """Return the key with this text form.
+
+        Raise `InvalidKey` if a part is missing, empty or malformed.
+        """
         if not isinstance(text, str):
             raise InvalidKey(f"{short_repr(text)} is not text", hint=_FORM)
         parts = text.split(":")
@@ -88,7 +91,7 @@ _ESCAPES: Final = {"%25": "%", "%3A": ":"}
 
 
 def as_key(key: SessionKey | str) -> SessionKey:
-    """Return a key, parsed from its text form if needed."""
+    """Return the key, parsed if it is a text; raise `InvalidKey` if the text is malformed."""
     return key if isinstance(key, SessionKey) else SessionKey.parse(key)
 
 

@@ -2,8 +2,8 @@
 
 Rule 1: every record of the file is kept as it is, kind and body.
 Rule 2: open turns and calls are closed by the rules for a restart, and the session is stopped.
-Rule 3: rights are granted here. Terms, limits and permissions are this supervisor's; the key, the
-        workspace and the position in a tree are dropped.
+Rule 3: the file grants no rights. Terms, limits and permissions are those of this supervisor; the
+        key, the workspace and the position in a tree are dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def adopt_import(
     format: str,  # noqa: A002 - the name of the argument in the API and the CLI
     at: float,
 ) -> tuple[SessionState, tuple[Fact, ...]]:
-    """Return the session and all its facts; `plan` says what it may do here."""
+    """Return the session and all its facts; `plan` has its terms, limits and permissions."""
     session = reduce(fold, facts, initial_state(session_id, created))
     closing: list[Fact] = []
     at = max(at, session.updated_at)

@@ -46,7 +46,7 @@ IDLE_KINDS: Final = frozenset(
 
 
 def is_idle(phase: Phase, *, queued: int) -> bool:
-    """Return whether a session does nothing more without a request.
+    """Return whether a session does nothing until it receives a request.
 
     A stopped session is idle although inputs may be queued: they run only after a resume.
     """
@@ -56,7 +56,7 @@ def is_idle(phase: Phase, *, queued: int) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Info:
-    """One session, at one instant."""
+    """A snapshot of one session."""
 
     id: SessionId
     key: str | None
@@ -116,7 +116,7 @@ def make_info(
     spent: Spending | None = None,
     waits_for: str | None = None,
 ) -> Info:
-    """Return the `Info` of a session; facts about the tree, which its row lacks, are arguments."""
+    """Return the `Info` of a session; facts about its tree, which its row lacks, are arguments."""
     agent = session.agent
     lineage = session.lineage
     return Info(
@@ -174,7 +174,7 @@ _BADGES: Final[Mapping[Phase, Badge]] = {
 
 
 def badge_of(session: SessionState) -> Badge:  # noqa: PLR0911 - one per badge
-    """Return the badge of a session; the first that fits."""
+    """Return the badge of a session: that of the first condition below that holds."""
     if session.phase is Phase.STOPPED:
         return "failed" if session.stop_reason in FAILED_REASONS else "stopped"
     if session.waits_for_auth:
@@ -191,7 +191,7 @@ def badge_of(session: SessionState) -> Badge:  # noqa: PLR0911 - one per badge
 
 
 def waiting_for(session: SessionState) -> str | None:
-    """Return what the session waits for, by its own state; None if it waits for nothing."""
+    """Return what the session's state shows that it waits for; None if it waits for nothing."""
     turn = session.turn
     if session.zombie is not None:
         return "zombie"

@@ -154,9 +154,9 @@ class Terms:
 class Lineage:
     """The position of a session in its tree; the default is that of a root.
 
-    `above` are all ancestors, the root first: an ancestor may be deleted before this session,
-    and the remaining ones still count it. `input` is the text that it was spawned with, and
-    `on_end` says what the parent gets at the end of that: news, or a turn.
+    `above` are all ancestors, the root first: an ancestor may be deleted before this session, and
+    the remaining ancestors still count it. `input` is the input that the session was spawned with;
+    when it ends, the parent gets news or a turn, as `on_end` says.
     """
 
     parent: SessionId | None = None

@@ -1,4 +1,8 @@
-"""Limits of a turn's silence. Pure: the measuring is in `sessions/liveness.py`."""
+"""Limits of a turn's silence. Pure: this module only compares times with limits.
+
+`sessions/liveness.py` measures the silence, and `report_silence` in `core/rules/turns.py` decides
+what follows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ MIN_TIMER_SECONDS: Final = 0.001
 
 @attrs.frozen
 class SilenceCheck:
-    """The level to report for a turn now, and the time of the next check; None for neither."""
+    """The level of silence to report now, and the time of the next check; each may be None."""
 
     level: Silence | None
     next_check_seconds: float | None
@@ -24,11 +28,11 @@ class SilenceCheck:
 def check_silence(
     session: SessionState, silent_seconds: float, *, patience: float = 0.0
 ) -> SilenceCheck:
-    """Return what a silence of that length means for the session's running turn.
+    """Return the level to report for a turn that is silent that long, and when to check again.
 
-    Each level is reported once per silence: `quiet`, then `stalled`. A turn that waits for a
-    person is not silent; its silence is measured from the answer. `patience` is the time that
-    the sessions it waits for may be silent, which is then its own limit too.
+    Each level is reported once per silence: `quiet`, then `stalled`. A turn that waits for a person
+    is not silent; its silence is measured from the answer. `patience` is the time that the sessions
+    awaited by this turn may be silent, and extends the turn's own limit.
     """
     turn, terms = session.turn, session.terms
     if turn is None:
@@ -50,15 +54,15 @@ def check_silence(
 
 
 def stall_limit(terms: Terms, turn: OpenTurn) -> float:
-    """Return the limit of a turn's silence: a tool may take longer than the model."""
+    """Return the seconds of silence after which the turn is stalled: more within a tool call."""
     return terms.tool_stalled_after_seconds if turn.calls else terms.stalled_after_seconds
 
 
 def first_check_seconds(terms: Terms) -> float:
-    """Return the time of the first check after progress, and the longest time between checks.
+    """Return the seconds from progress to the first check, which is also the longest interval.
 
-    It is the shortest of the limits: a tool call may begin or end meanwhile, and then another
-    limit applies.
+    It is the shortest of the limits: a tool call may begin or end meanwhile, and then another limit
+    applies.
     """
     return min(
         terms.quiet_after_seconds, terms.stalled_after_seconds, terms.tool_stalled_after_seconds

@@ -2,8 +2,8 @@
 
 Rule 1: at a root, None means everything and an empty set nothing; below, None means the parent's
         set, and a set must lie inside it. So a child never has more than its parent.
-Rule 2: names are compared exactly; there are no patterns to get around.
-Rule 3: this restricts what passes through the supervisor. It is not a sandbox.
+Rule 2: names are compared exactly, because a pattern could be circumvented.
+Rule 3: permissions restrict requests that pass through the supervisor. They are not a sandbox.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _as_set(names: Iterable[str] | None) -> frozenset[str] | None:
 
 @attrs.frozen(kw_only=True)
 class Permissions:
-    """Requested rights; None leaves a set, or the mode, to the granting side."""
+    """Requested rights; a set or mode that is None is chosen by the parent or by the default."""
 
     tools: frozenset[str] | None = attrs.field(default=None, converter=_as_set)
     skills: frozenset[str] | None = attrs.field(default=None, converter=_as_set)
@@ -66,7 +66,7 @@ class Permissions:
             )
 
     def allows(self, right: Right, name: str) -> bool:
-        """Return True if `name` is in that set, or the set is everything."""
+        """Return True if that set contains `name`, or is None, which allows every name."""
         names: frozenset[str] | None = getattr(self, right)
         return names is None or name in names
 
@@ -93,14 +93,14 @@ def _refuse_unless_names(right: str, names: object) -> None:
 
 
 def root_permissions(asked: Permissions) -> Permissions:
-    """Return the rights of a root: the requested ones, with the default mode if none is named."""
+    """Return the rights of a root: the requested rights, with the default mode if none is named."""
     return asked if asked.mode is not None else attrs.evolve(asked, mode=DEFAULT_MODE)
 
 
 def narrow_to_parent(parent: Permissions, asked: Permissions) -> Permissions:
     """Return the rights of a child; raise `SpawnRefused` if they exceed those of `parent`.
 
-    The same function narrows at use and after hooks: the result is always inside `parent`.
+    The same function narrows rights at use and after hooks, so the result never exceeds `parent`.
     """
     granted = {
         right: _narrow_right(right, getattr(parent, right), getattr(asked, right))
@@ -110,7 +110,7 @@ def narrow_to_parent(parent: Permissions, asked: Permissions) -> Permissions:
 
 
 def intersect_permissions(had: Permissions, cap: Permissions) -> Permissions:
-    """Return the rights that are in both."""
+    """Return the rights that both arguments grant."""
     rights = {right: _intersect(getattr(had, right), getattr(cap, right)) for right in RIGHTS}
     modes = [mode for mode in (had.mode, cap.mode) if mode is not None]
     return Permissions(**rights, mode=min(modes, key=MODES.index, default=None))
@@ -146,9 +146,9 @@ def _refusal(problem: str, hint: str) -> SpawnRefused:
 
 
 def may_allow(own: Permissions, rules: Iterable[StoredDecision], tool: str) -> bool:
-    """Return True if a session with these rights may use that tool without asking.
+    """Return True if a session with these rights and rules may use the tool without asking.
 
-    It may allow others that tool, and no other.
+    Only such a session may answer a child's permission request for that tool.
     """
     if not own.allows("tools", tool):
         return False
@@ -163,7 +163,7 @@ class StoredDecision(Protocol):
 
     @property
     def tool(self) -> str:
-        """The tool it applies to."""
+        """The tool that the decision applies to."""
 
     @property
     def decision(self) -> str:
@@ -171,9 +171,9 @@ class StoredDecision(Protocol):
 
 
 def answer_by_mode(mode: Mode, kind: str | None, *, inside_workspace: bool) -> ModeAnswer:
-    """Return the mode's answer to a request; `ask` leaves it to a person.
+    """Return the mode's answer to a request; `ask` leaves the decision to a person.
 
-    `kind` is what the agent says the tool does; a tool without one is asked about.
+    `kind` is the agent's description of what the tool does; without it the answer is `ask`.
     `inside_workspace` is True if the request names a path inside the workspace.
     """
     match mode:

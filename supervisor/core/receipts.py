@@ -1,7 +1,6 @@
 """Replies to requests: the receipt of an input, the report of an interrupt, a turn's result.
 
-They are separate from the step that makes them, because a client reads them and decides
-nothing.
+They are separate from `step.py`, because the client package imports them and not the rules.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from .state import LadderStep, Outcome, Usage
 
 @attrs.frozen
 class Receipt:
-    """The reply to an accepted input: it is durable, and this is its status."""
+    """The reply to an accepted input, which is durable: its id, status and position."""
 
     input_id: InputId
     session_id: SessionId
@@ -30,7 +29,7 @@ class Receipt:
 
 @attrs.frozen
 class InterruptReport:
-    """The result of an interrupt: numbers of targets, and the last ladder step."""
+    """The result of an interrupt: the numbers of targets by outcome, and the last ladder step."""
 
     scope: str
     matched: int = 0
@@ -44,7 +43,7 @@ class InterruptReport:
 
 @attrs.frozen
 class TurnResult:
-    """The result of a turn: `text` is what the agent returned, else all text of the turn."""
+    """The result of a turn; `text` is the returned text, else all text of the turn."""
 
     turn_id: TurnId
     text: str

@@ -1,16 +1,17 @@
 """Facts and records: kinds, body fields, and their checks; the other items of a feed.
 
-Rule 1: a rule expresses every decision as facts.
-Rule 2: a body is plain data that JSON can carry; folding it needs nothing else.
-Rule 3: output of an agent within a turn (text, thoughts, updates) changes no row: it is written
-        while decisions wait for their commit, and must not come between them.
+Rule 1: a rule expresses every state change as facts.
+Rule 2: a body is plain data that JSON can carry; folding needs no other data.
+Rule 3: output of an agent within a turn (text, thoughts, updates) changes no row, because it is
+        written while decisions wait for their commit.
 
 A record is a fact with a number; records are stored, published and replayed.
 
-`BODY_FIELDS` lists the fields of each kind, for imports, repairs and start-up. It checks only
-that a field exists and that it is text, a number, a list or an object. The inside of objects is
-checked by folding. A field added to a kind later goes under `optional`, since older records do
-not have it.
+`BODY_FIELDS` lists the fields of each kind that imports, repairs and start-up check before they
+fold: a field exists, and is text, a number, a list or an object. Folding checks the inside of
+objects, and the fields `agent_session_id`, `auth` and `imported` of `session_changed`; no state
+depends on its `choices`. A field added to a kind later goes under `optional`, since older records
+do not have it.
 
 `Delta` (provisional text) and `Gap` (missing numbers) are the items of a feed besides records.
 """
@@ -86,7 +87,7 @@ def message_kind(role: Literal["user", "agent"]) -> Literal["user_text", "agent_
 
 @attrs.frozen
 class Fact:
-    """One state change of a step; a record before it has a number."""
+    """One state change of a step; a fact with a number is a record."""
 
     kind: RecordKind
     at: float
@@ -107,7 +108,7 @@ class Record:
 
     @property
     def fact(self) -> Fact:
-        """The fact, without the number."""
+        """The record without its number."""
         return Fact(self.kind, self.at, self.body, self.turn_id)
 
 
@@ -148,7 +149,7 @@ ANYTHING: Final[FieldTypes] = (str, int, float, bool, list, dict, *NONE)
 
 @attrs.frozen
 class BodyFields:
-    """The required and the optional fields of a body."""
+    """The required and the optional fields of a record body."""
 
     required: Mapping[str, FieldTypes]
     optional: Mapping[str, FieldTypes]

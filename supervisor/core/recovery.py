@@ -1,4 +1,4 @@
-"""The recovery plan for all stored sessions after the supervisor was killed. Pure.
+"""The recovery plan for all stored sessions after the supervisor has exited. Pure.
 
 Rule 1: the table alone decides the new state of a session. The plan calls it, and orders the
         events of all sessions.
@@ -38,11 +38,11 @@ _ENDED_OR_ENDING: Final = (Phase.STOPPING, Phase.STOPPED)
 
 @attrs.frozen(kw_only=True)
 class RecoveryStep:
-    """One event for one session, and the tree view it is decided with.
+    """One event for one session, and the tree view that its rule sees.
 
-    `at` is the same for all, so that restarts count as planned, but never before the row was
-    last written: a clock may have been set back meanwhile. Only a stop within a turn has the
-    time of the session's last write, since the time without a supervisor is not the turn's.
+    `at` is the same for all steps, so that restarts count as planned, but never before the row was
+    last written: a clock may have been set back meanwhile. Only a stop within a turn has the time
+    of the session's last write, since the time without a supervisor is not the turn's.
     """
 
     session: SessionId
@@ -54,7 +54,8 @@ class RecoveryStep:
     def event(self, *, epoch: int, fresh: TurnId, output: TurnOutput = _NO_OUTPUT) -> Event:
         """Return the event; epoch, id and the open turn's text come from the caller.
 
-        It is decided with this tree view, not with admission's: no session has a slot to wake up.
+        It has the tree view of the plan, in which no session has a free slot, not that of
+        `Admission`.
         """
         match self.kind:
             case "stop":
@@ -101,7 +102,7 @@ def plan(rows: Iterable[SessionState], *, at: float) -> RecoveryPlan:
 
 
 class _PlanBuilder:
-    """A plan under construction: feeds each session its events through the table."""
+    """A plan under construction: passes each session's events to the table."""
 
     def __init__(self, rows: Iterable[SessionState], at: float) -> None:
         self._at = at
@@ -134,9 +135,9 @@ class _PlanBuilder:
         )
 
     def _visit(self, session_id: SessionId) -> list[SessionId]:
-        """Add all events of a session but its very end; return the ids to visit next.
+        """Add all events of a session except its final stop; return the ids to visit next.
 
-        That includes the session itself again if it waits for dependents.
+        These include the session itself again if it waits for dependents.
         """
         row = self._rows[session_id]
         cause = self._cause_to_stop(row)
@@ -197,9 +198,9 @@ class _PlanBuilder:
 
 
 def needs_no_recovery(row: SessionState) -> bool:
-    """Return True if a start has nothing to do for the session, unless it has descendants.
+    """Return True if recovery has nothing to do for a session without descendants.
 
-    Then the plan and admission need only its existence, not its row.
+    For such a session the plan and admission need only its existence, not its row.
     """
     return (
         _is_settled(row)
@@ -214,8 +215,8 @@ def needs_no_recovery(row: SessionState) -> bool:
 def state_before_last_resume(records: Sequence[Record]) -> SessionState | None:
     """Return the session at its last stop before its last resume; None if it never resumed.
 
-    For parents that have recorded neither that end nor the resume. Raises `ValueError` if a
-    record is missing or lacks a field of its kind.
+    A parent that has recorded neither that stop nor the resume is notified of both. Raise
+    `ValueError` if a record is missing or lacks a field of its kind.
     """
     try:
         returned = [one.seq for one in records if _is_resume(one)]
@@ -240,7 +241,7 @@ def _is_resume(record: Record) -> bool:
 
 
 def _is_settled(row: SessionState) -> bool:
-    """Return True if the session is already as a recovery would leave it."""
+    """Return True if recovery would not change the session."""
     if row.zombie is not None or row.agent is not None:
         return False
     return row.phase is Phase.STOPPED or (row.phase is Phase.SUSPENDED and not row.inputs)

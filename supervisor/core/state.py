@@ -1,6 +1,6 @@
 """The state of a session: the row that is stored, and the input of every decision.
 
-Rule 1: everything here is frozen, and changes only by folding a fact (`fold.fold`).
+Rule 1: all classes are frozen; a state changes only by folding a fact (`fold.fold`).
 Rule 2: derived values are not stored: positions, badges and counts of waiting inputs are
         properties.
 Rule 3: a bounded field has its bound beside it.
@@ -57,7 +57,7 @@ class Capabilities:
 
 @attrs.frozen
 class Agent:
-    """The agent of a session, while it has one."""
+    """The running agent of a session."""
 
     capabilities: Capabilities
     session_id: str | None = None
@@ -66,13 +66,13 @@ class Agent:
 
 @attrs.frozen
 class SavedAgent:
-    """Facts about an agent that are kept after it is gone.
+    """Facts about an agent that are kept after the agent has exited.
 
-    `session_id` is the agent's own id of the conversation, so that the next agent can continue
-    it. `auth` is the authentication method that the agent waits for. `cost_before` is the
-    session's cost when that conversation began, for agents count from there. `untold` is the
-    number of messages that were added to the history since its last turn, which the agent has
-    not seen.
+    `session_id` is the agent's own id of the conversation, so that the next agent can continue it.
+    `auth` is the authentication method that the agent waits for. `cost_before` is the session's
+    cost when that conversation began, because agents report the cost since then. `untold` is the
+    number of messages that were added to the history since its last turn, which the agent has not
+    seen.
     """
 
     session_id: str | None = None
@@ -83,7 +83,7 @@ class SavedAgent:
 
 @attrs.frozen
 class Failure:
-    """Why something failed, as one of the twelve kinds."""
+    """A failure: one of the twelve kinds, and a text."""
 
     kind: str
     detail: str
@@ -91,7 +91,7 @@ class Failure:
 
 @attrs.frozen
 class Usage:
-    """Tokens and cost."""
+    """Numbers of tokens, and cost."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -141,7 +141,7 @@ class PendingInput:
 class OpenCall:
     """A tool call in progress.
 
-    `interrupt` is set by an interrupt of this call alone: it was asked to end, or it is
+    `interrupt` is set by an interrupt of this call alone: the call was asked to end, or is
     unreachable, because it did not end in time or the agent cannot cancel it.
     """
 
@@ -167,10 +167,9 @@ class OpenRequest:
 class OpenTurn:
     """The turn in progress; at most one at any instant.
 
-    `step` is the last ladder step of an interrupt, None while there is none. `silence` is the
-    last reported level, None while there is progress. `verdict` is the meaning of its end if
-    the supervisor interrupted it: its deadline elapsed, its agent is to be restarted, or a new
-    chapter begins.
+    `step` is the last ladder step of an interrupt, None while there is none. `silence` is the last
+    reported level, None while there is progress. `verdict` says why the supervisor interrupted the
+    turn: its deadline elapsed, its agent is restarted, or a new chapter begins.
     """
 
     id: TurnId
@@ -185,7 +184,7 @@ class OpenTurn:
     verdict: Literal["timed_out", "stalled", "restart", "clear"] | None = None
 
     def find_call(self, call_id: CallId | None) -> OpenCall | None:
-        """Return the call of that id if it is in progress."""
+        """Return the call with that id, or None if it is not in progress."""
         return next((call for call in self.calls if call.id == call_id), None)
 
 
@@ -200,9 +199,9 @@ class PermissionRule:
 
 @attrs.frozen
 class Stopping:
-    """A requested stop: its cause, and if the running turn may end first.
+    """A requested stop: its cause, and whether the running turn may end first.
 
-    `agent_closed`: nothing of the agent is left, and only other sessions are waited for.
+    `agent_closed`: the agent has ended, and the session waits only for other sessions.
     """
 
     cause: Cause
@@ -232,7 +231,7 @@ class Spending:
 
 @attrs.frozen
 class TreeState:
-    """State of a session about its children, and about its own spawn input for its parent."""
+    """Tree-related state: the session's children, and the input that it was spawned with."""
 
     open_children: int = 0  # started, and their end not recorded yet
     news: int = 0  # news of children so far, and how much of it the agent has read
@@ -245,7 +244,7 @@ class TreeState:
     text: str = ""
 
     def __bool__(self) -> bool:
-        """Return True if anything is stored; rows leave out an empty one."""
+        """Return False for the default value, which rows leave out."""
         return self is not NO_TREE_STATE and self != NO_TREE_STATE
 
 
@@ -254,10 +253,10 @@ NO_TREE_STATE: Final = TreeState()
 
 @attrs.frozen(kw_only=True, slots=False)
 class SessionState:
-    """One conversation with one agent, as its records have made it.
+    """The state of one session: the result of folding its records.
 
-    Without slots, because a copy with changes is then two dict updates: it is made for every
-    record of every session, and `attrs.evolve` took most of the time of a decision.
+    The class has no slots, because a copy with changes is then two dict updates: it is made for
+    every record of every session, and `attrs.evolve` took most of the time of a decision.
     """
 
     id: SessionId
@@ -309,7 +308,7 @@ class SessionState:
     returns: int = 0  # number of starts after a stop
     recent_restarts: tuple[float, ...] = ()
 
-    # Each only ever grows (invariant 7).
+    # Each only ever grows.
     accepted: int = 0
     generation: int = 0
     epoch: int = 0
@@ -327,24 +326,24 @@ class SessionState:
 
     @property
     def spending(self) -> Spending:
-        """What the session itself has spent, without the seconds of the running turn."""
+        """The spending of the session itself, without the seconds of the running turn."""
         tokens = self.usage.input_tokens + self.usage.output_tokens
         return Spending(self.turns, tokens, self.usage.cost, self.wall_seconds)
 
     @property
     def waits_for_auth(self) -> bool:
-        """True while its agent waits for an authentication."""
+        """True while the agent waits for an authentication."""
         return self.remembered is not None and self.remembered.auth is not None
 
     @property
     def is_inactive(self) -> bool:
-        """True if nothing happens in it without a request."""
+        """True if the session does nothing until it receives a request."""
         return self.phase in (Phase.SUSPENDED, Phase.STOPPED)
 
     def find_input(self, input_id: InputId) -> PendingInput | None:
-        """Return the input of that id if it is not settled."""
+        """Return the input with that id, or None if it is settled or unknown."""
         return next((waiting for waiting in self.inputs if waiting.id == input_id), None)
 
     def position(self, input_id: InputId) -> int:
-        """Return its place among the waiting inputs, from 0."""
+        """Return the position of an input among the queued inputs, from 0."""
         return [waiting.id for waiting in self.inputs].index(input_id)

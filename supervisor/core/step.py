@@ -1,7 +1,7 @@
-"""A step: a decision being drafted, and its result.
+"""A step, and the draft that a rule builds it with.
 
-A rule gets a `Draft` and adds, in order, facts (`note`), effects (`do`) and the reply (`accept`
-or `refuse`). A noted fact is folded at once, so the next line of the rule sees the new state.
+A rule gets a `Draft` and adds, in order, facts (`note`), effects (`do`) and the reply (`accept` or
+`refuse`). A noted fact is folded at once, so the next line of the rule sees the new state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tree.tree_interrupt import TreeInterrupt
 
 @attrs.frozen
 class InterruptPending:
-    """The interrupt found its target; the report comes when that has ended."""
+    """The interrupt has a target; its report follows when the target has ended."""
 
     turn: TurnId
     call: CallId | None = None
@@ -34,7 +34,7 @@ ReplyValue: TypeAlias = Receipt | InterruptReport | InterruptPending | TreeInter
 
 @attrs.frozen
 class Accepted:
-    """The request is accepted, with a receipt, a report, or nothing."""
+    """The request is accepted, with a receipt, a report, or None."""
 
     value: ReplyValue = None
 
@@ -47,9 +47,9 @@ class Refused:
 
 
 class ResumeNeedsHooks(SessionNotActive):
-    """The request would resume the session, and hooks have not been asked.
+    """The request would resume the session, and its resume hooks have not been called.
 
-    An internal retry signal: the caller asks the hooks and sends the request again.
+    An internal retry signal: the caller calls the hooks and sends the request again.
     """
 
 
@@ -107,5 +107,5 @@ class Draft:
         self._reply = Refused(error)
 
     def finish(self) -> Step:
-        """Return the step as drafted."""
+        """Return the drafted step."""
         return Step(self.state, tuple(self._facts), tuple(self._effects), self._reply)

@@ -1,6 +1,7 @@
 """The session table: for every phase and every event, the rule and the phases it may lead to.
 
-Rule 1: everything that changes a session's phase is a row in this file.
+Rule 1: a row permits an event in a phase and chooses its rule. The rule drafts facts, and
+        `fold.py` applies them to the state; a phase that the row does not name is a bug.
 Rule 2: every pair is a row. A late event is `ignore`, a request with a waiting caller is refused.
 Rule 3: `next_phases` names every phase the rule can lead to, the same one included; a test
         compares them with the phases reached.
@@ -52,7 +53,7 @@ def _row(phase: Phase, event: type[ev.Event], rule: Rule, *next_phases: Phase) -
 
 
 def _rows(phases: Iterable[Phase], event: type[ev.Event], rule: Rule) -> list[Row]:
-    """Return rows that do not change the phase."""
+    """Return rows whose rule does not change the phase, one for each of the phases."""
     return [_row(phase, event, rule) for phase in phases]
 
 
@@ -292,7 +293,7 @@ _TABLE: Final = {(row.phase, row.event): row for row in ROWS}
 
 
 def decide(session: SessionState, event: ev.Event) -> Step:
-    """Return the step for an event. Pure and total."""
+    """Return the step for an event. Pure and total: never raises for any phase and event."""
     row = _TABLE[session.phase, type(event)]
     draft = Draft(session, event)
     row.rule(draft, event)

@@ -10,7 +10,7 @@ from .text import plain_data
 
 
 def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | None:
-    """Return the error for an input that expires before it can start, or None."""
+    """Return the error if the input would expire before it can start; else None."""
     if expires_at is None or expires_at > at:
         return None
     return InputRefused("it would expire before it begins", hint="give ttl_seconds above 0")
@@ -28,12 +28,12 @@ MAX_INTEGER: Final = 2**53
 
 
 def exact_str(text: T) -> T:
-    """Return a plain str; a subclass would not be read back from a store as itself."""
+    """Return the text as a plain str: a store does not return an instance of a subclass."""
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
 
 
 def check_choice(name: str, word: T, choices: object) -> T:
-    """Return the value if it is one of a `Literal`; raise ConfigError."""
+    """Return the value; raise ConfigError unless it is one of the choices."""
     allowed = get_args(choices)
     if not isinstance(word, str) or word not in allowed:
         raise ConfigError(
@@ -43,7 +43,7 @@ def check_choice(name: str, word: T, choices: object) -> T:
 
 
 def check_text(name: str, text: object) -> str:
-    """Return short text that is not blank and can be encoded; raise ConfigError."""
+    """Return the text; raise ConfigError if it is blank, too long or cannot be encoded."""
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"{name} is {short_repr(text)}", hint="give some text")
     size = encoded_size(name, text)
@@ -55,7 +55,10 @@ def check_text(name: str, text: object) -> str:
 
 
 def check_prompt(text: str) -> str:
-    """Return the text of an input; raise InputRefused. The session checks its length."""
+    """Return the text of an input; raise InputRefused if it is blank or cannot be encoded.
+
+    The session checks the length.
+    """
     # The same texts as in the session's own check of every input.
     if not isinstance(text, str):
         raise InputRefused(f"the text is {short_repr(text)}", hint="send some text")
@@ -92,7 +95,7 @@ def check_optional_text(name: str, text: object) -> None:
 
 
 def check_ttl_seconds(seconds: object) -> float:
-    """Return a number of seconds above 0; raise InputRefused."""
+    """Return the seconds; raise InputRefused unless they are above 0 and up to `MAX_SECONDS`."""
     good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not good or not 0 < seconds <= MAX_SECONDS:  # type: ignore[operator]
         raise InputRefused(
@@ -103,7 +106,7 @@ def check_ttl_seconds(seconds: object) -> float:
 
 
 def check_attachments(attachments: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Return attachments that are plain data; raise InputRefused."""
+    """Return the attachments; raise InputRefused unless all are plain data."""
     if attachments == ():
         return ()
     is_list = isinstance(attachments, Sequence) and not isinstance(attachments, str | bytes)
@@ -119,7 +122,7 @@ def check_attachments(attachments: Sequence[Mapping[str, Any]]) -> tuple[Mapping
 
 
 def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags; raise ConfigError."""
+    """Return the tags; raise ConfigError if a tag is blank or the tags are too large together."""
     if isinstance(tags, str | Mapping) or not isinstance(tags, Iterable):
         raise ConfigError(f"tags is {short_repr(tags)}", hint="give a list of names")
     checked = tuple(check_text("a tag", tag) for tag in tags)
@@ -133,7 +136,7 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_custom(custom: Mapping[str, str]) -> dict[str, str]:
-    """Return the custom data; raise ConfigError."""
+    """Return the custom data; raise ConfigError unless it is a small mapping of text to text."""
     if not isinstance(custom, Mapping) or not all(
         isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
     ):
@@ -150,21 +153,21 @@ def check_custom(custom: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_bool(name: str, value: object) -> bool:
-    """Return the bool; raise ConfigError."""
+    """Return the value; raise ConfigError unless it is a bool."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {short_repr(value)}", hint="give True or False")
     return value
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Raise ConfigError unless the value is a time or a duration."""
+    """Raise ConfigError unless the value is a number of seconds from 0 to `MAX_SECONDS`."""
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not good or not 0 <= value <= MAX_SECONDS:  # type: ignore[operator]
         raise ConfigError(f"{name} is {short_repr(value)}", hint="give seconds, as a number")
 
 
 def check_integer(name: str, value: int, *, least: int = 1, most: int = MAX_INTEGER) -> int:
-    """Return the number; raise ConfigError."""
+    """Return the value; raise ConfigError unless it is an integer from `least` to `most`."""
     good = isinstance(value, int) and not isinstance(value, bool)
     if not good or not least <= value <= most:
         raise ConfigError(
@@ -174,7 +177,10 @@ def check_integer(name: str, value: int, *, least: int = 1, most: int = MAX_INTE
 
 
 def check_child_ttl_seconds(seconds: float) -> float:
-    """Return the lifetime of a child in seconds; raise SpawnRefused or InputRefused."""
+    """Return the lifetime of a child in seconds; raise SpawnRefused if it is not above 0.
+
+    Raise InputRefused if it is not a number or above `MAX_SECONDS`.
+    """
     if type(seconds) in (int, float) and seconds <= 0:
         raise SpawnRefused(
             f"ttl_seconds must be positive (got {short_repr(seconds)})",

@@ -1,8 +1,9 @@
-"""The daemon: lock, recover, listen, drain and exit in order.
+"""The daemon: takes its lock, recovers sessions, listens, drains and exits, in that order.
 
     code = run(configuration, load=lambda: load(cwd=..., environ=os.environ))
 
-runs it as a process; `serve` runs it inside a trio program. `ExitCode` lists the exit codes.
+runs the daemon as a process; `serve` runs the daemon inside a trio program. `ExitCode` lists the
+exit codes.
 
 Rule 1: names are imported on first use, because `EarlySignals` must be installed before the slow
         imports.

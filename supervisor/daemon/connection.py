@@ -1,7 +1,7 @@
 """One HTTP connection: hypercorn parses HTTP, this module bounds its reads, writes and lifetime.
 
 Rule 1: every wait is bounded, except while an app handles a request. A client that sends no
-        request is disconnected after `IDLE_SECONDS`, one that does not read a response after
+        request is disconnected after `IDLE_SECONDS`, a client that does not read a response after
         `WRITE_SECONDS`.
 Rule 2: a send is shielded from cancellation for at most `SHIELDED_SEND_SECONDS`. A send that is
         cancelled or times out after that has sent part of a message, so the connection is closed.
@@ -135,7 +135,7 @@ class HttpConnection:
         await self._protocol.handle(Closed())
 
     async def _handle_protocol_event(self, event: Event) -> None:
-        """Send data, close, or update the idle state, as the protocol asks."""
+        """Perform an event of the protocol: send data, close, or update the idle state."""
         assert self._protocol is not None
         if isinstance(event, RawData):
             try:

@@ -44,7 +44,7 @@ _REFUSAL: Final = (
 
 
 class Connections:
-    """The connections of all listeners; made by `open_connections`."""
+    """The connections of all listeners; created by `open_connections`."""
 
     def __init__(self, nursery: trio.Nursery, *, max_connections: int, peer_state_key: str) -> None:
         self._nursery = nursery

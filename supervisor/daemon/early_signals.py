@@ -1,4 +1,4 @@
-"""Signals that arrive before the daemon's loop runs: importing it takes a while.
+"""Signals that arrive before the daemon's event loop runs, while modules are imported.
 
 Rule 1: this module is imported first, so it imports only `os` and `signal`.
 """

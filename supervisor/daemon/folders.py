@@ -17,10 +17,10 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_folder(path: Path, *, others: Literal["nothing", "look"]) -> None:
-    """Create a folder for its owner alone, with missing parents; raise `ConfigError`.
+    """Create a folder for its owner alone, with missing parents.
 
-    An existing folder must be a directory of ours on which other users have no rights
-    (`others="nothing"`) or may not write (`others="look"`).
+    Raise `ConfigError` if the folder cannot be created, is not a directory of ours, or other users
+    have rights on it (`others="nothing"`) or may write to it (`others="look"`).
     """
     try:
         _create_folders(path)

@@ -34,7 +34,7 @@ _CONNECT_SECONDS: Final = 1.0
 
 @attrs.frozen
 class DaemonProcess:
-    """The listening process; `since` is None if its start time is unknown."""
+    """The process that listens; `since` is None if its start time is unknown."""
 
     pid: int
     since: float | None
@@ -62,7 +62,7 @@ def find_daemon(socket: str | os.PathLike[str]) -> DaemonProcess | None:
 
 
 def _read_lock_file(socket: Path) -> DaemonProcess | None:
-    """Return what the holder of the lock has written into its file."""
+    """Return the process that the lock file names; None if the file is missing or malformed."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         entry = json.loads(lock_path(socket).read_bytes()[:4096])
         return DaemonProcess(int(entry["pid"]), float(entry["since"]))
@@ -80,7 +80,7 @@ _PROBE_SECONDS: Final = 1.0
 
 @contextmanager
 def hold_socket_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the socket in the block; raise `StoreLocked`, which names the holder."""
+    """Hold the lock of the socket in the block; raise `StoreLocked` if another process holds it."""
     with locked(path):
         yield
 
@@ -116,7 +116,7 @@ def unix_listener(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def tcp_listener(port: int) -> Iterator[socket.socket]:
-    """Listen on a loopback port in the block; raise `ConfigError`."""
+    """Listen on a loopback port in the block; raise `ConfigError` if the port cannot be opened."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -166,7 +166,7 @@ def _check_not_listening(path: Path) -> None:
 
 
 def _remove_socket(path: Path, made: os.stat_result) -> None:
-    """Remove our socket file, unless another one has replaced it."""
+    """Remove our socket file, unless another file has replaced it."""
     with contextlib.suppress(OSError):
         found = path.lstat()
         if (found.st_ino, found.st_dev) == (made.st_ino, made.st_dev):

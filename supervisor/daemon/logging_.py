@@ -1,8 +1,8 @@
 """Log lines on standard error: as text, for the systemd journal, or as JSON.
 
-Rule 1: secrets are redacted, the daemon's token first of all, and control characters that a
+Rule 1: secrets such as the daemon's token are redacted, and control characters that a
         terminal would obey are escaped.
-Rule 2: the message is a constant phrase; what it is about is in fields (`session=`, `agent=`).
+Rule 2: the message is a constant phrase; variable data is in fields (`session=`, `agent=`).
 Rule 3: `EventLog` logs ids and outcomes of sessions, never the text of a conversation.
 """
 
@@ -149,7 +149,7 @@ class QueuedHandler(logging.Handler):
             written.wait(FLUSH_SECONDS)
 
     def end(self) -> None:
-        """Write the queued records and end the thread; a thread that is stuck is abandoned."""
+        """Write the queued records and end the thread; abandon a thread that is blocked."""
         self.flush()
         with contextlib.suppress(queue.Full):
             self._queue.put_nowait(None)
@@ -270,7 +270,7 @@ _RECORD_LINES: Final[Mapping[str, tuple[int, str, tuple[str, ...]]]] = {
 
 
 class EventLog:
-    """Logs durable records; called with each one."""
+    """Logs records after their commit; the daemon calls it with each record."""
 
     def __init__(self, agent_of: Callable[[Record], str | None]) -> None:
         self._agent_of = agent_of
@@ -278,7 +278,7 @@ class EventLog:
         self.has_interrupted_turns = False
 
     def log_record(self, record: Record) -> None:
-        """Log the record if operators need it."""
+        """Log the record if its kind is of interest to operators."""
         kind, body = record.kind, record.body
         if kind == "interrupted" and body.get("reason") == "shutdown":
             self.has_interrupted_turns = True
@@ -301,7 +301,7 @@ class EventLog:
 
 
 def _raised_level(kind: str, body: Body) -> int | None:
-    """Return the level of failures, which are more serious than their kind; else None."""
+    """Return the log level of a record that reports a failure; None for other records."""
     if kind == "session_stopped" and body.get("failure") is not None:
         return logging.WARNING
     if kind == "turn_ended" and body.get("outcome") in _FAILED_OUTCOMES:

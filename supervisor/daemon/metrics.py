@@ -29,7 +29,7 @@ _UNKNOWN_AGENT: Final = "other"
 
 
 class DaemonMetrics:
-    """Collects the metrics, from `open` on."""
+    """Collects the daemon's metrics after `open()`."""
 
     def __init__(
         self, sup: Supervisor, connections: Connections, drain_state: DrainState, database: str
@@ -49,7 +49,7 @@ class DaemonMetrics:
         self._records = RecordMeter(self.metrics)
 
     async def open(self) -> None:
-        """Start to count."""
+        """Start to count records and commits."""
         instruments = self._inside.instruments
         instruments.record_callbacks.append(self._on_record)
         instruments.deletion_callbacks.append(self._on_deletion)

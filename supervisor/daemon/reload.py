@@ -53,7 +53,10 @@ class Reloader:
             notifier.ready(status)
 
     async def reload(self) -> Reloaded:
-        """Load and apply the configuration; return the changes; raise if it is invalid."""
+        """Load and apply the configuration and return the changes.
+
+        Raise `ConfigError` if the configuration is invalid; nothing changes then.
+        """
         wanted = self._configuration if self._load is None else self._load()
         agents = make_agents(wanted, environ=self._environ)
         changes = await self._sup.reload(agents=agents, settings=wanted.settings)

@@ -1,6 +1,6 @@
-"""The run of the daemon: lock, recover, listen, drain, exit.
+"""The run of the daemon: take the lock, recover, listen, drain, exit.
 
-Rule 1: no request is accepted before recovery has dealt with every stored session, and `READY` is
+Rule 1: no request is accepted before recovery has handled every stored session, and `READY` is
         sent only when requests are answered.
 Rule 2: the order of the exit: refuse new work, end or interrupt turns, end streams, close
         connections, suspend sessions, flush the store, then remove the socket and its lock.
@@ -69,8 +69,8 @@ async def serve(
 ) -> ExitCode:
     """Serve until `signals` or a process signal request the exit; return the exit code.
 
-    Errors are raised bare, not in exception groups. Process signals are handled only in the main
-    thread. `task_status` is started when requests are answered. If a task does not end at exit,
+    Errors are raised without exception groups. Process signals are handled only in the main thread.
+    `task_status` is started when requests are answered. If a task does not end at exit,
     `end_process` is called.
     """
     service = _Daemon(
@@ -106,7 +106,7 @@ class _Daemon:
         return self.configuration.daemon
 
     async def run(self) -> ExitCode:
-        """Run to the end; raise errors bare, although nurseries surround them."""
+        """Run until the exit; raise errors without the exception groups of nurseries."""
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             if threading.current_thread() is threading.main_thread():

@@ -26,7 +26,7 @@ _KILLED: Final = 128 + signal.SIGKILL
 
 
 class DaemonSignals:
-    """Pending requests to one daemon; every method may be called at any time."""
+    """Pending requests to one daemon; its methods may be called at any time."""
 
     def __init__(self, *, end_process: Callable[[int], object] = os._exit) -> None:
         self._end_process = end_process
@@ -49,7 +49,7 @@ class DaemonSignals:
             self._end_process(_KILLED)
 
     def reload(self) -> None:
-        """Request a reload; requests made before it begins count as one."""
+        """Request a reload; several requests before the reload begins count as one."""
         self._reload.value = True
 
     async def wait_to_leave(self) -> None:
@@ -69,7 +69,7 @@ class DaemonSignals:
 async def handle_signals(
     signals: DaemonSignals, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Turn process signals into requests until cancelled, early ones first.
+    """Turn process signals into requests until cancelled; early signals come first.
 
     Runs in the main thread only.
     """

@@ -1,13 +1,11 @@
 """Notifications for systemd, and its watchdog.
 
-A notification is one datagram; none is sent if systemd does not listen.
+The protocol is one datagram of text lines to the socket in `NOTIFY_SOCKET`, so it needs no library.
+Nothing is sent if systemd does not listen.
 
-The protocol is a few lines of text sent to the socket in `NOTIFY_SOCKET`, so it needs no library.
-
-The watchdog is notified each time the core components have replied.
-
-Rule 1: this task proves that the loop runs; the registry, the writer and the store are asked.
-Rule 2: without a reply nothing is sent. systemd acts on that, not the daemon.
+Rule 1: the watchdog is notified only after the registry, the writer and the store have replied;
+        that this task runs shows that the event loop runs.
+Rule 2: without a reply nothing is sent, and systemd restarts the daemon.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class Notifier:
 
     @property
     def is_enabled(self) -> bool:
-        """True if systemd listens."""
+        """True if systemd listens for notifications."""
         return self._address is not None
 
     def ready(self, status: str) -> None:
@@ -83,7 +81,7 @@ def _address(name: str) -> str | None:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
-    """Return the watchdog interval; None if there is none, or if it is another process's."""
+    """Return the watchdog interval of this process; None if systemd has set none."""
     microseconds = environ.get("WATCHDOG_USEC", "")
     pid = environ.get("WATCHDOG_PID", "")
     if not microseconds.isdecimal() or (pid and pid != str(os.getpid())):

@@ -1,6 +1,6 @@
 """The token of the TCP port: created once, in a file that only its owner can read.
 
-Rule 1: it is stored nowhere else: not in arguments, an agent's environment or a log.
+Rule 1: the token is stored in no other place: not in arguments, an agent's environment or a log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _OWNER_ONLY: Final = 0o600
 
 
 def ensure_token(path: Path) -> str:
-    """Return the token in the file, creating it if it is missing; raise `ConfigError`."""
+    """Return the token in the file; create the file if it is missing.
+
+    Raise `ConfigError` if the token cannot be written, is malformed, or is readable by other users.
+    """
     try:
         _create_token(path)
     except FileExistsError:

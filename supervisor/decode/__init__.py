@@ -1,4 +1,4 @@
-"""One strict decoder for plain data: HTTP bodies, configuration and stored rows.
+"""Decoders of plain data: `strict` for untrusted input, `light` for trusted data.
 
 Rule 1: no coercion. "5" is not a number, 1.0 is not an integer, true is neither; numbers are
         finite and integers fit 64 bits; unknown fields are refused.
@@ -6,9 +6,10 @@ Rule 2: every fault has a path, and one error reports all faults, up to `MAX_INV
 Rule 3: importing this package does not import cattrs, which a short command does not need;
         `decode` and `strict` do.
 
-`strict` is the engine, cattrs with strict hooks; `store/codec.py` builds on the same hooks.
-`light` decodes the answers of a server without cattrs. Both read annotations with
-`annotations` and report `faults`.
+`strict` uses cattrs with strict hooks and decodes HTTP bodies and stored rows; `store/codec.py`
+builds on the same hooks. `light` decodes answers of our own daemon and the configuration without
+cattrs; it reports only the first fault and ignores unknown fields. Both read annotations with
+`annotations`.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ T = TypeVar("T")
 def decode(kind: type[T], value: object, *, root: str = "$") -> T:
     """Return plain data as a `kind`; raise DecodeError with every fault.
 
-    Paths start with `root`. Under mypy a union is not a `type[T]`: this is the one place that
-    hides the cast.
+    Paths of faults start with `root`. The cast is here because mypy does not accept a union as
+    `type[T]`.
     """
     from .strict import structure  # noqa: PLC0415 - cattrs costs a short command 45 ms
 
@@ -73,7 +74,7 @@ def decode(kind: type[T], value: object, *, root: str = "$") -> T:
 def make_decoder(kind: type[T]) -> Callable[[object, str], T]:
     """Return a function that takes plain data and a root, and decodes as `decode` does.
 
-    It is for a kind that is decoded again and again.
+    It is faster for a kind that is decoded repeatedly.
     """
     from .strict import structure  # noqa: PLC0415 - as above
 

@@ -1,7 +1,7 @@
-"""Reading of annotations: which JSON values an annotation accepts, and the faults of others.
+"""Reading of annotations: the JSON values that each accepts, and the faults of other values.
 
-The strict decoder, the light decoder and the OpenAPI document use the same functions, so that
-they agree on what is accepted.
+The strict decoder, the light decoder and the OpenAPI document use the same functions, so that they
+agree on what is accepted.
 """
 
 from __future__ import annotations
@@ -112,29 +112,29 @@ def _substitute(hint: Any, arguments: Mapping[Any, Any]) -> Any:  # noqa: ANN401
 
 
 def is_object(kind: Any) -> bool:  # noqa: ANN401 - any annotation
-    """Return whether the annotation has named fields."""
+    """Return True if the annotation has named fields."""
     return attrs.has(get_origin(kind) or kind) or is_partial(kind) or typing.is_typeddict(kind)
 
 
 def is_str_enum(kind: object) -> bool:
-    """Return whether the annotation is an enum of strings."""
+    """Return True if the annotation is an enum of strings."""
     return isinstance(kind, type) and issubclass(kind, enum.StrEnum)
 
 
 def is_mapping(kind: object) -> bool:
-    """Return whether the annotation is a mapping whose names are the caller's."""
+    """Return True if the annotation is a mapping whose keys the caller chooses."""
     origin = get_origin(kind)
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 def is_collection(kind: object) -> bool:
-    """Return whether the annotation is a list, a tuple of any length or a frozenset."""
+    """Return True if the annotation is a list, a tuple of any length or a frozenset."""
     origin = get_origin(kind)
     return isinstance(origin, type) and issubclass(origin, Sequence | frozenset)
 
 
 def is_partial(kind: object) -> bool:
-    """Return whether the annotation is some fields of a class."""
+    """Return True if the annotation is `Partial`: some fields of a class."""
     return get_origin(kind) is Partial
 
 
@@ -157,7 +157,7 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
 
 @attrs.frozen
 class InvalidField:
-    """One fault: its path, what is wrong, and what to send instead."""
+    """One fault: its path, the problem, and what to send instead."""
 
     path: str
     detail: str
@@ -166,7 +166,7 @@ class InvalidField:
 
 
 class DecodeError(Exception):
-    """Plain data that cannot be decoded, with all faults."""
+    """Plain data cannot be decoded; the error lists all faults."""
 
     def __init__(self, invalid_fields: tuple[InvalidField, ...]) -> None:
         super().__init__("; ".join(f"{field.path}: {field.detail}" for field in invalid_fields))
@@ -174,7 +174,7 @@ class DecodeError(Exception):
 
 
 class Mismatch(ValueError):
-    """One value that does not have its type; raised by the hooks."""
+    """One value does not have the type of its annotation; raised by the cattrs hooks."""
 
     def __init__(self, detail: str, hint: str) -> None:
         super().__init__(detail)
@@ -192,7 +192,10 @@ def require_json_type(kind: Any, value: object) -> None:  # noqa: ANN401 - any a
 
 
 def exact_integer(value: Any, _: object = int) -> int:  # noqa: ANN401 - plain data
-    """Return an integer of 64 bits; raise Mismatch. A hook of cattrs has two parameters."""
+    """Return the integer; raise Mismatch unless it is an integer that fits 64 bits.
+
+    The second parameter is the type, which cattrs passes to a hook.
+    """
     if type(value) is not int:
         require_json_type(int, value)
     if not -_INT64 <= value < _INT64:
@@ -201,14 +204,17 @@ def exact_integer(value: Any, _: object = int) -> int:  # noqa: ANN401 - plain d
 
 
 def exact_number(value: Any) -> float:  # noqa: ANN401 - plain data
-    """Return a number as a float; an integer has 64 bits. Raise Mismatch."""
+    """Return the number as a float.
+
+    Raise Mismatch if it is not a number, or an integer that does not fit 64 bits.
+    """
     if type(value) is not float:
         require_json_type(float, value)
     return float(exact_integer(value) if type(value) is int else value)
 
 
 def not_a_choice(value: object, choices: Iterable[str]) -> Mismatch:
-    """Return the fault of a string that is not one of the choices."""
+    """Return the fault for a string that is not one of the choices."""
     known = tuple(choices)
     close = _closest(value, known) if isinstance(value, str) else None
     hint = f"choose one of {', '.join(known)}"
@@ -216,7 +222,7 @@ def not_a_choice(value: object, choices: Iterable[str]) -> Mismatch:
 
 
 def _describe(value: object) -> str:
-    """Return the value, or only its type if it can have secrets inside."""
+    """Return the value as text, or only its type if it may contain secrets."""
     if type(value) in (str, int, float):
         return short_repr(value)
     return _TYPE_NAMES.get(type(value), type(value).__name__)

@@ -1,9 +1,9 @@
 """A decoder without cattrs, for short commands.
 
 cattrs costs a short command about 45 ms: 30 to import it and 15 to generate the hooks of `Info`.
-This decoder reads the answers of a server of ours and the values of the configuration, one by one;
-it reports the first fault only, and ignores unknown fields, because a newer server may add some. It
-accepts infinity, which TOML has and JSON has not: the class of the setting decides.
+This decoder reads the answers of our own daemon and the values of the configuration; it reports the
+first fault only, and ignores unknown fields, because a newer server may add some. It accepts
+infinity, which TOML has and JSON does not; the validator of a setting may still refuse it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The strict converter: cattrs with hooks that coerce nothing.
 
-`decode` uses it with detailed errors, which report every fault with its path. `store/codec.py`
-uses it without, which is faster and raises the first fault.
+`decode` uses it with detailed errors, which report every fault with its path. `store/codec.py` uses
+it without detailed errors, which is faster and raises the first fault.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _converter() -> Converter:
 def make_converter(*, detailed: bool) -> Converter:
     """Return a converter with the strict hooks.
 
-    `detailed` collects all faults with their paths; without it the first fault is raised as it
-    is, which is faster.
+    With `detailed` the converter collects all faults with their paths; otherwise it raises the
+    first fault unchanged, which is faster.
     """
     converter = Converter(forbid_extra_keys=True, detailed_validation=detailed)
     for kind, hook in (
@@ -148,7 +148,7 @@ def _literal_hook(kind: Any, _: Converter) -> Hook:  # noqa: ANN401 - see Hook
 
 
 def _union_hook(kind: Any, converter: Converter) -> Hook:  # noqa: ANN401 - see Hook
-    """Tell the alternatives apart by the JSON type of the value; the first that accepts it wins."""
+    """Return a hook that tries the alternatives that fit the JSON type of the value, in order."""
     hooks: dict[type, tuple[Hook, Any]] = {}
     for one in get_args(kind):
         hook = converter.get_structure_hook(one)
@@ -232,7 +232,7 @@ def _structure_items(
     hook: Hook,
     items: Iterable[tuple[Any, Any]],
 ) -> list[tuple[Any, Any]]:
-    """Return the items with their places; raise one error for all items that are wrong."""
+    """Return the decoded items with their keys; raise one error for all invalid items."""
     made, errors = [], []
     for place, item in items:
         try:
@@ -265,9 +265,10 @@ def _class_hook(kind: Any, converter: Converter) -> Hook:  # noqa: ANN401 - see 
 
 
 def _redefined(kind: Any, converter: Converter) -> dict[str, Any]:  # noqa: ANN401 - see Hook
-    """Return hooks for fields that a plain subclass annotates anew.
+    """Return hooks for fields that a plain subclass annotates differently from its base.
 
-    Such a class (`Node`) shares the fields of its base, and cattrs reads their types there.
+    Such a class (`Node`) inherits the attrs fields of its base, where cattrs would read their
+    types.
     """
     own = vars(get_origin(kind) or kind)
     if "__attrs_attrs__" in own:
@@ -281,7 +282,7 @@ def _redefined(kind: Any, converter: Converter) -> dict[str, Any]:  # noqa: ANN4
 
 
 def _refusal_of_class(error: ClassValidationError) -> SupervisorError | None:
-    """Return the error that the class itself raised for its fields, if that is all."""
+    """Return the error that the class itself raised for its fields; None for any other error."""
     with_notes, others = error.group_exceptions()
     if not with_notes and len(others) == 1 and isinstance(others[0], SupervisorError):
         return others[0]
@@ -294,10 +295,10 @@ def _refused_fields(
     value: Mapping[str, Any],
     refusal: SupervisorError,
 ) -> Exception:
-    """Return the error of a class that refused its fields.
+    """Return the error for a class that refused its fields.
 
-    Each field is tried alone, because the error of the class does not name the field. If no
-    field alone is refused, the fault is that of the object.
+    Each field is tried alone, because the error of the class does not name the field. If no single
+    field is refused, the fault has the path of the object.
     """
     errors: list[Exception] = []
     for name, item in value.items():

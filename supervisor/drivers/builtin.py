@@ -21,7 +21,7 @@ FLOOD_BYTES: Final = 100
 
 
 async def _echo(turn: Turn) -> None:
-    """Say the input, word by word."""
+    """Send the input as agent text, word by word."""
     for word in re.findall(r"\s*\S+\s*", turn.text):
         await turn.say(word)
 

@@ -1,7 +1,7 @@
 """Identity of a process: pid, start time and boot id.
 
-A pid alone is reused, but never with the same start time in the same boot. The three together name
-one process for ever, so an orphan of a dead supervisor can be killed without ever hitting a later
+A pid alone is reused, but never with the same start time in the same boot. The three together
+identify one process for ever, so an orphan can be killed without the risk of killing a later
 process with the same pid.
 
 Without /proc no process can be identified, and so none is killed.
@@ -95,7 +95,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return the identity of the live process with that pid; None if there is none.
+    """Return the identity of the live process with that pid; None if no such process lives.
 
     A zombie counts as dead: it runs no code, and signals have no effect on it.
     """
@@ -182,7 +182,7 @@ class _KillAttempt:
         self._outcome = "killed"
 
     def result(self) -> KillResult:
-        """Return the outcome as of now."""
+        """Return the outcome at this moment."""
         if self._outcome is not None:
             return KillResult(self._identity, self._outcome, self._detail)
         if not is_alive(self._identity):
@@ -191,7 +191,7 @@ class _KillAttempt:
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """Return a handle of the process with that pid; None if the system has no such handles."""
+    """Return a handle of the process with that pid; None if the system has no pidfd."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""State of a process as seen from outside: why it cannot work at the moment."""
+"""State of a process as /proc shows it: the reason why it cannot work at present."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STOPPED: Final = frozenset({b"T", b"t"})
 
 
 def process_blocked_on(identity: ProcessIdentity) -> BlockedOn | None:
-    """Return why the process cannot work; None if it can, or if that cannot be found out.
+    """Return why the process cannot work; None if it can work, or without /proc.
 
     A short read of /proc, which may be done on the event loop.
     """

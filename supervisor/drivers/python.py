@@ -41,7 +41,7 @@ class AgentDied(Exception):
 
 @attrs.frozen
 class PythonAgent:
-    """An agent that is an async function; `@supervisor.agent("name")` makes one."""
+    """An agent that is an async function; `@supervisor.agent("name")` returns one."""
 
     name: str
     function: AgentFunction
@@ -65,7 +65,10 @@ class PythonAgent:
 
 
 def agent(name: str) -> Callable[[AgentFunction], PythonAgent]:
-    """Make an agent of an async function that takes a `Turn` and returns its final text."""
+    """Return a decorator that makes an agent of an async function.
+
+    The function takes a `Turn` and returns its final text.
+    """
     return lambda function: PythonAgent(name, function)
 
 
@@ -125,7 +128,7 @@ class PythonDriver:
             run.turn_control.cancel_call(call)
 
     def stop_background_work(self) -> None:
-        """Do nothing: everything that a turn starts ends with it."""
+        """Do nothing: a Python agent runs nothing outside its turns."""
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._run is not None:
@@ -147,7 +150,7 @@ class PythonDriver:
 
 
 class _PythonRun:
-    """One turn, run in a task of its own."""
+    """One turn, which runs in its own task."""
 
     __slots__ = (
         "_agent",
@@ -199,7 +202,10 @@ class _PythonRun:
     # raised in an agent and look like a failure of that agent.
     @enable_ki_protection
     async def run(self) -> None:
-        """Run the agent and report the end of the turn; an exception of the agent fails it."""
+        """Run the agent and report the end of the turn.
+
+        An exception of the agent fails the turn.
+        """
         try:
             report = await self._outcome()
         finally:
@@ -260,7 +266,10 @@ class _PythonRun:
             self._failure = error
 
     def _completed(self, answer: str | None) -> agent_events.TurnEnded:
-        """Return the end of a completed turn; write the returned text if it was not said before."""
+        """Return the end of a completed turn.
+
+        Write the returned text if the turn has no such text.
+        """
         text = None if answer is None else plain_text(answer)
         if text and text != self._context.received_text(self.turn.id):
             try:

@@ -1,4 +1,4 @@
-"""`Turn` and `Call`: what the function of a Python agent receives and may do.
+"""`Turn` and `Call`: the handles with which the function of a Python agent works.
 
 Rule 1: when the turn is over (ended, interrupted, abandoned) every method raises `TurnOver`, so
         that a late action has no effect.
@@ -69,7 +69,10 @@ class Turn:
         await self._write_output("agent_text", text)
 
     async def think(self, text: str) -> None:
-        """Add a thought to the turn's output; it is recorded, and is not part of the text."""
+        """Add a thought to the turn's output.
+
+        Thoughts are recorded, but are not part of the text.
+        """
         await self._write_output("thought", text)
 
     async def plan(self, entries: Sequence[object]) -> None:
@@ -86,7 +89,7 @@ class Turn:
         """Return a tool call, for `async with`.
 
         An interrupt of the call cancels its block and sets `call.interrupted`; the turn goes on
-        after the block. The end of the call is a boundary at which steering can be taken. Raises
+        after the block. The end of the call is a boundary at which steering can be taken. Raise
         `PermissionDenied` if the session may not use the tool.
         """
         self.raise_if_over()
@@ -123,10 +126,11 @@ class Turn:
         kind: str | None = None,
         path: str | None = None,
     ) -> bool:
-        """Make a permission request and wait for the decision; return True if it is allowed.
+        """Make a permission request and wait for the decision.
 
-        `kind` is what the tool does (`read`, `search`, `edit`, ...) and `path` the file it does it
-        to: reading inside the workspace is allowed without a decision unless the mode forbids it.
+        Return True if it allows the request. `kind` is what the tool does (`read`, `search`,
+        `edit`, ...) and `path` the file that it uses: reading inside the workspace is allowed
+        without a decision unless the mode forbids it.
         """
         self.raise_if_over()
         question = _check_text("a question", question)
@@ -168,8 +172,9 @@ class Turn:
     def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost: float = 0.0) -> None:
         """Report the usage since the last report.
 
-        It counts against the budgets of the session and its ancestors. A report that exhausts a
-        budget is still counted, and the turn is interrupted; a later one raises `BudgetSpent`.
+        The usage counts against the budgets of the session and its ancestors. A report that
+        exhausts a budget is still counted, and the turn is interrupted; a later report raises
+        `BudgetSpent`.
         """
         self.raise_if_over()
         used = _check_usage(input_tokens, output_tokens, cost)
@@ -180,8 +185,9 @@ class Turn:
     async def spawn(self, agent: str, text: str, **options: Unpack[SpawnOptions]) -> ChildHandle:
         """Spawn a child of this session with an input, and wait until its agent is attached.
 
-        The options are those of `Session.spawn`. Raises `SpawnRefused`. Cancelling the wait does
-        not undo the spawn: the child exists, and `news()` reports it.
+        The options are those of `Session.spawn`. Raise `SpawnRefused` if a limit or a permission
+        forbids the child. Cancelling the wait does not undo the spawn: the child exists, and
+        `news()` reports it.
         """
         self.raise_if_over()
         return await self._context.spawn(self, agent, text, **options)
@@ -204,7 +210,7 @@ class Turn:
     async def answer_request(self, request_id: str, decision: Decision) -> None:
         """Answer a permission request of a descendant.
 
-        Raises `PermissionDenied` if this session itself may not do what the decision allows.
+        Raise `PermissionDenied` if this session itself may not do what the decision allows.
         """
         self.raise_if_over()
         await self._context.answer_request(request_id, decision)
@@ -224,7 +230,7 @@ class Turn:
         await self._context.wait_writable()
 
     def raise_if_over(self) -> None:
-        """Raise `TurnOver` if the turn is over, so that its actions no longer count."""
+        """Raise `TurnOver` if the turn is over."""
         self._turn_control.raise_if_over()
 
 
@@ -300,7 +306,7 @@ class Call(AbstractAsyncContextManager["Call"]):
         return swallowed
 
     def result(self, value: object) -> None:
-        """Set the result of the call."""
+        """Set the result of the call, which is recorded at its end."""
         turn_control = self._turn_control
         turn_control.raise_if_over()
         result = plain_data(value)
@@ -308,7 +314,7 @@ class Call(AbstractAsyncContextManager["Call"]):
         self._result = result
 
     def update(self, value: object) -> None:
-        """Record progress of the call; raise `TurnOver` outside of its block."""
+        """Record progress of the call; raise `TurnOver` outside of the call's block."""
         turn_control = self._turn_control
         turn_control.raise_if_over()
         if self.id not in turn_control.calls:

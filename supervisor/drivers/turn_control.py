@@ -54,7 +54,7 @@ class TurnControl:
         self.unreported_usage = NO_USAGE
 
     def end(self) -> None:
-        """Mark the turn as over, report outstanding usage, and wake permission requests."""
+        """Mark the turn as over, report outstanding usage, and wake open permission requests."""
         if not self.is_over:
             self.is_over = True
             if self.unreported_usage != NO_USAGE:
@@ -86,7 +86,7 @@ class TurnControl:
     # Used by `Turn` -----------------------------------------------------------------------
 
     def report_usage(self) -> None:
-        """Report usage if the session's mailbox has room; else with the next report or the end."""
+        """Report usage if the session's mailbox has room; otherwise keep it for the next report."""
         if self.unreported_usage != NO_USAGE and self.context.report(self._usage_report()):
             self.unreported_usage = NO_USAGE
 
@@ -96,7 +96,7 @@ class TurnControl:
         )
 
     def raise_if_over(self) -> None:
-        """Raise `TurnOver` if the turn is over, so that its actions no longer count."""
+        """Raise `TurnOver` if the turn is over."""
         if self.is_over:
             raise TurnOver(
                 f"turn {self.id} of session {self.context.session_id} is over",

@@ -1,7 +1,8 @@
-"""Thread that logs the stack of an agent that never yields to the event loop.
+"""Watchdog of the event loop: a thread that logs the stack of an agent that blocks the loop.
 
-Such an agent cannot be stopped, because no other task runs until it yields. A thread can at least
-log, while it happens, where the agent is.
+It watches the event loop, not a turn; `sessions/liveness.py` watches turns. An agent that never
+yields cannot be stopped, because no other task runs until it yields. The thread logs, while it
+happens, where the agent is.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class _Watchdog:
         self.thread = threading.Thread(target=self._run, name="understudy watchdog", daemon=True)
 
     def stop(self) -> None:
-        """Make the thread end, without waiting for it: it holds no resources."""
+        """Ask the thread to end, without waiting for it, because it holds no resources."""
         self._stopping.set()
         self._answered.set()
 

@@ -1,4 +1,4 @@
-"""The objects that users hold: supervisors, sessions, children, results.
+"""The public handles: supervisors, sessions, children, results.
 
 Rule 1: `arguments` checks every argument once; no package behind it checks shapes again.
 Rule 2: `arguments` and `shapes` import `core` only, so that `client` and `api` use them without

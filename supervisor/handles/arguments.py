@@ -1,4 +1,4 @@
-"""Checks of arguments; each raises a typed error with a hint at a valid value."""
+"""Checks of arguments; each raises a typed error whose hint names a valid value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _TIME_FILTERS: Final = ("created_after", "created_before", "updated_after", "upd
 
 
 def check_role(role: Role) -> Literal["user", "agent"]:
-    """Return the role as stored: `assistant` becomes `agent`; raise `ConfigError`."""
+    """Return the role as stored: `assistant` becomes `agent`.
+
+    Raise `ConfigError` for other words.
+    """
     return "user" if check_choice("role", role, Role) == "user" else "agent"
 
 
@@ -55,7 +58,7 @@ def check_permissions(permissions: Permissions) -> Permissions:
 
 
 def check_path(name: str, value: object) -> str:
-    """Return the path of a file as text; raise `ConfigError`."""
+    """Return the path of a file as text; raise `ConfigError` if it is not a path."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigError(f"{name} is {short_repr(value)}", hint="give the path of a file, as text")
@@ -69,7 +72,7 @@ def check_path(name: str, value: object) -> str:
 
 
 def check_list_filters(given: Mapping[str, Any]) -> None:
-    """Validate list filters; raise `ConfigError`."""
+    """Raise `ConfigError` if a filter of a list has an invalid value."""
     for name in _TEXT_FILTERS:
         check_optional_text(name, given[name])
     for name in _TIME_FILTERS:
@@ -90,7 +93,7 @@ def absolute_workspace(workspace: str | None) -> str | None:
 
 
 def decode_cursor(cursor: str | None) -> int:
-    """Return the number in a cursor, 0 without one; raise `ConfigError`."""
+    """Return the number in a cursor, 0 without one; raise `ConfigError` if it is malformed."""
     check_optional_text("cursor", cursor)
     if cursor is None:
         return 0
@@ -107,7 +110,10 @@ def decode_cursor(cursor: str | None) -> int:
 
 
 def check_workspace(workspace: object) -> str:
-    """Return the workspace as a normalised absolute path; raise `ConfigError`."""
+    """Return the workspace as a normalised absolute path.
+
+    Raise `ConfigError` if it is not a path.
+    """
     given = os.fspath(workspace) if isinstance(workspace, os.PathLike) else workspace
     path = check_text("workspace", given)
     if "\0" in path:
@@ -133,7 +139,10 @@ def check_limits(limits: Limits) -> Limits:
 
 
 def change_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
-    """Return the limits with some of them changed; raise `ConfigError`."""
+    """Return the limits with some of them changed.
+
+    Raise `ConfigError` for an unknown or invalid one.
+    """
     unknown = changes.keys() - {field.name for field in attrs.fields(Limits)}
     if unknown:
         names = ", ".join(field.name for field in attrs.fields(Limits))
@@ -144,7 +153,7 @@ def change_limits(limits: Limits, changes: Mapping[str, Any]) -> Limits:
 
 
 def check_scope(scope: Scope) -> str:
-    """Return the name of an interrupt scope; raise `ConfigError`."""
+    """Return the name of an interrupt scope; raise `ConfigError` if it is not a `Scope`."""
     match scope:
         case TurnScope(str()):
             return "turn"
@@ -159,5 +168,5 @@ def check_scope(scope: Scope) -> str:
 
 
 def encode_cursor(number: int | None) -> str | None:
-    """Return the cursor for a number; None, which means no next page, stays None."""
+    """Return the cursor for a number; None for None, which means that there is no next page."""
     return None if number is None else base64.urlsafe_b64encode(str(number).encode()).decode()

@@ -1,4 +1,4 @@
-"""The handle of an agent on a descendant session; it reaches no session outside the tree."""
+"""The handle of an agent on a descendant session; sessions outside the subtree are refused."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ class Child:
         await self._session.stop()
 
     async def info(self) -> Info:
-        """Return a frozen snapshot of everything known about the child."""
+        """Return a frozen snapshot of the child."""
         return await self._session.info()

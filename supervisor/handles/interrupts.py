@@ -1,4 +1,4 @@
-"""Interrupts from the caller's side: check the arguments, request one, return the report."""
+"""Interrupts as callers request them: check the arguments, send the request, return the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of one supervisor that handles call."""
+"""The parts of one supervisor that its handles call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from supervisor.sessions.spawn import Spawner
 
 @attrs.frozen(eq=False)
 class Parts:
-    """Parameter list of every handle; no module below the handles receives it."""
+    """Components that every handle uses; only the modules of `handles` receive this class."""
 
     services: Services
     registry: SessionRegistry

@@ -37,7 +37,7 @@ class SessionQueries:
         return Session(self._parts, parse_session_id(id))
 
     async def get(self, id: str) -> Session:  # noqa: A002 - a public name
-        """Return a handle on an existing session; raise `SessionNotFound` if there is none.
+        """Return a handle on an existing session; raise `SessionNotFound` if it does not exist.
 
         A session with an unreadable row exists: it can be repaired or deleted.
         """

@@ -1,4 +1,4 @@
-"""The handle on one session that users hold."""
+"""The public handle on one session."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ class Session(SessionInputs, SessionRecords):
     ) -> InterruptReport:
         """Interrupt the scope; return a report when it has ended or the ladder is exhausted.
 
-        Nothing else is interrupted, and no session is stopped. If the target has ended already,
+        Only the scope is interrupted, and no session is stopped. If the target has ended already,
         nothing changes and the report says so. `replace_with` is the next input to run, before all
-        queued inputs; `queued="cancel"` cancels those. The scope `tree` covers this session and
-        its descendants: level by level from the deepest, the sessions of a level concurrently, and
-        none of them can spawn until it is over.
+        queued inputs; `queued="cancel"` cancels the queued inputs. The scope `tree` covers this
+        session and its descendants: level by level from the deepest, the sessions of a level
+        concurrently, and none of them can spawn until it is over.
 
         Raise `ConfigError` for an invalid scope, and as `send` does for `replace_with`. Cancelling
         the call does not undo the interrupt.
@@ -141,7 +141,7 @@ class Session(SessionInputs, SessionRecords):
     # The session as a whole -----------------------------------------------------------------
 
     async def info(self) -> Info:
-        """Return a frozen snapshot of everything known about the session."""
+        """Return a frozen snapshot of the session."""
         self._parts.services.refuse_if_closed()
         slot = self._parts.registry.find_slot(self.id)
         if slot is not None and slot.session is not None and slot.log is not None:
@@ -196,8 +196,9 @@ class Session(SessionInputs, SessionRecords):
         """Start a stopped session again, and return this handle when its agent is up.
 
         Id and history stay the same, and the queued inputs run. A session that is not stopped is
-        unchanged. Raise `KeyTaken` if another session holds its key now, `SessionNotActive` if it
-        is archived, and `AgentStartFailed`. If the call is cancelled, the session may be resumed.
+        unchanged. Raise `KeyTaken` if another session now holds its key, `SessionNotActive` if it
+        is archived, and `AgentStartFailed` if its agent does not start. If the call is cancelled,
+        the session may be resumed.
         """
         await self._parts.lifecycle.resume(self.id)
         return self
@@ -222,8 +223,8 @@ class Session(SessionInputs, SessionRecords):
         """Append a message to the history without a turn; `assistant` is the same as `agent`.
 
         An ACP agent, which keeps the conversation itself, gets the message with its next input.
-        Raise `InputRefused` while a turn runs or the agent starts, `InputTooLarge`, and
-        `SessionNotActive` if the session is stopping or archived.
+        Raise `InputRefused` while a turn runs or the agent starts, `InputTooLarge` if the text is
+        too long, and `SessionNotActive` if the session is stopping or archived.
         """
         message = ev.MessageAppended(
             role=check_role(role), text=check_prompt(text), **self._stamp()
@@ -294,7 +295,7 @@ class Session(SessionInputs, SessionRecords):
         await self._ask(attrs.evolve(change, limits=change_limits(current, limits)))
 
     async def rules(self) -> list[PermissionRule]:
-        """Return the permission rules: decisions that were made for always."""
+        """Return the permission rules: decisions of allow_always and reject_always."""
         return list((await self._row()).rules)
 
     async def remove_rule(self, rule_id: str) -> None:

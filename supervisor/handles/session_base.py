@@ -89,7 +89,7 @@ class SessionBase:
         return self._caller or CURRENT_SESSION.get()
 
     def _refuse_own_session(self, what: str, instead: str) -> None:
-        """Raise if the caller is this session's agent: it would wait for its own turn for ever."""
+        """Raise `InputRefused` if this session's own agent calls: it would wait for itself."""
         if CURRENT_SESSION.get() == self.id:
             raise InputRefused(
                 f"{what} on the agent's own session would never return", hint=instead
@@ -128,10 +128,12 @@ class SessionInputs(SessionBase):
         cancelled), or `reject` the input. A stopped session is resumed unless `if_stopped` is
         `reject`. An input that has not started after `ttl_seconds` expires.
 
-        Raise `InputRefused`, `InputTooLarge`, `QueueFull`, `BudgetSpent`, `SessionNotActive` or
-        `StoreDegraded`. If the call is cancelled, the input may have been accepted; with an
-        `idempotency_key` it can be sent again safely: the same request returns the same receipt,
-        and another request with that key raises `IdempotencyConflict`.
+        Raise `InputRefused` or `InputTooLarge` for an invalid input, `QueueFull` if too many inputs
+        are queued, `BudgetSpent` if a budget is exhausted, `SessionNotActive` if the session is
+        stopped or archived and cannot resume, and `StoreDegraded` if the store cannot write. If the
+        call is cancelled, the input may have been accepted; with an `idempotency_key` it can be
+        sent again safely: the same request returns the same receipt, and another request with that
+        key raises `IdempotencyConflict`.
         """
         check_choice("queued", queued, Literal["keep", "cancel"])
         event = make_input(
@@ -266,10 +268,10 @@ class SessionRecords(SessionBase):
     async def watch(self, after: int = 0) -> AsyncIterator[Watcher]:
         """Open a feed of the records after number `after` and of everything that follows.
 
-        `async for` over the watcher yields each record once and in order, deltas in between, and
-        a `Gap` with the numbers of records that it was too slow to receive. The feed works in
-        every phase and continues over suspension, stop and resume. Leaving the block closes it.
-        Raise `ConfigError` if `after` is not a whole number from 0.
+        `async for` over the watcher yields each record once and in order, deltas in between, and a
+        `Gap` with the numbers of records that were dropped because the reader was too slow. The
+        feed works in every phase and continues over suspension, stop and resume. Leaving the block
+        closes it. Raise `ConfigError` if `after` is not a whole number from 0.
         """
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(
@@ -324,11 +326,12 @@ class SessionRecords(SessionBase):
         )
 
     async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
-        """Check the records; without `dry_run`, also append records that close what is open.
+        """Check the records.
 
-        Return the problems found and the number of records appended. No record is rewritten; an
-        unreadable row is rebuilt from the records. Raise `RepairRefused` while the session is
-        active, and without `force` if the records have errors that appended records cannot repair.
+        Without `dry_run`, also append records that close open turns, calls and requests. Return the
+        problems found and the number of records appended. No record is rewritten; an unreadable row
+        is rebuilt from the records. Raise `RepairRefused` while the session is active, and without
+        `force` if the records have errors that appended records cannot repair.
         """
         check_bool("dry_run", dry_run)
         return await self._parts.repair.repair(

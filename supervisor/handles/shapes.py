@@ -1,4 +1,4 @@
-"""Frozen shapes of arguments and results: options, inputs, pages, waits."""
+"""Frozen classes of arguments and results: options, inputs, pages, waits."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ InputStatus: TypeAlias = Literal[
 class InputState:
     """The current state of an input.
 
-    `result` is set when the turn that it started or was steered into has ended. `code`, `detail`
-    and `hint` are those of the error if there will be no result: the input was settled without a
-    turn, or its session is stopped with the input queued.
+    `result` is set when the turn that the input started or was steered into has ended. If there
+    will be no result, `code`, `detail` and `hint` are those of the error: the input was settled
+    without a turn, or its session is stopped with the input queued.
     """
 
     id: InputId
@@ -82,7 +82,7 @@ class InputState:
 
 @attrs.frozen
 class TurnRecords:
-    """The records of one turn, or those between two turns (then `turn_id` is None)."""
+    """The records of one turn, or those between two turns, for which `turn_id` is None."""
 
     turn_id: TurnId | None
     records: tuple[Record, ...]
@@ -109,11 +109,11 @@ class Page(Generic[T]):
 class Waits:
     """One session of the chain: what it waits for, and since when.
 
-    `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn_slot` (all turn
-    slots are taken), `child_slot` (the parent has as many active children as its limit allows),
-    `zombie` (the task of an ended turn still runs), `hook`, `process` (the agent process is
-    stopped or gone), `start`, `restart`, `end` (of its turn or its agent), `input`, or `nothing`.
-    `detail` names the particular one.
+    `waits_for` is one word: `model`, `tool`, `person`, `child`, `turn_slot` (all turn slots are
+    taken), `child_slot` (the parent has as many active children as its limit allows), `zombie` (the
+    task of an ended turn still runs), `hook`, `process` (the agent process is stopped or gone),
+    `start`, `restart`, `end` (of its turn or its agent), `input`, or `nothing`. `detail` says more,
+    such as the name of the tool.
     """
 
     session_id: SessionId
@@ -133,7 +133,7 @@ class Waits:
 class Why:
     """The chain of waits that starts at a session.
 
-    `cycle` contains the sessions that wait for each other, in order; it is empty if there is none.
+    `cycle` contains the sessions that wait for each other, in order; it is empty without a cycle.
     """
 
     session_id: SessionId

@@ -73,7 +73,10 @@ def make_spawn_request(
     turn: TurnId | None,
     options: Options,
 ) -> SpawnRequest:
-    """Return the request for a child; raise `ConfigError` or `InputRefused` if it is invalid."""
+    """Return the request for a child.
+
+    Raise `ConfigError` or `InputRefused` for an invalid argument.
+    """
     check_options("a child", options)
     return SpawnRequest(
         spec=make_spec(parts, agent, **options),

@@ -43,7 +43,7 @@ def make_input(
     if_stopped: IfStopped,
     source: Source,
 ) -> ev.InputSubmitted:
-    """Return the event of an input; raise `ConfigError` or `InputRefused`.
+    """Return the event of an input; raise `ConfigError` or `InputRefused` for an invalid argument.
 
     The session checks the length of the text.
     """
@@ -68,7 +68,7 @@ def make_input(
 def make_steering(
     parts: Parts, text: str, *, ttl_seconds: float | None, source: Source
 ) -> ev.SteeringSubmitted:
-    """Return the event of steering for the running turn; raise `InputRefused`."""
+    """Return the event of steering; raise `InputRefused` if text or `ttl_seconds` is invalid."""
     parts.services.refuse_if_shutting_down()
     stamp = parts.services.stamp()
     return ev.SteeringSubmitted(
@@ -90,7 +90,10 @@ async def send(
     event: ev.InputSubmitted | ev.SteeringSubmitted,
     key: str | None,
 ) -> Receipt:
-    """Run the blocking hooks, send the event and return the receipt; raise a refusal."""
+    """Run the blocking hooks, send the event and return the receipt.
+
+    Raise the error of a hook that denies the input, or of the session that refuses it.
+    """
     idempotency = None if key is None else make_idempotency(key, _request_fields(event))
     ask: Callable[..., Awaitable[object]] = parts.router.ask
     if parts.services.hooks.has_input_hooks:
@@ -108,7 +111,7 @@ async def send(
 
 
 def _request_fields(event: ev.InputSubmitted | ev.SteeringSubmitted) -> list[object]:
-    """Return the fields that identify the request, for its fingerprint."""
+    """Return the fields that identify the request, for its idempotency fingerprint."""
     fields: list[object] = [type(event).__name__, plain_data(event.text)]
     if isinstance(event, ev.InputSubmitted):
         fields += [event.when_busy, event.queued, event.if_stopped, list(event.attachments)]
@@ -118,7 +121,7 @@ def _request_fields(event: ev.InputSubmitted | ev.SteeringSubmitted) -> list[obj
 async def _apply_hooks(
     parts: Parts, session_id: SessionId, event: ev.InputSubmitted | ev.SteeringSubmitted
 ) -> ev.InputSubmitted | ev.SteeringSubmitted:
-    """Return the event as the blocking hooks changed it; raise if a hook denies it."""
+    """Return the event with the changes of the blocking hooks; raise if a hook denies it."""
     await parts.registry.row(session_id)  # raises before any hook runs if the session is unknown
     expires_at = await parts.hooks.before_input(session_id, event)
     return attrs.evolve(event, expires_at=expires_at)
@@ -133,9 +136,10 @@ async def run_input_hooks(
     when_busy: WhenBusy,
     source: Source,
 ) -> float | None:
-    """Run the blocking hooks for a text that does not come through `send`.
+    """Run the input hooks for the replacement text of an interrupt, or for an edited input.
 
-    Return the time at which the input expires, which a hook may set. Raise `InputRefused`.
+    Return the time at which the input expires, which a hook may set. Raise `InputRefused` if a hook
+    denies the text.
     """
     if not parts.services.hooks.has_input_hooks:
         return None
@@ -158,7 +162,7 @@ def make_idempotency(key: str | None, request: object) -> Idempotency | None:
 
 
 class ResultWaiter:
-    """Context manager that collects the result of an input from now on."""
+    """Context manager that collects the result of an input from its start on."""
 
     __slots__ = ("_pending", "_registry", "_slot")
 
@@ -226,7 +230,7 @@ async def _input_records(parts: Parts, session_id: SessionId, input_id: InputId)
 
 
 async def _fail_if_held(parts: Parts, session_id: SessionId, pending: PendingResult) -> None:
-    """Fail the result if the session is stopped and does not start: it will not run the input."""
+    """Fail the result if the session is stopped, because the input runs only after a resume."""
     row = await parts.registry.row(session_id)
     slot = parts.registry.slot(session_id)
     now = row if slot.session is None else slot.session

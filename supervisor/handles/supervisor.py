@@ -48,7 +48,7 @@ logger = logging.getLogger("supervisor")
 class Supervisor(SessionQueries):
     """The sessions of one store: create, find, list, search, watch, maintain and drain.
 
-    `supervisor.open()` yields it. After that block has ended, every method raises
+    `supervisor.open()` yields a supervisor. After that block has ended, every method raises
     `SessionNotActive`.
     """
 
@@ -82,10 +82,11 @@ class Supervisor(SessionQueries):
     ) -> Session:
         """Create a session; return its handle when its agent is up and it is idle.
 
-        An option that is None has the value of the settings. Raise `AgentUnknown`,
-        `AgentStartFailed` (the session exists and is stopped), `KeyTaken`, `ConfigError`, and
-        `SpawnRefused` if there are `max_sessions` already. If the call is cancelled, the creation
-        continues; with an `idempotency_key` the same request returns the same session.
+        An option that is None has the value of the settings. Raise `AgentUnknown` if no agent has
+        that name, `AgentStartFailed` if the agent does not start (the session exists and is
+        stopped), `KeyTaken` if another session holds the key, `ConfigError` for an invalid
+        argument, and `SpawnRefused` if there are `max_sessions` already. If the call is cancelled,
+        the creation continues; with an `idempotency_key` the same request returns the same session.
         """
         spec = self._make_spec(
             agent,
@@ -125,9 +126,10 @@ class Supervisor(SessionQueries):
     ) -> Session:
         """Return the session that holds the key, in any phase; create it if there is none.
 
-        `agent` defaults to the agent of the key; the other options are those of `create`, and
-        are ignored if the session exists. Concurrent calls with one key create one session. Raise
-        `InvalidKey`, and as `create` does. If the call is cancelled, a creation continues.
+        `agent` defaults to the agent of the key; the other options are those of `create`, and are
+        ignored if the session exists. Concurrent calls with one key create one session. Raise
+        `InvalidKey` if the key is malformed, and as `create` does. If the call is cancelled, a
+        creation continues.
         """
         key = as_key(key)
         spec = self._make_spec(key.agent if agent is None else agent, key=key, **options)
@@ -171,8 +173,8 @@ class Supervisor(SessionQueries):
     async def delete(self, id: str) -> None:  # noqa: A002 - a public name
         """Stop the session and delete everything that is stored about it.
 
-        Raise `SessionNotFound`, and `StoreDegraded` while the store cannot write. If the call is
-        cancelled, the deletion continues.
+        Raise `SessionNotFound` if the session does not exist, and `StoreDegraded` while the store
+        cannot write. If the call is cancelled, the deletion continues.
         """
         await self._parts.deletion.delete(parse_session_id(id))
 
@@ -187,10 +189,11 @@ class Supervisor(SessionQueries):
     ) -> Session:
         """Create a stopped session from a file, and return its handle.
 
-        The format is our `jsonl`, or that of `picoclaw` or `ggcode`. The session gets a new id, the
-        records of the file, and the limits and permissions of a new session; `agent` replaces the
-        agent that the file names. Raise `ImportFailed` with the line number, and `ConfigError` for
-        an invalid argument. If the call is cancelled, the session may have been stored.
+        The format is `jsonl`, `picoclaw` or `ggcode`. The session gets a new id, the records of the
+        file, and the limits and permissions of a new session; `agent` replaces the agent that the
+        file names. Raise `ImportFailed` with the line number if the file cannot be imported, and
+        `ConfigError` for an invalid argument. If the call is cancelled, the session may have been
+        stored.
         """
         name = check_path("path", path)
         if agent is not None:
@@ -219,7 +222,7 @@ class Supervisor(SessionQueries):
         max_bytes: int | None = None,
         dry_run: bool = False,
     ) -> CleanupReport:
-        """Delete trees whose sessions are all stopped; return what was deleted.
+        """Delete trees whose sessions are all stopped; return the deleted sessions.
 
         The rules select trees unchanged for `older_than_seconds`, trees beyond the newest
         `keep_last`, and the oldest trees until the rest has at most `max_bytes`. Trees without any
@@ -246,7 +249,7 @@ class Supervisor(SessionQueries):
     # Permissions --------------------------------------------------------------------------
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
-        """Return the permission requests of all sessions that wait for a decision, oldest first."""
+        """Return the pending permission requests of all sessions, oldest first."""
         self._services.refuse_if_closed()
         await trio.lowlevel.checkpoint()
         return self._services.inbox.pending()
@@ -304,7 +307,10 @@ class Supervisor(SessionQueries):
         )
 
     def _make_spec(self, agent: str, **options: Any) -> SessionSpec:  # noqa: ANN401 - the options of make_spec
-        """Return the spec of a root; missing options come from the agent, then the settings."""
+        """Return the spec of a root.
+
+        Missing options come from the agent's table, then the settings.
+        """
         defaults = self._services.agents.defaults(agent)
         if options.get("permissions") is None:
             options["permissions"] = defaults.permissions

@@ -79,7 +79,7 @@ async def build_tree(parts: Parts, root: SessionId | None) -> tuple[Node, ...]:
 
 
 def _include_ancestors(info: Info, infos: Mapping[SessionId, Info], shown: set[SessionId]) -> None:
-    """Add the ancestors: a stopped session is shown while a descendant is not stopped."""
+    """Show the ancestors of a session that is not stopped, even if they are stopped."""
     parent = info.parent
     while parent is not None and parent in infos and parent not in shown:
         shown.add(parent)
@@ -148,7 +148,7 @@ def make_retention_rules(
 async def list_page(
     parts: Parts, wanted: Filter, after: int, limit: int
 ) -> tuple[tuple[Info, ...], int | None]:
-    """Return the matches after a number, and the last number if there are more, else None."""
+    """Return the matches after a number, and the last number if more follow, else None."""
     items: list[Info] = []
     last = after
     found = parts.services.store.rows(after=after, matching=wanted, page_size=limit + 1)
@@ -163,12 +163,12 @@ async def list_page(
 
 @attrs.frozen
 class Ping(Ask[None]):
-    """Message that every actor answers with nothing, after the messages before it."""
+    """Message that every actor answers with None when it has handled all earlier messages."""
 
 
 @attrs.frozen(kw_only=True)
 class Gauges:
-    """Current figures of a supervisor, by the names of the metrics."""
+    """Current figures of a supervisor; the field names are those of the metrics."""
 
     phases: Mapping[str, int]
     running_turns: int
@@ -199,7 +199,7 @@ class Introspection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the supervisor has closed, so that every call raises."""
+        """Whether the supervisor has closed; its methods raise then."""
         return self._services.is_closed
 
     async def wait_closed(self) -> None:
@@ -207,7 +207,7 @@ class Introspection:
         await self._services.run_state.wait_value("closed")
 
     def store_state(self) -> StoreState:
-        """Return the health of the store, without counting what waits."""
+        """Return the health of the store, without counting pending writes."""
         return self._services.health.state
 
     def running_turns(self) -> int:
@@ -216,14 +216,14 @@ class Introspection:
         return sum(run.turn is not None for run in tree.turn_slots.values())
 
     def status_line(self) -> str:
-        """Return one line on sessions, turns and the store's problem."""
+        """Return one line about sessions, turns and the store's problem."""
         problem = self.store_state().problem
         live = len(self._admission.tree.live)
         line = f"{live} sessions live, {self.running_turns()} turns run"
         return line if problem is None else f"{line}; {problem}"
 
     def agent_of(self, record: Record) -> str | None:
-        """Return the agent of a record's session, if it is registered."""
+        """Return the agent of a record's session, None if that agent is not registered."""
         if record.kind == "session_created":
             name = record.body.get("agent")
         else:
@@ -232,7 +232,7 @@ class Introspection:
         return name if isinstance(name, str) and name in self._services.agents() else None
 
     async def ping(self, *, timeout_seconds: float) -> dict[str, float]:
-        """Ask the exit monitor and the writer; return the seconds that each took.
+        """Query the exit monitor and the writer; return the seconds until each answer.
 
         A refusal because the store is degraded is an answer.
         """
@@ -246,9 +246,10 @@ class Introspection:
         return took
 
     async def check_responsive(self, *, timeout_seconds: float) -> None:
-        """Ask the exit monitor, the writer and the store; raise if one does not answer in time.
+        """Query the exit monitor, the writer and the store.
 
-        A refusal because the store is degraded is an answer.
+        Raise if one of them does not answer in time. A refusal because the store is degraded is an
+        answer.
         """
         with trio.fail_after(timeout_seconds):
             await self.ping(timeout_seconds=timeout_seconds)
@@ -258,7 +259,7 @@ class Introspection:
     def gauges(self, *, sessions: int) -> Gauges:
         """Return the current figures; `sessions` is the number of stored sessions.
 
-        Looks at sessions in memory only.
+        Only sessions in memory are read.
         """
         tree = self._admission.tree
         awake = [slot.session for slot in self._registry.live() if slot.session is not None]
@@ -287,7 +288,10 @@ class Introspection:
         )
 
     def _waiting_in_busy_sessions(self) -> int:
-        """Return the messages that wait for sessions with a turn; other mailboxes drain at once."""
+        """Return the number of messages that wait for sessions with a turn.
+
+        The mailboxes of other sessions are emptied at once.
+        """
         slots = [self._registry.find_slot(one) for one in self._admission.tree.turn_slots]
         return sum(
             _waiting(slot.ref) for slot in slots if slot is not None and slot.ref is not None

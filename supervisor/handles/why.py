@@ -1,4 +1,4 @@
-"""Chains of waiting sessions: what a session waits for, followed from session to session."""
+"""Chains of waiting sessions: from a session to the session that it waits for, and so on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def why(parts: Parts, session_id: SessionId) -> Why:
 
 
 def _find_wait(parts: Parts, row: SessionState) -> tuple[Waits, SessionId | None]:
-    """Return what the session waits for, and the session it waits for, if any."""
+    """Return the wait of the session, and the id of the session that it waits for, or None."""
     slot = parts.registry.find_slot(row.id)
     now = parts.services.clock.now()
     # A changed title or tag of an idle session does not restart its wait.

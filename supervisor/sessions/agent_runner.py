@@ -68,12 +68,12 @@ class TurnHooks:
         self._offers = [offer for offer in self._offers if offer.input != input_id]
 
     def cancel(self) -> None:
-        """Cancel the hooks: the turn was interrupted before its driver received it."""
+        """Cancel the hooks, because the turn was interrupted before the driver received it."""
         self._is_cancelled = True
         self._scope.cancel(reason="the turn was interrupted")
 
     async def run(self, gates: BlockingHooks) -> None:
-        """Call the hooks, then start the turn; report a denial as the end of the turn."""
+        """Call the hooks, then start the turn; if a hook denies, report the end of the turn."""
         order: StartTurn | None = None
         try:
             with self._scope:
@@ -102,7 +102,7 @@ class TurnHooks:
 
 
 class AgentRunner:
-    """Runner of one incarnation's drivers: starts, calls and closes them."""
+    """Starts, calls and closes the drivers of one incarnation."""
 
     __slots__ = (
         "_closing",
@@ -154,7 +154,7 @@ class AgentRunner:
     # Start ----------------------------------------------------------------------------------
 
     def start_agent(self) -> None:
-        """Start an agent, unless there is one."""
+        """Start an agent, unless one is starting or running."""
         if self._driver is not None:
             return
         services = self._services
@@ -245,7 +245,7 @@ class AgentRunner:
     # Going ----------------------------------------------------------------------------------
 
     def close_agent(self) -> None:
-        """Close the agent; AgentClosed is reported when it has ended completely."""
+        """Close the agent; the driver reports AgentClosed when all its processes have ended."""
         driver, context = self._driver, self._context
         if driver is None or context is None:
             if not self._closing:
@@ -275,7 +275,7 @@ class AgentRunner:
         return not self._closing
 
     def drop(self) -> None:
-        """Discard the driver: the incarnation has ended."""
+        """Discard the driver, because the incarnation has ended."""
         self.cancel_turn_hooks()
         driver, context = self._driver, self._context
         self._slot.progress.blocked_on = None
@@ -288,7 +288,7 @@ class AgentRunner:
         self._report(agent_events.AgentClosed(**self._services.stamp()))
 
     def _report(self, event: ev.Event) -> None:
-        """Report an event as a driver would."""
+        """Send the actor an event as a driver would."""
         context = self._new_context()
         if type(event) is agent_events.AgentClosed:
             self._closing += (context,)

@@ -1,4 +1,4 @@
-"""Budgets and expiries: stop sessions whose budget is exhausted or whose time is over."""
+"""Budgets and expiries: stop sessions whose budget is exhausted or that have expired."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .timers import Timer, Timers
 
 
 class Budgets:
-    """Enforcement of the budgets of all sessions in the tree."""
+    """Enforces the budgets of all sessions in the tree."""
 
     def __init__(self, timers: Timers, tree: SessionTree, *, stop: StopSession) -> None:
         self._timers = timers
@@ -34,14 +34,14 @@ class Budgets:
             self._timers.drop(timer)
 
     def record_usage(self, session_id: SessionId, turn: TurnId, usage: Usage) -> None:
-        """Count usage that an agent reports, and stop turns if it exhausts a budget."""
+        """Count usage that an agent reports, and stop turns if a budget is exhausted by it."""
         member = self._tree.find(session_id)
         if member is not None:
             self._tree.report_usage(session_id, turn, usage)
             self.enforce(member)
 
     def exhausted_budget(self, session_id: SessionId) -> ExhaustedBudget | None:
-        """Return the exhausted budget that the session's running turn uses, or None."""
+        """Return an exhausted budget that the session's running turn draws on, or None."""
         member = self._tree.find(session_id)
         if member is None:
             return None
@@ -51,7 +51,7 @@ class Budgets:
         )
 
     def enforce(self, member: TreeNode) -> None:
-        """Stop the turns that use an exhausted budget of the node or of an ancestor."""
+        """Stop the turns that draw on an exhausted budget of the node or of an ancestor."""
         now = trio.current_time()
         for one in member.path():
             if one.limits is None or not has_budget(one.limits):
@@ -83,7 +83,7 @@ class Budgets:
             self.enforce(member)
 
     def _stop_turns(self, spender: TreeNode, cause: Cause, detail: str) -> None:
-        """Stop every session whose running turn uses the budget; each is stopped once."""
+        """Stop every session whose running turn draws on the budget, each once."""
         for member in (spender, *spender.iter_descendants()):
             run = self._tree.turn_slots.get(member.id)
             if run is not None and run.turn is not None and not run.is_budget_enforced:
@@ -103,7 +103,7 @@ class Expiries:
         self._pending: dict[SessionId, Timer] = {}
 
     def update(self, member: TreeNode) -> None:
-        """Set the timer of a live session that expires; cancel that of a stopped one."""
+        """Set the timer of a live session that expires; cancel the timer of a stopped session."""
         if member.expires_at is None:
             return
         if member.state == "over":

@@ -23,7 +23,7 @@ from .services import Services
 
 @attrs.frozen
 class Acknowledged:
-    """Notifications about one child that the parent has recorded: its stop, its finished task."""
+    """Notifications about one child that its parent has recorded: its stop, its finished input."""
 
     stopped: bool = False
     task_done: bool = False
@@ -49,7 +49,7 @@ class ChildNotifications:
         self._registry.forget_recheck(session_id)
 
     def notify_parent(self, parent: TreeNode, member: TreeNode, session: SessionState) -> None:
-        """Queue the notifications that the child's state calls for and the parent has not got."""
+        """Queue notifications about the child's state that the parent has not received."""
         is_over, is_done = session.phase is Phase.STOPPED, session.family.outcome is not None
         if member.is_end_reported and not is_over:
             self._enqueue(parent, member, "started", session)
@@ -115,7 +115,7 @@ class ChildNotifications:
 
 
 class SpawnRefusals:
-    """Limits by which an agent was refused a child in its current turn."""
+    """The limits by which an agent was refused a child in its current turn."""
 
     __slots__ = ("_refused",)
 
@@ -123,7 +123,7 @@ class SpawnRefusals:
         self._refused: dict[SessionId, tuple[TurnId, set[str]]] = {}
 
     def add(self, parent_id: SessionId, turn: TurnId, limit: str) -> bool:
-        """Note a refusal; return whether it is the first by that limit in the turn."""
+        """Record a refusal; return True if it is the first by that limit in the turn."""
         known = self._refused.setdefault(parent_id, (turn, set()))
         if known[0] != turn:
             known = self._refused[parent_id] = (turn, set())

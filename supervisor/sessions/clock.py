@@ -23,7 +23,7 @@ _VIRTUAL_EPOCH = 1_000_000_000.0
 class Clock:
     """Wall-clock time stamps that never go backwards, even if the wall clock does.
 
-    They follow trio's clock, so virtual time is virtual here too, and catch up with the wall clock
+    The time stamps follow trio's clock, a virtual clock included, and catch up with the wall clock
     after the machine has slept.
     """
 
@@ -33,7 +33,7 @@ class Clock:
         self._offset = begin - trio.current_time()
 
     def now(self) -> float:
-        """Return the present time stamp."""
+        """Return the current time stamp."""
         now = trio.current_time() + self._offset
         if self._is_real:
             ahead = time.time() - now
@@ -51,8 +51,8 @@ GAP_SECONDS: Final = 1.5
 class ActiveClock:
     """Clock that excludes time in which the process was suspended or stopped.
 
-    It ticks twice a second; if several ticks are missing, the process did not run. It does so only
-    in real time: a virtual clock jumps without a suspension.
+    It ticks twice a second; if several ticks are missing, the process did not run. It ticks only in
+    real time, because a virtual clock jumps without a suspension.
     """
 
     def __init__(self) -> None:

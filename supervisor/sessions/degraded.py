@@ -1,7 +1,7 @@
 """Steps adopted in memory while the store is degraded, and not yet durable.
 
 Rule 1: effects that only reduce activity are performed at once. An effect that grants work, and the
-        reply to its request, wait until the step is durable; so does publication.
+        reply to its request, wait until the step is durable; and so does its publication.
 Rule 2: a waiting effect that is cancelled meanwhile is never performed.
 """
 
@@ -42,7 +42,7 @@ class StepWritten:
 
 @attrs.frozen(eq=False)
 class WriteFailed:
-    """Message to the actor: a write failed, so nothing after it will be written either."""
+    """Message to the actor: a write failed, so no later record of the session can be written."""
 
     log: Log  # of the incarnation that sent the write
     error: Exception
@@ -72,7 +72,7 @@ class StepReports:
     def on_written(
         self, last: int, refusal: SupervisorError | None, deferred: Sequence[Effect]
     ) -> None:
-        """Report a step that is durable up to a seq, or never will be.
+        """Report that a step is durable up to a seq, or was refused and never will be.
 
         The actor passes the deferred effects to `perform_deferred` itself, outside of the writer's
         task.
@@ -123,7 +123,10 @@ class DegradedSteps:
     def adopt(
         self, event: Event, step: Step, held: PendingWrite, last: int, kept: StoredReply | None
     ) -> Reply | Later[Reply] | None:
-        """Perform effects that reduce activity, defer the others; return the reply or a Later."""
+        """Perform effects that reduce activity, defer the others.
+
+        Return the reply, or a Later for it.
+        """
         self.unwritten_steps += 1
         waits = [effect for effect in step.effects if grants_work(effect)]
         for effect in step.effects:
@@ -161,7 +164,7 @@ class DegradedSteps:
             self._perform(effect)
 
     def _on_written(self, waits: list[Effect], last: int, refusal: SupervisorError | None) -> None:
-        """Report a step that is durable, or never will be."""
+        """Report that a step is durable, or was refused and never will be."""
         if self.is_closed:
             return
         self.unwritten_steps -= 1
@@ -176,7 +179,10 @@ class DegradedSteps:
 
 
 def _reply_when_written(held: PendingWrite, reply: Reply) -> Later[Reply]:
-    """Return a Later for the reply; if the step is never durable, the actor's exit fails it."""
+    """Return a Later for the reply.
+
+    If the step is never written, the exit of the actor fails it.
+    """
     later: Later[Reply] = Later()
     held.on_settled(lambda refusal: later.answer(reply) if refusal is None else None)
     return later

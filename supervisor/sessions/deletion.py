@@ -1,6 +1,7 @@
 """Deletion of sessions.
 
-Rule 1: sessions of one tree are deleted one after the other, so that spending moves up once.
+Rule 1: sessions of one tree are deleted one after the other, so that the spending of each is added
+        to an ancestor exactly once.
 Rule 2: a deletion runs to completion, even if its caller is cancelled.
 """
 
@@ -33,7 +34,7 @@ _OPTIMIZE_AFTER_SECONDS: Final = 1.0
 
 
 class Deletion:
-    """Deletion of sessions: stop them and remove everything about them."""
+    """Stops sessions and removes all their data."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Deletion:
         self._optimize_timer = Timer("tidy", self._optimize_index)
 
     async def delete(self, session_id: SessionId, *, only_if_stopped: bool = False) -> bool:
-        """Stop a session and delete everything about it; return True if it was deleted.
+        """Stop a session and delete all its data; return True if it was deleted.
 
         With `only_if_stopped`, a session that is not stopped, or was resumed meanwhile, is kept.
         """
@@ -87,9 +88,9 @@ class Deletion:
         return True
 
     async def _make_readable(self, session_id: SessionId) -> SessionState | RawRow:
-        """Try to rebuild an unreadable row, so that relatives are notified of its end.
+        """Return the row, rebuilt if it was unreadable, so that relatives are notified of its end.
 
-        Returns the row, or the raw row if it is still unreadable.
+        If it cannot be rebuilt, return the raw row.
         """
         if self._registry.is_live_or_starting(session_id):
             await self._router.stop(session_id, "deleted")  # this commits its row
@@ -127,7 +128,7 @@ class Deletion:
     def _optimize_index(self, _: str) -> None:
         """Optimize the full-text index, once for several deletions.
 
-        It takes time in proportion to the size of the index.
+        That takes time in proportion to the size of the index.
         """
         with contextlib.suppress(MailboxFull, ActorStopped):
             self._services.writer.tell(OptimizeIndex())

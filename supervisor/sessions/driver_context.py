@@ -73,7 +73,7 @@ _RETRY_SECONDS = 0.01
 
 @attrs.frozen(eq=False)
 class DriverReport:
-    """An event from a driver, with its context; only reports of the current driver count."""
+    """An event from a driver, with its context; reports of an earlier driver are ignored."""
 
     context: SessionDriverContext
     event: ev.Event
@@ -83,7 +83,7 @@ NO_FIELDS: Final[Mapping[str, Any]] = {}
 
 
 def output_fields(event: ev.Event, session: SessionState, log: Log) -> Mapping[str, Any]:
-    """Return the output fields of an end event; the log has the output, the driver does not."""
+    """Return the output fields of an end event; the driver does not know them, the log does."""
     if isinstance(event, agent_events.TurnEnded):
         output = log.turn_output(event.turn)
         if output.messages:
@@ -99,7 +99,7 @@ def output_fields(event: ev.Event, session: SessionState, log: Log) -> Mapping[s
 class SessionDriverContext:
     """Context of one driver: the part of its session that the driver may call.
 
-    `log`, `ref` and `state` are those of the incarnation that started the driver.
+    `log`, `ref` and `state` belong to the incarnation that started the driver.
     """
 
     __slots__ = (
@@ -263,7 +263,7 @@ class SessionDriverContext:
         return subscribers.transcript.messages_before(turn)
 
     async def _load_transcript(self) -> Transcript:
-        """Return the messages of the session, as far as its records can be read."""
+        """Return the transcript of the session from its readable records."""
         transcript = Transcript()
         try:
             for record in await self._services.all_records(self._slot.id):

@@ -1,4 +1,4 @@
-"""Feeds: readers of one session (records after their commit, and deltas) and of all sessions.
+"""Feeds: a `Watcher` reads one session, records and deltas; a `GlobalFeed` reads all sessions.
 
 Rule 1: a watcher never slows a session. A watcher that does not keep up loses the oldest items and
         gets a `Gap` with the missing record numbers.
@@ -55,8 +55,9 @@ class Watcher:
         self._since_checkpoint = 0
 
     def begin(self, published: int, partial: Delta | None) -> None:
-        """Start the feed: records up to `published` are in the store; `partial` is streamed text.
+        """Start the feed; records up to number `published` are in the store.
 
+        `partial` is the streamed text of the record that is not written yet, None without one.
         Deltas pushed before are dropped, because their records may already be in the store.
         """
         self._stored_seq = max(self._stored_seq, published)
@@ -77,7 +78,7 @@ class Watcher:
         self._notify()
 
     def end(self) -> None:
-        """End the feed after the items that are queued."""
+        """End the feed after the queued items."""
         self._ended = True
         self._notify()
 
@@ -124,7 +125,7 @@ class Watcher:
             await self._wake.wait()
 
     def _pop(self) -> Item | None:
-        """Return the next gap or item, or None. Does not await, so cancellation loses no item."""
+        """Return the next gap or item, or None. Cancellation loses no item: there is no await."""
         missed, self._gap = self._gap, None
         if missed is not None and missed.last > self._last_read_seq:
             missed = Gap(max(missed.first, self._last_read_seq + 1), missed.last)
@@ -162,7 +163,7 @@ class Watcher:
 class GlobalFeed:
     """Reader of the records of all sessions, in the order of their commits.
 
-    `position` is that of the last record returned; a feed opened after it continues there.
+    `position` is the position of the last returned record; a new feed can start after it.
     """
 
     def __init__(self, store: Store, *, after: int, is_published: Callable[[Record], bool]) -> None:
@@ -176,11 +177,11 @@ class GlobalFeed:
         self._has_new = AsyncBool()
 
     def notify(self) -> None:
-        """Wake the reader: there may be new records."""
+        """Wake the reader, because there may be new records."""
         self._has_new.value = True
 
     def end(self) -> None:
-        """End the feed after the records that are stored."""
+        """End the feed after the stored records."""
         self._ended = True
         self.notify()
 
@@ -238,7 +239,7 @@ class GlobalFeeds:
         self._readers.remove(reader)
 
     def notify(self) -> None:
-        """Wake all readers: there may be new records."""
+        """Wake all readers, because there may be new records."""
         for reader in self._readers:
             reader.notify()
 

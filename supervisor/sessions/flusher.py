@@ -1,7 +1,7 @@
 """Flush streamed output to the writer within 250 ms, batching sessions.
 
-One task serves all sessions. With a thousand busy sessions, one task, timer and writer request for
-each would cost more than their output.
+One task serves all sessions. With a thousand busy sessions, a task, a timer and a writer request
+per session would cost more than the output itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OutputFlusher:
             self.schedule_flush(log)
 
     def schedule_flush(self, log: Log) -> None:
-        """Flush the log's open text in 250 ms, unless it is flushed before."""
+        """Flush the log's open text in 250 ms, unless it is flushed earlier."""
         if not log.flush_scheduled:
             log.flush_scheduled = True
             self._scheduled.append((trio.current_time() + PART_SECONDS, log))
@@ -78,12 +78,12 @@ class OutputFlusher:
             await trio.lowlevel.checkpoint()
             return
         due = self._scheduled[0][0] if self._scheduled else math.inf
-        # Nothing is awaited between the looks above and the wait, so no wake-up is missed.
+        # Nothing is awaited between the checks above and the wait, so no wake-up is missed.
         with trio.move_on_at(due):
             await self._wake.wait()
 
     def _collect(self) -> list[tuple[Log, tuple[Record, ...]]]:
-        """Take the records of the next batch out of their logs."""
+        """Return the records of the next batch, and remove them from their logs."""
         found: list[tuple[Log, tuple[Record, ...]]] = []
         until = trio.current_time() + EARLY_SECONDS
         while len(found) < MAX_BATCH_SESSIONS:

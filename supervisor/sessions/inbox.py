@@ -21,7 +21,7 @@ REQUEST_KINDS: Final = frozenset({"permission_asked", "permission_answered"})
 
 @attrs.frozen
 class PermissionRequest:
-    """An agent's question that waits for a decision."""
+    """A permission request of an agent that waits for a decision."""
 
     id: RequestId
     session_id: SessionId
@@ -65,7 +65,7 @@ class Inbox:
     def prune(self, session: SessionState) -> None:
         """Drop requests of the session that are not in its row.
 
-        The incarnation that ended them has exited before it published that.
+        The incarnation that ended those requests has exited before it published their end.
         """
         asks = {request.id for request in session.turn.requests} if session.turn else set()
         for request in self.pending():
@@ -79,7 +79,7 @@ class Inbox:
     def find(self, request_id: str) -> PermissionRequest:
         """Return the pending request with that id.
 
-        Raises PermissionConflict if it is already answered, else PermissionNotFound.
+        Raise PermissionConflict if it is already answered, and PermissionNotFound if it is unknown.
         """
         waiting = self._pending.get(RequestId(request_id))
         if waiting is not None:

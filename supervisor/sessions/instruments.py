@@ -1,10 +1,10 @@
 """Synchronous instrumentation callbacks, for metrics and logs.
 
-Hooks are for users: they are queued, run in their own tasks and may be dropped. Instruments are
-for the process around the supervisor, which counts and logs everything and needs no task for it.
+Hooks are for users: they are queued, run in their own tasks and may be dropped. Instruments are for
+the process around the supervisor, which counts and logs each event without a task.
 
-Rule 1: a callback never waits and changes nothing. If it raises, that is logged and has no other
-        effect.
+Rule 1: a callback never waits and changes nothing. An exception that it raises is logged and has no
+        other effect.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Instruments:
         self.commit_callbacks: list[CommitCallback] = []
 
     def published(self, records: Sequence[Record]) -> None:
-        """Report records that are durable."""
+        """Call the callbacks with records that are durable."""
         for take in self.record_callbacks:
             for record in records:
                 _call(take, record)
 
     def deleted(self, session_id: SessionId) -> None:
-        """Report a session that is deleted."""
+        """Call the callbacks with the id of a deleted session."""
         for take in self.deletion_callbacks:
             _call(take, session_id)
 
     def committed(self, seconds: float, writes: int) -> None:
-        """Report a commit that has succeeded or failed."""
+        """Call the callbacks with the duration and the number of writes of a commit."""
         for take in self.commit_callbacks:
             _call(take, seconds, writes)
 

@@ -1,9 +1,9 @@
 """Interrupts of sessions and trees: send the requests, wait for the ends, return the report.
 
-Rule 1: nothing is decided here. Rows of each session's table decide what is hit, and when a target
-        is unreachable; a wait ends with the state that says so.
-Rule 2: a tree interrupt runs in a task of its own, so that a cancelled caller leaves nothing half
-        done. The tree is closed to spawns until that task has ended, whatever its actors do.
+Rule 1: the rules of each session decide what is interrupted, and when a target is unreachable;
+        this module only waits for the state that shows it.
+Rule 2: a tree interrupt runs in its own task, so that a cancelled caller leaves nothing half
+        done. No session of the tree can spawn until that task has ended.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ class Interrupter:
     async def interrupt_tree(
         self, session_id: SessionId, event: ev.TreeInterruptRequested
     ) -> InterruptReport:
-        """Interrupt a session and its descendants; it goes on if the caller is cancelled.
+        """Interrupt a session and its descendants.
 
-        Raise the refusal of the replacement; if the named session refuses it at once, nothing is
-        interrupted.
+        The interrupt continues if the caller is cancelled. Raise the refusal of the replacement; if
+        the named session refuses it at once, nothing is interrupted.
         """
         return await self._services.detached_tasks.run_detached(
             self._interrupt_tree, session_id, event
@@ -151,7 +151,10 @@ class Interrupter:
     async def _interrupt_member(
         self, member_id: SessionId, event: ev.InterruptRequested
     ) -> InterruptReport:
-        """Interrupt one descendant; an error becomes part of the report and stops no other one."""
+        """Interrupt one descendant.
+
+        An error is added to the report and affects no other descendant.
+        """
         try:
             row = await self._registry.row(member_id)
             if is_about_to_run(row):
@@ -169,9 +172,9 @@ class Interrupter:
     async def _end(
         self, session_id: SessionId, reason: str | None, reports: Iterable[InterruptReport]
     ) -> InterruptReport:
-        """Have the named session record the outcome, and return the report.
+        """Ask the named session to record the outcome, and return the report.
 
-        What was hit stays hit, so a failure of the store does not fail the interrupt.
+        An error of the store does not fail the interrupt, because the turns have ended.
         """
         report = merge_reports(reports)
         ended = ev.TreeInterruptEnded(reason=reason, report=report, **self._services.stamp())

@@ -1,4 +1,4 @@
-"""Index of session keys."""
+"""Index of session keys: the holder of each key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supervisor.store.port import SuspendedRow
 
 
 class KeyIndex:
-    """The holder of each key, in the key's text form, as in the store."""
+    """Maps the text form of each key to the session that holds it."""
 
     __slots__ = ("_holders",)
 
@@ -22,20 +22,20 @@ class KeyIndex:
         self._holders: dict[str, SessionId] = {}
 
     def holder(self, key: SessionKey | str) -> SessionId | None:
-        """Return the session that holds the key."""
+        """Return the session that holds the key, or None."""
         return self._holders.get(str(key))
 
     def reserve(self, key: SessionKey, session_id: SessionId) -> None:
-        """List the session as the holder; raise KeyTaken if another session is."""
+        """Reserve the key for the session; raise KeyTaken if another session holds it."""
         if self._holders.setdefault(str(key), session_id) != session_id:
             raise self._taken(key)
 
     def assign(self, key: SessionKey, session_id: SessionId) -> None:
-        """List the session as the holder, in place of the one that it replaces."""
+        """Assign the key to the session, which replaces the previous holder."""
         self._holders[str(key)] = session_id
 
     def release(self, key: SessionKey | str | None, session_id: SessionId) -> None:
-        """Drop the key if the session holds it."""
+        """Remove the key from the index if the session holds it."""
         if key is not None and self._holders.get(str(key)) == session_id:
             del self._holders[str(key)]
 
@@ -45,7 +45,7 @@ class KeyIndex:
             raise self._taken(row.key)
 
     def restore(self, rows: Iterable[SessionState], suspended: Iterable[SuspendedRow]) -> None:
-        """List the keys of stored sessions, after a restart of the supervisor."""
+        """Add the keys of stored sessions, after a restart of the supervisor."""
         for row in rows:
             if row.key is not None and not row.archived:
                 self._holders[str(row.key)] = row.id

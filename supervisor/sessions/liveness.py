@@ -31,7 +31,7 @@ MAX_MARGIN: Final = 0.09
 
 @attrs.frozen
 class Evidence:
-    """The thing that a turn waits for: a model, a tool, a person, or another session."""
+    """The reason why a turn makes no progress: a model, a tool, a person, or another session."""
 
     waits_for: str
     detail: str | None = None
@@ -47,7 +47,7 @@ class Liveness:
         self._find_slot = find_slot
 
     def silence_event(self, slot: SessionSlot) -> agent_events.SilenceNoticed | None:
-        """Return the event for a silent turn; None if it is not silent, or was reported."""
+        """Return the event for a silent turn; None if it is not silent, or was reported already."""
         level = self.silence_level(slot)
         session, log = slot.session, slot.log
         if level is None or session is None or session.turn is None or log is None:
@@ -68,12 +68,12 @@ class Liveness:
         )
 
     def silence_level(self, slot: SessionSlot) -> Silence | None:
-        """Return the level to report for the session's turn now; None for none."""
+        """Return the level to report for the session's turn now, or None."""
         check = self._measure(slot)
         return None if check is None else check.level
 
     def seconds_until_next_check(self, slot: SessionSlot) -> float | None:
-        """Return the seconds until the level may rise; None until there is progress."""
+        """Return the seconds until the level may rise; None if only progress can change it."""
         check = self._measure(slot)
         return None if check is None else check.next_check_seconds
 
@@ -86,7 +86,7 @@ class Liveness:
         return 0.0 if since == -math.inf else now - since
 
     def timer_event(self, name: str, slot: SessionSlot) -> ev.Event | None:  # noqa: PLR0911 - one return per timer
-        """Return the event of a session timer that is due; None if it is out of date."""
+        """Return the event of a session timer that is due; None if the timer is outdated."""
         stamp = self._services.stamp
         match name:
             case "silence":
@@ -150,7 +150,7 @@ def own_silent_seconds(active_clock: ActiveClock, slot: SessionSlot) -> float:
 
 
 def _last_progress(slot: SessionSlot, now: float) -> float:
-    """Return the time of the turn's last progress; now if it waits for a person or the store."""
+    """Return the time of the turn's last progress; `now` if it waits for a person or the store."""
     session = slot.session
     if session is None or session.turn is None or slot.log is None or slot.log.turn_buffer is None:
         return slot.progress.turn_ended_at
@@ -160,7 +160,7 @@ def _last_progress(slot: SessionSlot, now: float) -> float:
 
 
 def login_hint(session: SessionState) -> str | None:
-    """Return the hint for an agent that waits for a login; None if it does not."""
+    """Return the hint for an agent that waits for a login; None if the agent does not wait."""
     method = session.remembered.auth if session.remembered is not None else None
     if method is None:
         return None
@@ -168,7 +168,7 @@ def login_hint(session: SessionState) -> str | None:
 
 
 def process_problem(slot: SessionSlot | None) -> str | None:
-    """Return the problem of the agent's process, also between turns; None without one."""
+    """Return the problem of the agent's process, also between turns; None if it has none."""
     blocked_on = _blocked_on(slot) if slot is not None else None
     return (
         blocked_on.detail if blocked_on is not None and blocked_on.waits_for == "process" else None
@@ -176,7 +176,7 @@ def process_problem(slot: SessionSlot | None) -> str | None:
 
 
 def find_evidence(slot: SessionSlot) -> Evidence:  # noqa: PLR0911 - one return per kind of evidence
-    """Return the evidence of what the session's turn waits for."""
+    """Return the reason why the session's turn waits."""
     turn = slot.session.turn if slot.session is not None else None
     if turn is None:
         return Evidence("input")

@@ -1,11 +1,11 @@
-"""Log of one session: the only place that numbers its records and merges streamed text.
+"""Log of one session: numbers its records and merges streamed text into records.
 
 Rule 1: a number is used once, in the order of events, and a record with a lower number goes to the
         store no later than one with a higher number.
 Rule 2: a record is published when its commit, or the commit of a later record, is known.
 Rule 3: text of one kind is one record until another event, 4 KiB, or 250 ms.
-Rule 4: output that follows an agent's report is numbered after it. The report goes through the
-        actor's mailbox, so the output is held until the actor has handled the report.
+Rule 4: output that follows an agent's report is numbered after the report. The report goes through
+        the actor's mailbox, so the output is held until the actor has handled the report.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Log:
     def withdraw(self, records: Sequence[Record], count: int) -> None:
         """Take back the last `count` of these records; the others become unsent again.
 
-        Allowed only while `last_seq` is the number of the last record: no number is used twice.
+        Allowed only while `last_seq` is the number of the last record, because a number is used
+        once.
         """
         kept = len(records) - count
         del self._unpublished[len(self._unpublished) - count :]
@@ -136,12 +137,15 @@ class Log:
                 self._turn_buffer = None  # output of the turn is dropped from here on
 
     def take_unsent(self) -> tuple[Record, ...]:
-        """Return the unsent records, in order. The caller must send them: a lost one is a gap."""
+        """Return the unsent records, in order.
+
+        The caller must send all, or the numbers have a gap.
+        """
         unsent, self._unsent = self._unsent, []
         return tuple(unsent)
 
     def mark_committed(self, up_to: int) -> None:
-        """Publish all records up to this number: they are durable."""
+        """Publish all records up to this number, which are durable."""
         pending = self._unpublished
         # Steps and output go to the store in order, but the replies to their senders may arrive in
         # another order: then the higher number comes first, and a lower one changes nothing.
@@ -156,7 +160,7 @@ class Log:
                 self._writable.set()
 
     def fail(self, error: Exception) -> None:
-        """Report that output could not be written, so that no later record can be either."""
+        """Record that output could not be written, so that no later record can be written."""
         self._on_write_failed(error)
 
     # Output -------------------------------------------------------------------------------
@@ -167,11 +171,11 @@ class Log:
 
     @property
     def turn_buffer(self) -> TurnBuffer | None:
-        """The output of the running turn; None without one."""
+        """The output of the running turn; None if no turn runs."""
         return self._turn_buffer
 
     def mark_progress(self) -> bool:
-        """Record progress of the turn; return whether the turn had been reported silent."""
+        """Record progress of the turn; return True if the turn had been reported silent."""
         output = self._turn_buffer
         if output is None:
             return False
@@ -180,23 +184,24 @@ class Log:
         return was_silent
 
     def turn_output(self, turn: TurnId) -> TurnOutput:
-        """Return the agent's text in the turn, without the output that is held."""
+        """Return the agent's text in the turn, without held output."""
         output = self._turn_buffer
         if output is None or output.turn != turn:
             return TurnOutput()
         return TurnOutput("".join(output.merged_text), output.message_count)
 
     def received_text_of(self, turn: TurnId) -> str:
-        """Return the agent's text in the turn, with the output that is held."""
+        """Return the agent's text in the turn, with held output."""
         output = self._turn_buffer
         return "".join(output.received_text) if output is not None and output.turn == turn else ""
 
     def add_text(
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
     ) -> None:
-        """Merge streamed text into a record, and publish it to watchers at once.
+        """Merge streamed text into a record, and publish the text to watchers at once.
 
-        Raise OutputTooLarge. Text of a turn that is over is dropped.
+        Raise OutputTooLarge if the output of the turn exceeds its limit. Text of a turn that is
+        over is dropped.
         """
         size = utf8_size(text)
         output = self._reserve_bytes(turn, size)
@@ -242,7 +247,7 @@ class Log:
             self.close_part()
 
     def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
-        """Add a record of the turn's output; raise OutputTooLarge."""
+        """Add a record of the turn's output; raise OutputTooLarge if the turn exceeds its limit."""
         if self._reserve_bytes(turn, json_size(body) + _RECORD_BYTES) is None:
             return
         if self._held:
@@ -256,7 +261,7 @@ class Log:
             self._append_record(turn, kind, max(at, self.last_at), body)
 
     def hold_output(self) -> None:
-        """Hold output from now on, until the actor has handled the report sent to it."""
+        """Hold output until the actor has handled the report that was just sent to it."""
         if self._held is None:
             self._held = []
         self._held.append(None)
@@ -273,7 +278,10 @@ class Log:
             add()
 
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
-        """Count content that a step will record against the turn's limit; raise OutputTooLarge."""
+        """Count content that a step will record.
+
+        Raise OutputTooLarge if the turn exceeds its limit.
+        """
         self._reserve_bytes(turn, json_size(body))
 
     def close_part(self) -> None:
@@ -291,7 +299,7 @@ class Log:
                 self._turn_buffer.last_kind = part.kind
 
     def partial_delta(self) -> Delta | None:
-        """Return the open part as one delta, for a watcher that joins in the middle; or None."""
+        """Return the open part as one delta, for a watcher that starts now; None without one."""
         part = self._part
         if part is None:
             return None
@@ -300,17 +308,17 @@ class Log:
 
     @property
     def has_output(self) -> bool:
-        """Whether there is output that was not sent to the store."""
+        """Whether some output was not sent to the store."""
         return self._part is not None or bool(self._unsent)
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there are records that were not sent to the store."""
+        """Whether some records were not sent to the store."""
         return bool(self._unsent)
 
     @property
     def is_agent_waiting(self) -> bool:
-        """Whether the agent waits for the store to catch up."""
+        """Whether the agent waits because the store has not written its output."""
         return self._waiting_agents > 0
 
     @property

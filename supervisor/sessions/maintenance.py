@@ -45,7 +45,7 @@ from .session_info import session_info
 async def search(
     services: Services, words: str, *, session_id: SessionId | None, before: int | None, limit: int
 ) -> tuple[tuple[SearchHit, ...], int | None]:
-    """Return hits, newest first, and the position before which the next page starts; or None."""
+    """Return hits, newest first, and the position where the next page starts; None at the end."""
     found = await services.store.search(
         words, session_id=session_id, before=before, limit=limit + 1
     )
@@ -87,7 +87,7 @@ async def export_session(
     *,
     redact: bool,
 ) -> str:
-    """See `Session.export`."""
+    """Return a session as markdown, JSON lines or HTML; see `Session.export`."""
     stored = await registry.stored(session_id)
     info = session_info(registry, admission, stored.row, last_seq=stored.last_seq)
     try:
@@ -130,7 +130,7 @@ async def import_session(
     format: ImportFormat,  # noqa: A002 - the public name of the option
     agent: str | None,
 ) -> tuple[SessionId, tuple[str, ...]]:
-    """Store the session in the file under a new id; return the id and the reader's warnings.
+    """Store the session of a file under a new id; return the id and the reader's warnings.
 
     Raise ConfigError if the file cannot be read. A warning names content that is not imported.
     """
@@ -158,7 +158,7 @@ def _import_write(
     at: float,
     agent: str | None,
 ) -> Write:
-    """Return the write of the imported session, with all its records."""
+    """Return the write that stores the imported session with all its records."""
     plan = attrs.evolve(
         usual,
         agent=agent or imported.agent or imported.format,
@@ -191,7 +191,7 @@ def _read_file(path: Path, format: ImportFormat, at: float) -> ImportedSession: 
 
 
 def _meta_beside(path: Path) -> str | None:
-    """Return the text of the metadata file that picoclaw stores next to a session; or None."""
+    """Return the text of the metadata file beside a picoclaw session; None without one."""
     meta = path.with_suffix(".meta.json")
     if not meta.is_file():
         return None
@@ -213,7 +213,7 @@ def _first_fact(
     at: float,
     agent: str | None,
 ) -> Fact:
-    """Return the first fact: the file's own, with `agent` if given, or a new one."""
+    """Return the first fact: from the file, with `agent` if given, or a new fact."""
     created = imported.created
     if created is None:
         first = imported.facts[0].at if imported.facts else at
@@ -233,7 +233,7 @@ async def clean_up(
     *,
     dry_run: bool,
 ) -> CleanupReport:
-    """See `Supervisor.cleanup`."""
+    """Delete stopped trees by the rules, or only report them; see `Supervisor.cleanup`."""
     if not dry_run:
         services.refuse_if_shutting_down()
     async with aclosing(services.store.rows()) as rows:
@@ -265,7 +265,7 @@ async def clean_up(
 async def _is_unchanged(
     services: Services, tree: RemovableTree, seen: Mapping[SessionId, float]
 ) -> bool:
-    """Return whether no session of the tree has changed since it was read."""
+    """Return True if no session of the tree has changed since it was read."""
     for session_id in tree.sessions:
         stored = await services.store.read(session_id)
         if stored is None:
@@ -276,7 +276,7 @@ async def _is_unchanged(
 
 
 async def _delete(deletion: Deletion, session_id: SessionId, failed: dict[SessionId, str]) -> bool:
-    """Delete the session and return whether this call did; add a failure to `failed`."""
+    """Delete the session; return True if this call deleted it; add a failure to `failed`."""
     try:
         return await deletion.delete(session_id, only_if_stopped=True)
     except SessionNotFound:
@@ -289,7 +289,7 @@ async def _delete(deletion: Deletion, session_id: SessionId, failed: dict[Sessio
 async def replay(
     services: Services, registry: SessionRegistry, session_id: SessionId, at: int
 ) -> Info:
-    """See `Session.replay`."""
+    """Return the `Info` of a session as of a record number; see `Session.replay`."""
     stored = await registry.stored(session_id)
     if type(at) is not int or not 1 <= at <= stored.last_seq:
         raise RecordNotFound(

@@ -1,4 +1,4 @@
-"""Reports of search, cleanup and reload, without the code that makes them."""
+"""Reports of search, cleanup and reload, which the client package imports too."""
 
 from __future__ import annotations
 

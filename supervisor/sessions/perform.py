@@ -1,6 +1,6 @@
-"""Carry out effects, after their step is durable.
+"""Performs effects, after their step is durable.
 
-Rule 1: nothing here waits, and nothing here decides. Long work belongs to the driver, a timer or
+Rule 1: no function waits, and none decides. Long work belongs to the driver, a timer or
         admission.
 Rule 2: an effect that can fail reports its failure as an event, and the core decides about it.
 """
@@ -23,7 +23,7 @@ from .timers import call_timer
 
 
 class Performer:
-    """Carries out the effects of one incarnation."""
+    """Performs the effects of one incarnation."""
 
     __slots__ = ("_admission", "_log", "_runner", "_slot", "_state", "_timers")
 
@@ -45,7 +45,7 @@ class Performer:
         self._admission = admission
 
     def perform(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - one case per effect
-        """Carry out the effect, without waiting."""
+        """Perform the effect, without waiting."""
         timers, runner = self._timers, self._runner
         match effect:
             # Cases are tried in order: the most frequent come first.

@@ -22,7 +22,7 @@ async def wait_for_process_slot(
 ) -> None:
     """Suspend an idle session if the agent is a process and all process slots are taken.
 
-    The wait is bounded and reserves nothing: admission decides.
+    The wait is bounded and reserves no slot: admission decides.
     """
     settings = services.settings()
     tree, max_processes = admission.tree, settings.max_agent_processes
@@ -35,7 +35,7 @@ async def wait_for_process_slot(
 
 
 def evict_idle_process(services: Services, registry: SessionRegistry, admission: Admission) -> bool:
-    """Tell the longest-idle session with an agent process to suspend; return whether one exists.
+    """Ask the longest-idle session with an agent process to suspend; return True if one exists.
 
     The session decides whether it suspends.
     """

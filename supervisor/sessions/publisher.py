@@ -36,7 +36,7 @@ class Publisher:
         self._removals = removals
 
     def publish(self, records: Sequence[Record], session: SessionState | None) -> None:
-        """Publish records of one session; `session` is its state while it has an actor."""
+        """Publish durable records of one session; `session` is its state while it has an actor."""
         if self._instruments.record_callbacks:
             self._instruments.published(records)
         has_observers = self._hooks.has_observers

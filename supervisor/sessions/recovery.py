@@ -1,7 +1,7 @@
 """Recovery at start-up, before the first request: bring every stored session to a valid state.
 
-Rule 1: nothing is decided here. `core.recovery` plans the event for each session; this module
-        writes the steps that follow.
+Rule 1: `core.recovery` decides: it plans the event for each session. This module writes the steps
+        that follow.
 Rule 2: steps are written in the order of the plan, and no agent starts before all are written.
         So the next recovery continues one that was killed half way.
 Rule 3: if a step cannot be written, sessions can be read and none starts.
@@ -57,7 +57,7 @@ class _RecoveringSession:
 
 @attrs.frozen
 class Unacknowledged:
-    """By child: what its parent has recorded of it, and its state at an end not yet recorded."""
+    """For each child: the notifications that its parent has recorded, and its unrecorded end."""
 
     acknowledged: Mapping[SessionId, Acknowledged]
     ends: Mapping[SessionId, SessionState]
@@ -68,8 +68,8 @@ async def recover(
 ) -> RecoveryPlan:
     """Recover every stored session and restore tree, keys and timers; return the plan.
 
-    No session is started here, because all need their place in the tree first; see
-    `start_sessions`. If the store cannot be written, the supervisor becomes read-only.
+    No session is started before all have their position in the tree; see `start_sessions`. If the
+    store cannot be written, the supervisor becomes read-only.
     """
     resting, stored = await services.store.startup_rows()
     sessions = {one.row.id: _RecoveringSession(one.row, one.epoch, one.last_seq) for one in stored}
@@ -90,7 +90,7 @@ async def recover(
 
 
 async def find_unacknowledged(services: Services, rows: Iterable[SessionState]) -> Unacknowledged:
-    """Return what the parents of the sessions have recorded of them, and the ends they have not."""
+    """Return, for each child, the notifications that its parent has recorded and has not."""
     rows = list(rows)
     parents = {row.id: row.lineage.parent for row in rows}
     news = await services.store.records_of_kinds(("child_started", "child_ended"))
@@ -196,7 +196,7 @@ async def start_sessions(
 
 
 async def _end_orphans(services: Services) -> None:
-    """Kill the orphans of a supervisor that was killed, and drop their rows."""
+    """Kill the orphans of a supervisor that was killed, and delete their entries in the store."""
     noted = {
         ProcessIdentity(one.pid, one.start_time, one.boot_id): one
         for one in await services.store.processes()
@@ -267,7 +267,10 @@ async def _output_of_open_turn(
 
 
 def _is_from_parent(record: Record, parents: Mapping[SessionId, SessionId | None]) -> bool:
-    """Return whether the child's parent wrote the record; an imported session has copies."""
+    """Return True if the parent wrote the record.
+
+    An imported copy of a parent has the same records.
+    """
     wrong = body_problem(record.kind, record.body)
     if wrong is not None:  # the damage of one record must not prevent the start
         logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
@@ -276,7 +279,7 @@ def _is_from_parent(record: Record, parents: Mapping[SessionId, SessionId | None
 
 
 def _acknowledged_by_parents(records: Iterable[Record]) -> dict[SessionId, Acknowledged]:
-    """Return by child what its parent has recorded; the parent is notified of the rest."""
+    """Return, for each child, the notifications that its parent has recorded."""
     acknowledged: dict[SessionId, Acknowledged] = {}
     for record in records:
         child = SessionId(record.body["child"])
@@ -296,9 +299,10 @@ def _acknowledged_by_parents(records: Iterable[Record]) -> dict[SessionId, Ackno
 async def _unacknowledged_ends(
     services: Services, rows: Iterable[SessionState], acknowledged: Mapping[SessionId, Acknowledged]
 ) -> dict[SessionId, SessionState]:
-    """Return by child its state at an end that the parent has recorded neither, nor the resume.
+    """Return, for each child, its state at an end of which the parent has no record.
 
-    Without the end, the parent would be notified of the resume of a child that never stopped.
+    That includes a child that was resumed since: without its end, the parent would be notified of
+    the resume of a child that never stopped.
     """
     ends: dict[SessionId, SessionState] = {}
     for row in rows:

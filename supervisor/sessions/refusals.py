@@ -1,4 +1,4 @@
-"""Errors that more than one module raises."""
+"""Errors that several modules raise: no reply, unknown agent or session, closed, degraded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def no_reply(session_id: SessionId, problem: Exception | None) -> SessionNotActi
 
 
 def unknown_agent_problem(name: str, agents: Collection[str]) -> AgentUnknown | None:
-    """Return the error for an agent name that is not registered; None if it is."""
+    """Return the error for an agent name that is not registered; None if it is registered."""
     if name in agents:
         return None
     return AgentUnknown(

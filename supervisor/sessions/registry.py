@@ -1,9 +1,9 @@
 """Registry of live session actors: slots, starts, exits and rechecks.
 
-Rule 1: a session has at most one actor, and at most one start under way.
+Rule 1: a session has at most one actor, and at most one start in progress.
 Rule 2: a start runs in its own task, so that a cancelled caller leaves nothing half done.
-Rule 3: a recheck only says that the tree around a session has changed. The mark stays until the
-        session has committed what follows from it, so that a new incarnation rechecks again.
+Rule 3: a recheck tells a session that the tree around it has changed. The session stays marked
+        until it has committed the result, so that a new incarnation rechecks again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RESTART: Final = RestartPolicy(
     "transient", max_restarts=5, within_seconds=10.0, backoff_seconds=0.05
 )
 SHUTDOWN_SECONDS: Final = 5.0
-# Number of incarnations that may exit under a request before its sender gets an error.
+# Number of incarnations that may exit during a request before its sender gets an error.
 MAX_ATTEMPTS: Final = 5
 _RECHECK_RETRY_SECONDS: Final = 0.05
 # Between attempts to start a session again: the first, and the longest.
@@ -58,13 +58,13 @@ RECHECK: Final = Recheck()
 
 
 class ExitMonitor(Actor):
-    """Reports the exit of session actors to the registry."""
+    """Actor that watches session actors and reports their exits to the registry."""
 
     def __init__(self, on_exit: Callable[[Ref, object], None]) -> None:
         self._on_exit = on_exit
 
     async def receive(self, message: Any) -> None:  # noqa: ANN401 - an actor's mailbox
-        """Report an exit."""
+        """Report the exit of a session actor to the registry."""
         if isinstance(message, Ended) and isinstance(message.ref, Ref):
             self._on_exit(message.ref, message.reason)
         await trio.lowlevel.checkpoint()
@@ -73,7 +73,7 @@ class ExitMonitor(Actor):
 class SessionRegistry:
     """The slots of all sessions in memory, and the starts and exits of their actors.
 
-    `make_actor` makes one incarnation of a session's actor.
+    `make_actor` creates one incarnation of a session's actor.
     """
 
     def __init__(
@@ -104,23 +104,26 @@ class SessionRegistry:
     # Finding ------------------------------------------------------------------------------
 
     def slot(self, session_id: SessionId) -> SessionSlot:
-        """Return the session's slot, made if there is none; the caller drops it when unused."""
+        """Return the session's slot, created if it is missing; the caller drops it when unused."""
         slot = self._slots.get(session_id)
         if slot is None:
             slot = self._slots[session_id] = SessionSlot(self._services, session_id)
         return slot
 
     def find_slot(self, session_id: SessionId) -> SessionSlot | None:
-        """Return the session's slot; None without one."""
+        """Return the session's slot, or None."""
         return self._slots.get(session_id)
 
     def is_live_or_starting(self, session_id: SessionId) -> bool:
-        """Return whether the session has an actor or a start under way."""
+        """Return True if the session has an actor or its actor is being started."""
         slot = self._slots.get(session_id)
         return slot is not None and (slot.ref is not None or slot.pending_start is not None)
 
     def drop_unused(self, slot: SessionSlot) -> None:
-        """Drop an unused slot; keep one awaiting a restart: it holds the last published seq."""
+        """Drop an unused slot.
+
+        A slot that waits for a restart is kept for its last published seq.
+        """
         if slot.is_in_use or slot.id in self._retrying:
             return
         if self._slots.get(slot.id) is slot:
@@ -131,7 +134,7 @@ class SessionRegistry:
         return [slot for slot in self._slots.values() if slot.ref is not None]
 
     def live_or_starting(self) -> list[SessionSlot]:
-        """Return the slots of all sessions that have an actor or a start under way."""
+        """Return the slots of all sessions that have an actor or a start in progress."""
         return [slot for slot in self._slots.values() if slot.ref is not None or slot.pending_start]
 
     async def wait_for_suspend_step(self, slot: SessionSlot) -> None:
@@ -144,9 +147,10 @@ class SessionRegistry:
             await self.wait_exit(slot.ref)
 
     async def get_or_start(self, session_id: SessionId, *, stale_ref: Ref | None = None) -> Ref:
-        """Return the session's actor, started from its row if it has none; raise SessionNotFound.
+        """Return the session's actor, started from its row if it is not running.
 
-        `stale_ref` is a ref that the caller found stopped.
+        Raise SessionNotFound if the session does not exist. `stale_ref` is a ref that the caller
+        found stopped.
         """
         while True:
             self._services.refuse_if_closed()
@@ -166,7 +170,7 @@ class SessionRegistry:
                 raise start.error
 
     async def _start(self, slot: SessionSlot, start: PendingStart) -> None:
-        """Start the actor, in a task of its own; the result is in `start`."""
+        """Start the actor in its own task, and store the result in `start`."""
         try:
             if slot.ref is not None:
                 await self.wait_exit(slot.ref)
@@ -206,7 +210,7 @@ class SessionRegistry:
         self.drop_unused(slot)
 
     def retry_start(self, session_id: SessionId) -> None:
-        """Retry the start of a session, with growing pauses, after a failed start or a give-up."""
+        """Retry the start of a session with growing pauses, after it failed or was given up."""
         if session_id not in self._retrying:
             self._retrying.add(session_id)
             self._services.tasks.start_soon(self._retry_start, session_id)
@@ -234,7 +238,7 @@ class SessionRegistry:
                 self.drop_unused(slot)
 
     def close(self) -> None:
-        """Close the supervisor to calls, and fail every wait."""
+        """Refuse further calls, and fail every wait."""
         self._services.run_state.value = "closed"
         for slot in list(self._slots.values()):
             slot.close(supervisor_closed())
@@ -243,7 +247,7 @@ class SessionRegistry:
     # Rechecks -------------------------------------------------------------------------------
 
     def wake(self, session_id: SessionId) -> None:
-        """Have the session recheck the tree around it; start its actor if it has none."""
+        """Make the session recheck the tree around it; start its actor if it is not running."""
         was = self._rechecks.get(session_id)
         self._rechecks[session_id] = "called"
         if self._services.is_closed:
@@ -262,19 +266,19 @@ class SessionRegistry:
             self._services.tasks.start_soon(self._start_for_recheck, session_id)
 
     def mark_for_recheck(self, session_id: SessionId) -> None:
-        """Have the session recheck when it starts; the caller starts it."""
+        """Make the session recheck when its actor starts; the caller starts it."""
         self._rechecks[session_id] = "called"
 
     def needs_recheck(self, session_id: SessionId) -> bool:
-        """Return whether a recheck of the session is due or under way."""
+        """Return True if a recheck of the session is due or in progress."""
         return session_id in self._rechecks
 
     def begin_recheck(self, session_id: SessionId) -> None:
-        """Record that the session rechecks now: a change from now on needs another."""
+        """Record that the session's recheck has begun; a later change needs another recheck."""
         self._rechecks[session_id] = "looks"
 
     def end_recheck(self, session_id: SessionId) -> None:
-        """Record that the recheck is committed, unless another was called for meanwhile."""
+        """Record that the recheck is committed, unless another was requested meanwhile."""
         if self._rechecks.get(session_id) == "looks":
             del self._rechecks[session_id]
 
@@ -299,7 +303,7 @@ class SessionRegistry:
         self._wake_again(session_id)
 
     def _wake_again(self, session_id: SessionId) -> None:
-        """Send the message again to an actor that was live, or whose mailbox was full."""
+        """Send the recheck message again if the mailbox of the actor was full."""
         if self._rechecks.get(session_id) == "called":
             self._rechecks[session_id] = "looks"
             self.wake(session_id)
@@ -307,7 +311,7 @@ class SessionRegistry:
     # Reading and waiting --------------------------------------------------------------------
 
     def is_published(self, record: Record) -> bool:
-        """Return whether a stored record has been published by its session."""
+        """Return True if the session has published this stored record."""
         slot = self._slots.get(record.session_id)
         return slot is None or slot.log is None or record.seq <= slot.log.published_seq
 
@@ -333,7 +337,7 @@ class SessionRegistry:
     def awaiting(
         self, inside: SessionId | None, other: SessionId
     ) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which the agent of `inside` counts as waiting for the other."""
+        """Return a context in which the agent of `inside` counts as waiting for `other`."""
         if inside is None or inside == other:
             return _NO_AWAIT
         return self._awaiting(inside, other)
@@ -355,7 +359,7 @@ class SessionRegistry:
             self.drop_unused(slot)
 
     async def stored(self, session_id: SessionId) -> Stored:
-        """Return the session as stored; raise SessionNotFound."""
+        """Return the session as stored; raise SessionNotFound if it does not exist."""
         self._services.refuse_if_closed()
         stored = await self._services.store.read(session_id)
         if stored is None:
@@ -363,7 +367,7 @@ class SessionRegistry:
         return stored
 
     async def exists(self, session_id: SessionId) -> bool:
-        """Return whether there is such a session, also one whose row cannot be read."""
+        """Return True if the session exists, even if its row cannot be read."""
         self._services.refuse_if_closed()
         try:
             return await self._services.store.read(session_id) is not None
@@ -371,7 +375,10 @@ class SessionRegistry:
             return True
 
     async def row(self, session_id: SessionId) -> SessionState:
-        """Return the session's state as of its last commit; raise SessionNotFound."""
+        """Return the session's state as of its last commit.
+
+        Raise SessionNotFound if it does not exist.
+        """
         self._services.refuse_if_closed()
         slot = self._slots.get(session_id)
         if slot is not None and slot.session is not None:

@@ -27,7 +27,7 @@ _FIXED: Final = frozenset({"snapshot_every"})
 
 
 def agents_by_name(agents: Iterable[AgentKind]) -> dict[str, AgentKind]:
-    """Return the agents and the built-in agents by name; raise ConfigError for invalid ones."""
+    """Return the agents and the built-in agents by name; raise ConfigError for an invalid agent."""
     known: dict[str, AgentKind] = {agent.name: agent for agent in BUILT_IN}
     if not isinstance(agents, Iterable):
         raise ConfigError(
@@ -55,7 +55,10 @@ def reload(
     agents: Iterable[AgentKind] | None,
     settings: Settings | None,
 ) -> Reloaded:
-    """Replace agents and settings, except what is None; raise ConfigError and change nothing."""
+    """Replace agents and settings; None keeps the current ones.
+
+    Raise ConfigError for an invalid value; then nothing has changed.
+    """
     wanted = services.agents() if agents is None else agents_by_name(agents)
     if settings is not None and not isinstance(settings, Settings):
         raise ConfigError(

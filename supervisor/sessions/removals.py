@@ -9,7 +9,7 @@ from supervisor.core.ids import SessionId
 
 
 class Removals:
-    """Set of sessions under removal: no event resumes them."""
+    """Set of sessions under removal, which no event may resume."""
 
     __slots__ = ("_sessions",)
 
@@ -20,7 +20,7 @@ class Removals:
         return session_id in self._sessions
 
     def add(self, *session_ids: SessionId) -> None:
-        """Mark the sessions; nothing resumes them until `discard`."""
+        """Mark the sessions, which cannot be resumed until `discard`."""
         self._sessions.update(session_ids)
 
     def discard(self, session_ids: Iterable[SessionId]) -> None:

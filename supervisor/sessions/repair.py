@@ -38,7 +38,7 @@ from .services import Services, StopSession
 
 
 class SessionRepair:
-    """Examination and repair of stored sessions. `stop` orders a stop without waiting."""
+    """Examines and repairs stored sessions. `stop` requests a stop without waiting."""
 
     def __init__(
         self,
@@ -58,7 +58,10 @@ class SessionRepair:
         self._stop = stop
 
     async def read_row_or_raw(self, session_id: SessionId) -> SessionState | RawRow:
-        """Return the session's row, or the raw row if it is unreadable; raise SessionNotFound."""
+        """Return the session's row, or the raw row if it is unreadable.
+
+        Raise SessionNotFound if the session does not exist.
+        """
         while True:
             try:
                 return (await self._registry.stored(session_id)).row
@@ -68,7 +71,10 @@ class SessionRepair:
                 return raw
 
     async def examine_row(self, damaged: RawRow, *, dry_run: bool, force: bool) -> RepairResult:
-        """Return the problems and the row rebuilt from the records; raise RepairRefused."""
+        """Return the problems and the row rebuilt from the records.
+
+        Raise RepairRefused if the records have errors and `force` is not set.
+        """
         session_id = damaged.session_id
         refused = repair_refusal(
             session_id,
@@ -95,7 +101,10 @@ class SessionRepair:
         return await run_in_thread(examine, self._services.thread_limiter)
 
     async def rebuild_row(self, session_id: SessionId, *, force: bool) -> RepairReport:
-        """Rebuild an unreadable row; raise RepairRefused, or KeyTaken if its key is taken."""
+        """Rebuild an unreadable row from its records.
+
+        Raise RepairRefused if the records do not allow it, and KeyTaken if its key is taken.
+        """
         work = partial(self._rebuild_row, session_id, force=force)
         return await self._services.detached_tasks.exclusive(f"session {session_id}", work)
 
@@ -140,14 +149,14 @@ class SessionRepair:
                     tree.add(found)
 
     def _start_rebuilt(self, row: SessionState) -> None:
-        """Stop or wake the rebuilt session as recovery would have done at start-up."""
+        """Stop or wake the rebuilt session, as recovery would have done at start-up."""
         if row.phase is not Phase.STOPPED and self._admission.must_stop_with_parent(row):
             self._stop(row.id, "parent_stopped", None)
         elif row.phase is Phase.RESTARTING or (row.phase is Phase.SUSPENDED and row.inputs):
             self._registry.wake(row.id)
 
     async def repair(self, session_id: SessionId, *, dry_run: bool, force: bool) -> RepairReport:
-        """See `Session.repair`."""
+        """Examine a session and repair it; see `Session.repair`."""
         if not dry_run:
             self._services.refuse_if_shutting_down()
         row = await self.read_row_or_raw(session_id)
@@ -175,7 +184,7 @@ class SessionRepair:
     async def _repair(self, session_id: SessionId, *, force: bool) -> RepairReport:
         """Claim the session and repair it.
 
-        After the claim, an actor started meanwhile either claims later or fences this repair.
+        An actor that starts meanwhile claims the session too, which fences this repair.
         """
         row = (await self._registry.stored(session_id)).row
         self._refuse_if_live(session_id, row)  # no await between this check and the claim request
@@ -192,7 +201,7 @@ class SessionRepair:
         *,
         force: bool,
     ) -> RepairReport:
-        """Return the problems; with the epoch of a claim, also append the repair and report it."""
+        """Return the problems; with the epoch of a claim, also append the repair to the records."""
         raw = await self._services.store.raw_records(session_id)
         last = max((one.seq for one in raw if isinstance(one.seq, int)), default=0)
         mended = await run_in_thread(

@@ -1,6 +1,6 @@
 """Leaf services that all sessions of one supervisor share.
 
-Rule 1: nothing in here refers to a session, an actor or a part that is built from it.
+Rule 1: no service refers to a session, an actor or a component that is built from `Services`.
 Rule 2: the record is frozen. Values that change are behind a cell or in a service's own state.
 """
 
@@ -70,7 +70,7 @@ def _base_36(number: int) -> str:
 
 
 class SettingsCell:
-    """The settings in force; calling the cell returns them."""
+    """The current settings; calling the cell returns them."""
 
     __slots__ = ("_default_terms", "_settings")
 
@@ -84,7 +84,7 @@ class SettingsCell:
         return self._settings
 
     def replace(self, settings: Settings) -> None:
-        """Put other settings in force; sessions that exist keep their terms."""
+        """Replace the settings; existing sessions keep their terms."""
         self._settings = settings
         self._default_terms = _terms(settings)
 
@@ -106,11 +106,11 @@ class AgentsCell:
         return self._agents
 
     def replace(self, agents: Mapping[str, AgentKind]) -> None:
-        """Register other agents; sessions keep the agent that runs."""
+        """Replace the registered agents; a session keeps its running agent."""
         self._agents = agents
 
     def defaults(self, agent: str) -> Confined | Unrestricted:
-        """Return the permissions, limits and workspace that the agent's sessions get by default."""
+        """Return the default permissions, limits and workspace of the agent's sessions."""
         kind = self._agents.get(agent) if isinstance(agent, str) else None
         return kind if isinstance(kind, Confined) else UNRESTRICTED
 
@@ -155,7 +155,7 @@ _HELPER_THREADS: Final = 2
 
 @attrs.frozen(eq=False)
 class Services:
-    """Record of leaf services, made once by `make_services`."""
+    """Frozen record of leaf services, created once by `make_services`."""
 
     settings: SettingsCell
     agents: AgentsCell
@@ -183,12 +183,12 @@ class Services:
     is_offline: bool
 
     def stamp(self) -> Stamp:
-        """Return the fields that every event has: the time, and an unused id."""
+        """Return the fields that every event has: the time and an unused id."""
         return {"at": self.clock.now(), "fresh": TurnId(self.ids.new("turn"))}
 
     @property
     def is_shutting_down(self) -> bool:
-        """Whether the supervisor starts nothing new."""
+        """Whether the supervisor refuses new work."""
         state: RunState = self.run_state.value
         return state != "open"
 
@@ -204,7 +204,7 @@ class Services:
             raise supervisor_closed()
 
     def refuse_if_shutting_down(self) -> None:
-        """Raise if no new work may start: after `drain`, or while the store is degraded."""
+        """Raise SessionNotActive after `drain`, and StoreDegraded while the store is degraded."""
         if self.is_shutting_down:
             raise SessionNotActive(
                 "the supervisor is shutting down", hint="open it again; accepted inputs are stored"
@@ -238,7 +238,7 @@ def make_services(
     tasks: DriverRuntime,
     is_offline: bool = False,
 ) -> Services:
-    """Make the services of one supervisor over a store and its writer."""
+    """Return the services of one supervisor over a store and its writer."""
     instruments, inbox, hooks = Instruments(), Inbox(), Hooks(tasks)
     feeds, removals = GlobalFeeds(), Removals()
     health.set_on_commit(instruments.committed)

@@ -1,7 +1,7 @@
 """Shutdown: let turns finish within a bound, interrupt the rest, suspend sessions, close agents.
 
-Rule 1: every wait here is bounded except the last. A shielded task cannot be abandoned, so its
-        turn and its agent are logged.
+Rule 1: every wait is bounded except the last. A shielded task cannot be abandoned, so the turn and
+        the agent that it belongs to are logged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def drain(services: Services, registry: SessionRegistry, *, patience_secon
 
 
 async def wait_for_zombies(services: Services) -> None:
-    """Wait for the tasks of abandoned turns; log those that outlast `exit_seconds`."""
+    """Wait for the tasks of abandoned turns; log tasks that outlast `exit_seconds`."""
     services.tasks.shutdown_started.set()
     with trio.move_on_after(services.settings().exit_seconds):
         await services.tasks.wait_no_zombies()
@@ -59,10 +59,10 @@ def _tell(slot: SessionSlot, event: ev.Event) -> None:
 
 
 async def _suspend_all(services: Services, registry: SessionRegistry) -> None:
-    """Tell all sessions to suspend, also those that start meanwhile, and wait until they have.
+    """Ask all sessions to suspend, also those that start meanwhile, and wait for each.
 
     In each round every session takes one step: started, inactive, exited. A session that starts in
-    one round is told in the next, so there are no more rounds for a session than steps.
+    one round is asked in the next, so a session needs no more rounds than it has steps.
     """
     told: set[Ref] = set()
     await trio.lowlevel.checkpoint()
@@ -82,7 +82,7 @@ async def _suspend_all(services: Services, registry: SessionRegistry) -> None:
 
 
 async def _wait_one_step(registry: SessionRegistry, slots: list[SessionSlot]) -> bool:
-    """Wait until each session has taken one step; return whether all of them have."""
+    """Wait until each session has taken one step; return True if all have done so in time."""
     waited = bool(slots)
     for slot in slots:
         if _is_held_by_zombie(slot):  # since it was listed: it takes no further step
@@ -95,7 +95,7 @@ async def _wait_one_step(registry: SessionRegistry, slots: list[SessionSlot]) ->
 
 
 def _is_held_by_zombie(slot: SessionSlot) -> bool:
-    """Return whether only a zombie keeps the session's actor running."""
+    """Return True if only a zombie keeps the session's actor running."""
     session = slot.session
     return session is not None and session.zombie is not None and session.is_inactive
 

@@ -1,4 +1,4 @@
-"""Per-session state that outlives the session's actor, with its signs of progress."""
+"""Per-session state that outlives the session's actor, with the signs of its progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .subscribers import StateCondition, StateWait, Subscribers
 
 
 class Progress:
-    """The things that a session's turn waits for, and the end of its last turn."""
+    """The sessions that a turn waits for, what blocks its agent, and the end of the last turn."""
 
     __slots__ = (
         "_active_clock",
@@ -63,7 +63,7 @@ class Progress:
 
 
 class PendingStart:
-    """An actor start under way: its end, and its error if it failed."""
+    """A start of an actor in progress: an event for its end, and the error if it failed."""
 
     __slots__ = ("done", "error")
 
@@ -73,7 +73,10 @@ class PendingStart:
 
 
 class SessionSlot:
-    """State of one session; kept while it has an actor, start, subscriber or waiting agent."""
+    """State of one session, kept while it has an actor, a start, a subscriber or a waiting agent.
+
+    A waiting agent is one that waits for this session inside its own turn.
+    """
 
     __slots__ = (
         "_services",
@@ -110,7 +113,7 @@ class SessionSlot:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether there is a reason to keep the slot."""
+        """Whether the slot has an actor, a start, a subscriber or a waiting agent."""
         return bool(
             self.ref or self.pending_start or self.subscribers or self.progress.awaiting_agents
         )
@@ -125,7 +128,7 @@ class SessionSlot:
         self.subscribers.adopt(before, session)
 
     def mark_progress(self) -> None:
-        """Record progress of the turn; if it was reported silent, tell the actor."""
+        """Record progress of the turn; if the turn was reported silent, notify the actor."""
         log, session = self.log, self.session
         if log is None or log.turn_buffer is None or not log.mark_progress():
             return
@@ -146,16 +149,16 @@ class SessionSlot:
         self.subscribers.clear(error)
 
     def close(self, error: SupervisorError) -> None:
-        """End all subscribers: the session is deleted, or the supervisor is closed."""
+        """End all subscribers, because the session is deleted or the supervisor is closed."""
         self.clear(error)
         self.subscribers.end_watchers()
 
     # From handles -------------------------------------------------------------------------
 
     def add_wait(self, condition: StateCondition) -> StateWait:
-        """Return a wait for the condition; it may be settled at once."""
+        """Return a wait for the condition, settled at once if the current state meets it."""
         return self.subscribers.add_wait(condition, self.session)
 
     def partial_delta(self) -> Delta | None:
-        """Return the text of the record that is open; None without one."""
+        """Return the streamed text of the open record; None without one."""
         return self.log.partial_delta() if self.log is not None else None

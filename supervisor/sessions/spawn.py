@@ -1,7 +1,7 @@
 """Spawning of children: hooks, admission, one commit with the parent, start.
 
 Rule 1: an admission check and its reservation are one step without an await.
-Rule 2: a cancelled caller leaves nothing half done: the child is created, or it is not.
+Rule 2: if the caller is cancelled, the child is created completely or not at all.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class Spawner:
     ) -> SessionId:
         """Create a child and return its id when its agent is ready.
 
-        Raise SpawnRefused or AgentStartFailed. `inside` is the session whose agent called; None
-        for a user. With `idempotency`, a repeated request returns the child of the first.
+        Raise SpawnRefused if a limit or hook refuses the child, and AgentStartFailed if its agent
+        does not start. `inside` is the session whose agent called; None for a user. With
+        `idempotency`, a repeated request returns the child of the first.
         """
         services = self._services
         services.refuse_if_shutting_down()
@@ -124,7 +125,10 @@ class Spawner:
     def _admit(
         self, parent: SessionState, child_id: SessionId, request: SpawnRequest
     ) -> tuple[SessionSpec, SpawnInput]:
-        """Reserve a place for the child; return its spec and first input. Has no await: rule 1."""
+        """Reserve a slot for the child and return its spec and first input.
+
+        There is no await in between (rule 1).
+        """
         services, plan = self._services, request.spec
         terms = inherited_terms(parent.terms, plan.terms, request.explicit_terms)
         expires_at = None
@@ -179,7 +183,7 @@ class Spawner:
     async def _commit(
         self, parent_id: SessionId, child_id: SessionId, request: SpawnRequest, write: Write
     ) -> None:
-        """Commit the child's first records and the parent's record of it together."""
+        """Commit the child's first records together with the parent's record of its start."""
         services = self._services
         admitted = ev.ChildAdmitted(
             child=child_id,
@@ -200,7 +204,7 @@ class Spawner:
     async def _record_refusal(
         self, parent_id: SessionId, request: SpawnRequest, refusal: SpawnRefused
     ) -> None:
-        """Record the refusal at the parent before the caller gets it; later if the parent fails."""
+        """Record the refusal at the parent before the caller gets it, or later if that fails."""
         refusals = self._admission.spawn_refusals
         # One record per turn and limit, however often the agent tries.
         if request.turn is not None and not refusals.add(parent_id, request.turn, refusal.limit):

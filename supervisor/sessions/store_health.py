@@ -1,7 +1,7 @@
 """The store's health: watch the database file, and react when the health changes.
 
 A write fails if the file was deleted, moved or replaced. An idle supervisor may not write for
-hours, and users should learn of it while the file can still be restored.
+hours, so the file is also checked periodically, while it can still be restored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def watch_file(services: Services) -> None:
 
 
 async def check_file(services: Services) -> None:
-    """Degrade the store if its file is not usable; the writer detects the recovery."""
+    """Mark the store as degraded if its file is not usable; the writer detects the recovery."""
     if services.health.is_degraded:
         return
     try:
@@ -53,7 +53,7 @@ logger = logging.getLogger("supervisor")
 def on_health_change(
     services: Services, order_postponed_stops: Callable[[], Awaitable[None]], state: StoreState
 ) -> None:
-    """Log the change, notify observers, and retry the store or order the postponed stops."""
+    """Log the change, notify observers, and retry the store or perform the postponed stops."""
     if state.degraded:
         logger.error("%s (hint: %s)", state.problem, state.hint)
         services.tasks.start_soon(retry_until_healthy, services.writer, services.health)

@@ -47,7 +47,7 @@ def result_from_record(record: Record) -> TurnResult:
 
 
 class PendingResult:
-    """An input with a caller that waits for its result."""
+    """The result of an input that a caller waits for."""
 
     __slots__ = ("_result", "input_id", "settled", "turn")
 
@@ -58,13 +58,16 @@ class PendingResult:
         self._result: TurnResult | SupervisorError | None = None
 
     def settle(self, result: TurnResult | SupervisorError) -> None:
-        """Set the result or the error; later calls change nothing."""
+        """Set the result or the error; ignore later calls."""
         if self._result is None:
             self._result = result
             self.settled.set()
 
     def fail_if_held(self, session: SessionState) -> None:
-        """Set an error if the stopped session holds the input: it runs only after a resume."""
+        """Set an error if the stopped session has the input queued.
+
+        The input runs only after a resume.
+        """
         if session.find_input(self.input_id) is not None:
             self.settle(
                 SessionNotActive(
@@ -110,7 +113,7 @@ class PendingResults:
         self._pending.setdefault(pending.input_id, []).append(pending)
 
     def remove(self, pending: PendingResult) -> None:
-        """Remove a pending result, settled or given up; ignore an unknown one."""
+        """Remove a pending result, settled or abandoned; ignore an unknown one."""
         others = self._pending.get(pending.input_id)
         if others is not None and pending in others:
             others.remove(pending)
@@ -131,7 +134,7 @@ class PendingResults:
                         pending.settle(result_from_record(record))
 
     def on_state(self, session: SessionState) -> None:
-        """Fail the inputs that a stopped session holds: they run only after a resume."""
+        """Fail the queued inputs of a stopped session, which run only after a resume."""
         if self._pending and session.phase is Phase.STOPPED:
             for pending in self._all():
                 pending.fail_if_held(session)
@@ -162,7 +165,7 @@ def _settle_from_record(pending: PendingResult, record: Record) -> None:
 
 
 def settle_from_records(pending: PendingResult, records: Iterable[Record]) -> None:
-    """Settle the pending result from records that were published before it was added."""
+    """Settle the pending result from records that were published earlier."""
     for record in records:
         if record.kind in ("turn_started", "input_settled"):
             if record.body["input_id"] == pending.input_id:
@@ -176,7 +179,7 @@ NEWS_KINDS: Final = frozenset({"child_started", "child_ended"})
 
 
 class Subscribers:
-    """Everything that reads what one session publishes; outlives the session's actor."""
+    """The readers of one session's records and states; they outlive the session's actor."""
 
     __slots__ = (
         "_latest",
@@ -210,7 +213,7 @@ class Subscribers:
 
     @property
     def is_watched(self) -> bool:
-        """Whether a watcher would receive a delta."""
+        """Whether a watcher is attached, which would receive a delta."""
         return bool(self._watchers)
 
     # From the actor -----------------------------------------------------------------------
@@ -228,7 +231,7 @@ class Subscribers:
             self.results.on_state(session)
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Pass on the next durable records."""
+        """Pass durable records to the watchers and the pending results."""
         results, transcript, unread = self.results, self.transcript, self.unread_news
         for record in records:
             kind = record.kind
@@ -254,14 +257,17 @@ class Subscribers:
         self.published_seq = last_seq
 
     def publish_delta(self, delta: Delta) -> None:
-        """Pass text on to the watchers."""
+        """Pass streamed text to the watchers."""
         if self._watchers:
             for watcher in self._watchers:
                 if not watcher.is_full:  # saves a call per watcher and delta
                     watcher.push(delta)
 
     def clear(self, error: SupervisorError | None) -> None:
-        """Drop what only an actor needs; with an error, fail all waits."""
+        """Forget the state cached for the session's actor, which has exited.
+
+        With an error, also fail all callers that wait for a state or a result. Watchers stay.
+        """
         self._latest = self.transcript = self.unread_news = None
         # Records that were committed and not published may be read now.
         self._publisher.wake_feeds()
@@ -274,7 +280,7 @@ class Subscribers:
                 self.results.fail(error)
 
     def end_watchers(self) -> None:
-        """End all watchers: no record will follow."""
+        """End all watchers, because no record can follow."""
         for watcher in self._watchers or ():
             watcher.end()
         self._watchers = None
@@ -282,7 +288,7 @@ class Subscribers:
     # From handles -------------------------------------------------------------------------
 
     def add_wait(self, condition: StateCondition, session: SessionState | None) -> StateWait:
-        """Return a wait for the condition; it is settled at once if `session` meets it."""
+        """Return a wait for the condition, settled at once if `session` meets it."""
         wait = StateWait(condition)
         if session is not None and condition(session):
             wait.session = session
@@ -294,7 +300,7 @@ class Subscribers:
         return wait
 
     def remove_wait(self, wait: StateWait) -> None:
-        """Drop a wait, settled or given up."""
+        """Remove a wait, settled or abandoned."""
         if self._waits is not None and wait in self._waits:
             self._waits.remove(wait)
 
@@ -316,6 +322,6 @@ class Subscribers:
         self.results.add(pending)
 
     def remove_result(self, pending: PendingResult) -> None:
-        """Drop a pending result, settled or given up."""
+        """Remove a pending result, settled or abandoned."""
         if self.results is not None:
             self.results.remove(pending)

@@ -1,4 +1,4 @@
-"""Tasks of sessions: work that outlives its caller, and the limit of agents that start at once."""
+"""Tasks of sessions: work that outlives its caller, and the limit of concurrent agent starts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class StartLimiter:
         self._limit = limit
 
     def start(self, driver: Driver) -> None:
-        """Start the driver, now or when fewer are starting."""
+        """Start the driver, now or when fewer drivers are starting."""
         if len(self._starting) < self._limit:
             self._starting.add(driver)
             driver.start()
@@ -106,7 +106,7 @@ class StartLimiter:
             self._waiting[driver] = deque()
 
     def call(self, driver: Driver, call: DriverCall) -> None:
-        """Make the call on the driver, after those that were queued for it."""
+        """Make the call on the driver, after earlier calls that are queued for it."""
         waiting = self._waiting.get(driver) if self._waiting else None
         if waiting is None:
             call(driver)
@@ -127,7 +127,7 @@ class StartLimiter:
                 call(following)
 
     def cancel(self, driver: Driver) -> bool:
-        """Withdraw the driver; return whether its start had not begun."""
+        """Withdraw the driver; return True if its start had not begun."""
         if self._waiting.pop(driver, None) is not None:
             return True
         self.release(driver)

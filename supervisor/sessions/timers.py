@@ -1,7 +1,7 @@
 """Timers of all sessions on one heap and one task.
 
-A task or a cancel scope per timer would cost more than the session itself. A timer that is set to
-a later time keeps its heap entry, which moves when it comes up.
+A task or a cancel scope per timer would cost more than the session itself. A timer that is set to a
+later time keeps its heap entry, which is moved when it reaches the top.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MAX_DROPPED = 1_000
 
 
 class Timer:
-    """A named timer; `callback` is called with the name when it is due.
+    """A named timer; `callback` is called with the name when the timer is due.
 
-    Setting it again replaces the due time.
+    Setting the timer again replaces its due time.
     """
 
     __slots__ = ("_callback", "due", "name", "scheduled")
@@ -43,7 +43,7 @@ class Timer:
         self.due = math.inf
 
     def drop(self) -> None:
-        """Clear the timer for good, and drop the reference to its owner."""
+        """Clear the timer permanently, and drop the reference to its owner."""
         self.due = math.inf
         self._callback = None
 

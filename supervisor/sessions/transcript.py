@@ -14,7 +14,7 @@ from supervisor.core.records import Record
 
 
 def messages_from_records(records: Iterable[Record]) -> list[Message]:
-    """Return the messages of the records, in order; text that was split is joined."""
+    """Return the messages of the records, in order; the parts of a split text are joined."""
     past = Transcript()
     for record in records:
         past.apply(record)
@@ -38,7 +38,7 @@ class Transcript:
 
     @property
     def messages(self) -> list[Message]:
-        """All messages, with the pieces of the last one joined."""
+        """All messages, with the parts of the last message joined."""
         if self._continuation:
             last = self._messages[-1]
             self._messages[-1] = attrs.evolve(last, text=last.text + "".join(self._continuation))
@@ -85,7 +85,7 @@ def _text(record: Record) -> str:
 
 
 class _MessagesView(Sequence[Message]):
-    """View of the first messages of a growing list; avoids a copy that may never be read."""
+    """View of the first messages of a growing list; avoids a copy that is often not read."""
 
     __slots__ = ("_end", "_messages")
 

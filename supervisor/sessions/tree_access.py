@@ -26,7 +26,7 @@ SpawnChild: TypeAlias = Callable[
 
 
 class TreeAccess:
-    """Spawns, handles, requests and usage, limited to a session and its descendants."""
+    """Spawns, handles, requests and usage of an agent, limited to its session and descendants."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TreeAccess:
         text: str,
         options: SpawnOptions,
     ) -> ChildHandle:
-        """Spawn a child of the session; raise SpawnRefused."""
+        """Spawn a child of the session; raise SpawnRefused if a limit or permission forbids it."""
         return await self._spawn(session_id, turn, agent, text, options)
 
     def descendant(
@@ -92,9 +92,10 @@ class TreeAccess:
     async def answer_request(
         self, session: SessionState, request_id: str, decision: Decision
     ) -> None:
-        """Answer a descendant's request, within what the session itself may do.
+        """Answer a descendant's request, if the session itself has the permission.
 
-        Raise PermissionDenied or InvalidDecision.
+        Raise PermissionDenied if it has not, and InvalidDecision if the request does not offer the
+        decision.
         """
         asked = self._services.inbox.find(request_id)
         is_below = self._admission.is_descendant(asked.session_id, session.id)
@@ -120,5 +121,5 @@ class TreeAccess:
         await self._router.ask(asked.session_id, event, urgent=True)
 
     def tell_if_live(self, session_id: SessionId, event: ev.Event) -> None:
-        """Tell the session's actor; drop the event if it has none."""
+        """Send the event to the session's actor; drop the event if the actor is not running."""
         self._router.tell_if_live(session_id, event)

@@ -20,7 +20,7 @@ def utf8_size(text: str) -> int:
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Yield the text in pieces of whole characters that fit into one record each."""
+    """Yield the text in pieces of whole characters, each small enough for one record."""
     width = PART_BYTES if text.isascii() else PART_BYTES // _MAX_CHARACTER_BYTES
     for start in range(0, len(text), width):
         yield text[start : start + width]
@@ -51,7 +51,7 @@ class OpenPart:
         self.at = 0.0  # time of the last piece
 
     def fits(self, kind: StreamedKind, size: int) -> bool:
-        """Return whether more text of this kind fits into the part."""
+        """Return True if more text of this kind fits into the part."""
         return kind == self.kind and self.size + size <= PART_BYTES
 
 

@@ -22,7 +22,7 @@ _CHUNK_CHARS: Final = 100_000
 
 
 def needs_chunks(write: Write) -> bool:
-    """Return whether this first write of a session would delay other writes for too long."""
+    """Return True if this first write of a session would delay other writes for too long."""
     return _chunk_end(write, 0) < len(write.records)
 
 
@@ -36,7 +36,7 @@ class ChunkedInsert:
 
 
 class ChunkQueue:
-    """The chunked work that is left. The writer runs one chunk when no message waits."""
+    """The chunked work that remains. The writer runs one chunk when no message waits."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class ChunkQueue:
         return bool(waiting) or self._purge_is_due or self._optimize_is_due
 
     async def load_unfinished(self) -> None:
-        """Take over the work that an earlier writer left unfinished."""
+        """Take over the work that an earlier writer did not finish."""
         try:
             self._purge_is_due, self._optimize_is_due = await self._store.find_unfinished()
         except StoreDegraded:
@@ -68,24 +68,24 @@ class ChunkQueue:
         return insert.later
 
     def schedule_purge(self) -> None:
-        """Note that a session was deleted and its data is to be removed."""
+        """Record that a session was deleted and its data must be removed."""
         self._purge_is_due = True
 
     def purge(self) -> Later[None]:
-        """Return an answer that comes when the data of all sessions deleted so far is removed."""
+        """Return a Later that is answered when the data of all deleted sessions is removed."""
         self.schedule_purge()
         later: Later[None] = Later()
         self._waiting.append(later)
         return later
 
     def schedule_optimize(self) -> None:
-        """Note that deleted text is to be removed from the index."""
+        """Record that deleted text must be removed from the index."""
         self._optimize_is_due = True
 
     async def run_one(self) -> ChunkedInsert | None:
-        """Run one chunk; return an insert of which only the last chunk is left.
+        """Run one chunk; return an insert of which only the last chunk remains.
 
-        Raise `StoreDegraded`; the chunk is then repeated by the next call.
+        Raise `StoreDegraded` if the store cannot write; the next call repeats the chunk.
         """
         if self._to_discard:
             await self._store.delete(self._to_discard[0])

@@ -1,7 +1,7 @@
-"""Rows and records as JSON: the one place that encodes and decodes stored data.
+"""Rows and records as JSON: all encoding and decoding of stored data.
 
 Rule 1: decoding is strict: bytes that `encode` did not write are refused, never coerced. A value
-        that would be decoded as another one is not encoded.
+        that would be decoded as a different value is not encoded.
 Rule 2: objects that many sessions share (terms, limits, permissions) are encoded once.
 
 The hooks are those of `supervisor.decode`, without detailed errors. Rows have their own hook,
@@ -74,7 +74,7 @@ def encode_text(text: str) -> str:
 
 
 def encode_texts(texts: Sequence[str]) -> str:
-    """Return a JSON list of texts, in which each encoded text can be searched."""
+    """Return a JSON list of texts, in which an encoded text can be found by a substring search."""
     return orjson.dumps(texts).decode()
 
 
@@ -170,7 +170,7 @@ def _fields(thing: object, shape: FieldTable) -> dict[str, Any]:
 # Cached: asking attrs each time took a quarter of the time of encoding a row.
 @functools.cache
 def _field_table(kind: Any) -> FieldTable | None:  # noqa: ANN401 - any class
-    """Return the fields and whether None is their default; None if it is not an attrs class."""
+    """Return the fields of an attrs class and whether their default is None; else None."""
     if not attrs.has(kind):
         return None
     optional = _optional_fields(kind)
@@ -195,9 +195,10 @@ _REQUIRED_ROW_FIELDS: Final = frozenset(
 
 
 def _row_hook(converter: Converter) -> Any:  # noqa: ANN401 - a hook of cattrs
-    """Return the hook of rows, which have many fields and few of them present.
+    """Return the hook for rows, which have many fields, few of them present.
 
-    It does what the hook of cattrs would do, but loops over the present fields, not over all.
+    It does what the hook of cattrs would do, but loops over the present fields only, which is
+    faster.
     """
     hints = get_type_hints(SessionState)
     plain = {name: _plain_kinds(kind) for name, kind in hints.items()}
@@ -219,7 +220,7 @@ def _row_hook(converter: Converter) -> Any:  # noqa: ANN401 - a hook of cattrs
 
 
 def _plain_kinds(kind: Any) -> frozenset[type]:  # noqa: ANN401 - of a field
-    """Return the types whose values need no hook."""
+    """Return the types whose values need no cattrs hook."""
     plain = frozenset({_kind_without_none(kind)}) & (_SIMPLE | {float})
     if float in plain:
         plain |= {int}

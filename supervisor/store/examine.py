@@ -5,14 +5,14 @@ Codes of problems:
 `gap`: a number is missing, from 1 on. `duplicate`: a number exists twice. `regression`: a number
 comes after a larger one in file order and is not a duplicate. Only numbers are compared for that,
 not times: clocks are set back, and some records carry the time of the session's last update, so an
-earlier time is not a problem.
-`bad_json`: the body is not JSON. `type_mismatch`: a column has a value of a wrong type, the body is
-not an object or lacks a field of its kind, the body cannot be folded or leads to a row that cannot
-be stored, or the row differs from the fold of its records (invariant 39). The row is compared only
-if the records have no errors: otherwise it is bound to differ.
-`dangling_tool_call`: a tool call without an end, in a turn that has ended or was lost.
-`missing_terminal`: the same for a turn or a permission request. A turn that is open in the row is
-only a note: it is not lost yet, and the next start of the session closes it as a repair does.
+earlier time is not a problem. `bad_json`: the body is not JSON. `type_mismatch`: a column has a
+value of a wrong type, the body is not an object or lacks a field of its kind, the body cannot be
+folded or leads to a row that cannot be stored, or the row differs from the fold of its records (the
+row must equal that fold). The row is compared only if the records have no errors: otherwise the row
+differs anyway. `dangling_tool_call`: a tool call without an end, in a turn that has ended or was
+lost. `missing_terminal`: the same for a turn or a permission request. A turn that is open in the
+row is only a note: it is not lost yet, and the next start of the session closes it as a repair
+does.
 
 A tool call and a permission request belong to the turn in which they started: agents reuse the ids
 of tool calls in other turns.
@@ -78,7 +78,7 @@ class ParsedRecords:
 def readable_records(
     raw: Sequence[RawRecord], session_id: SessionId | None = None
 ) -> tuple[Record, ...]:
-    """Return the usable records by number; of a duplicate number, the first."""
+    """Return the usable records by number; of two records with one number, the first."""
     return parse_records(raw, session_id).records
 
 
@@ -190,7 +190,7 @@ def _is_text(value: Any) -> bool:  # noqa: ANN401 - a column may hold any value
 
 
 def _parse_body(text: Any) -> Body | None:  # noqa: ANN401 - a column may hold any value
-    """Return the JSON object, or None for another value; raise for text we cannot have written."""
+    """Return the JSON object, or None for another value; raise for text that we never write."""
     if type(text) not in (str, bytes):
         raise TypeError
     body = orjson.loads(text)
@@ -224,7 +224,7 @@ class OpenItem:
 
 
 def open_items(records: Iterable[Record]) -> tuple[OpenItem, ...]:
-    """Return everything that these records start and do not end, in order of start."""
+    """Return the turns, calls and requests that the records start and do not end, in order."""
     started: dict[tuple[OpenKind, TurnId | None, str], OpenItem] = {}
     for record in records:
         if record.kind in _START_KINDS:
@@ -251,7 +251,7 @@ def fold_records(
 ) -> tuple[SessionState | None, list[Problem]]:
     """Return the folded session, without records that do not fit; None without a first record.
 
-    Folding continues from `session` if there is one. Never raise.
+    Folding continues from `session` if it is given. Never raise.
     """
     problems = []
     for record in records:
@@ -279,7 +279,7 @@ def _fold_problem(record: Record, error: Exception) -> Problem:
 
 
 def examine(raw: Sequence[RawRecord], row: SessionState | None) -> list[Problem]:
-    """Return all problems by number, those without a number last. Never raise."""
+    """Return all problems by record number, those without a number last. Never raise."""
     parsed = parse_records(raw, row.id if row is not None else _owner(raw))
     problems = [*parsed.problems]
     folded, unfit = fold_records(parsed.records)

@@ -1,9 +1,9 @@
 """State between the sessions and the writer: health, pending writes, back-pressure.
 
-`StoreHealth` knows whether the store can write, and why not. `Backlog` keeps the writes that a
-degraded store did not take, in order, until it recovers. `WriteThrottle` bounds the requests on
-their way to the writer: further callers wait in order. Each session has at most one write in
-flight and its output has a bound of its own, so only requests of callers are throttled; stops and
+`StoreHealth` holds whether the store can write, and why not. `Backlog` keeps the writes that a
+degraded store did not take, in order, until it recovers. `WriteThrottle` bounds the requests that
+are queued at the writer: further callers wait in order. Each session has at most one write in
+flight and its output has a separate bound, so only requests of callers are throttled; stops and
 interrupts never are.
 """
 
@@ -43,7 +43,7 @@ class PendingWrite:
         self._callbacks: list[Callable[[SupervisorError | None], None]] = []
 
     def on_settled(self, callback: Callable[[SupervisorError | None], None]) -> None:
-        """Call back with the answer, synchronously when the write is settled."""
+        """Call `callback` with the answer, synchronously when the write is settled."""
         if self.is_settled:
             callback(self.answer)
         else:
@@ -57,7 +57,7 @@ class PendingWrite:
         return self.answer
 
     def withdraw(self) -> bool:
-        """Cancel the write; return whether it is certain that it is never written."""
+        """Withdraw the write; return True if it is certain that it is never written."""
         if not self.is_settled and not self.has_unknown_outcome:
             self.is_withdrawn = True
             self.settle(StoreDegraded("the write was withdrawn", hint="repeat the request"))
@@ -76,7 +76,7 @@ class PendingWrite:
 
 
 class Backlog:
-    """Queue of pending writes, oldest first. It outlives a crash of the writer, not the process."""
+    """Queue of pending writes, oldest first; it outlives a crash of the writer."""
 
     def __init__(self) -> None:
         # Invariant: empty exactly while the store is healthy.
@@ -85,17 +85,17 @@ class Backlog:
         self.crashes = 0
 
     def may_retry_after_crash(self) -> bool:
-        """Count a crash of the writer; return whether the next writer retries the backlog."""
+        """Count a crash of the writer; return True if the next writer may retry the backlog."""
         self.crashes += 1
         return self.crashes < _MAX_CRASHES
 
     def drop_withdrawn(self) -> bool:
-        """Remove withdrawn writes; return whether any write is left."""
+        """Remove withdrawn writes; return True if a write is left."""
         self.writes[:] = [(write, held) for write, held in self.writes if not held.is_withdrawn]
         return bool(self.writes)
 
     def abandon(self) -> None:
-        """Fail all pending writes: they are never written."""
+        """Fail all pending writes, which are never written."""
         self.drop_withdrawn()
         held = self.writes[:]
         self.writes.clear()
@@ -134,7 +134,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 @attrs.frozen
 class ThrottledWrite:
-    """A request that passed the throttle: its size and when it arrived."""
+    """A request that the throttle admitted: its size and the time of its arrival."""
 
     bytes: int
     since: float = attrs.field(factory=trio.current_time)
@@ -196,7 +196,7 @@ class WriteThrottle:
             called.set()
 
     def _has_capacity(self, carried: ThrottledWrite) -> bool:
-        """Return whether the request fits; one above the byte limit is admitted alone."""
+        """Return True if the request fits; one above the byte limit is admitted alone."""
         fits = not self.bytes or self.bytes + carried.bytes <= self._max_bytes
         return fits and len(self._admitted) < self._max_writes
 
@@ -224,7 +224,7 @@ class StoreState:
 
 
 class StoreHealth:
-    """State of the store, with its backlog and throttle; set by the writer."""
+    """State of the store, with its backlog and throttle; the writer updates it."""
 
     def __init__(self) -> None:
         self._problem: AsyncValue[StoreDegraded | None] = AsyncValue(None)
@@ -246,7 +246,7 @@ class StoreHealth:
         self._on_commit = callback
 
     def committed(self, seconds: float, writes: int) -> None:
-        """Report a commit of the writer."""
+        """Call the callback for a commit of the writer."""
         if self._on_commit is not None:
             self._on_commit(seconds, writes)
 
@@ -261,12 +261,12 @@ class StoreHealth:
         return self._error is not None
 
     async def wait_healthy(self) -> None:
-        """Wait until the store can write; a read-only store never can."""
+        """Wait until the store can write; for a read-only store that never happens."""
         await self._problem.wait_value(None)
 
     @property
     def state(self) -> StoreState:
-        """Current state without the load."""
+        """Current state, without the numbers of waiting writes."""
         trouble = self._error
         if trouble is None:
             return StoreState()
@@ -279,7 +279,7 @@ class StoreHealth:
 
     @property
     def full_state(self) -> StoreState:
-        """Current state with the load."""
+        """Current state, with the numbers of waiting writes."""
         load = self.throttle
         return attrs.evolve(
             self.state,

@@ -1,6 +1,6 @@
 """The port of all stores: the `Store` protocol, the values it takes and returns, list filters.
 
-Rule 1: one contract test suite holds for every store.
+Rule 1: every store passes the same contract tests.
 Rule 2: every store returns the same sessions for the same filter. A store may use its own index,
         but `matches` defines the meaning.
 """
@@ -67,7 +67,7 @@ BADGE_PHASES: Final[dict[str, tuple[Phase, ...]]] = {
 
 
 def matches(row: SessionState, wanted: Filter) -> bool:
-    """Return whether a row matches a filter."""
+    """Return True if a row matches a filter."""
     if wanted is NO_FILTER:
         return True
     key = row.key
@@ -113,9 +113,8 @@ def _is_between(at: float, after: float | None, before: float | None) -> bool:
 class StoredReply:
     """The reply stored under an idempotency key; a repeated request gets it again.
 
-    It is deleted with the session whose write brought it, and with the session whose id `scope`
-    is (or starts with, before a slash). `fingerprint` tells a repeated request from another
-    request under the same key.
+    It is deleted with the session whose write stored it, and with the session that `scope` names
+    (before a slash). `fingerprint` differs for a different request under the same key.
     """
 
     scope: str
@@ -129,8 +128,8 @@ class Write:
     """An atomic write of one session.
 
     `records` continue the numbers of the stored ones without a gap. `row` is None when the records
-    change no row. `linked_write` belongs to another session and is in the same commit: both or
-    neither. `deletes` names a session that is deleted in the same commit.
+    change no row. `linked_write` belongs to another session and is part of the same commit, so both
+    are stored or neither. `deletes` names a session that is deleted in the same commit.
     """
 
     session_id: SessionId
@@ -164,14 +163,14 @@ class SuspendedRow(NamedTuple):
 
 
 class StartupRows(NamedTuple):
-    """The rows that start-up needs: suspended ones in short form, the others decoded."""
+    """The rows that start-up needs: suspended sessions in short form, the others decoded."""
 
     suspended: list[SuspendedRow]
     loaded: list[Stored]
 
 
 class Unfinished(NamedTuple):
-    """Work that an earlier writer left unfinished."""
+    """Work that an earlier writer did not finish."""
 
     needs_purge: bool  # deleted sessions still have records
     needs_optimize: bool  # a full-text index still contains deleted text
@@ -231,7 +230,7 @@ class ProcessEntry:
 
 
 def is_snapshot_due(before: int, last: int, every: int) -> bool:
-    """Return whether the records passed a multiple of `every`, so that a snapshot is stored."""
+    """Return True if the records passed a multiple of `every`, so that a snapshot is stored."""
     return before // every != last // every
 
 
@@ -239,25 +238,27 @@ class Store(Protocol):
     """Rows, records and stored replies.
 
     Only the writer calls the writing methods, one call at a time. Any task may read, and sees
-    committed data only. Both raise `StoreDegraded` if the disk is full, missing or locked by
-    another process; the same call may succeed later and is safe to repeat. A write whose fsync
-    failed may still be on disk after a power loss, so its outcome is unknown until a later write
-    succeeds.
+    committed data only. Reading and writing raise `StoreDegraded` if the disk is full, missing or
+    locked by another process; the same call may succeed later and is safe to repeat. A write whose
+    fsync failed may still be on disk after a power loss, so its outcome is unknown until a later
+    write succeeds.
     """
 
     # Writing ------------------------------------------------------------------------------
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
-        """Commit the writes together; return for each None or the error that refused it.
+        """Commit the writes together; return for each write None or its error.
 
-        A refused write does not affect the others. `Fenced`: the epoch is not the current one.
-        `NotStorable`: the records do not continue the stored ones, or cannot be encoded.
+        A refused write does not affect the others. `Fenced`: the write's epoch is not the session's
+        current epoch. `NotStorable`: the records do not continue the stored ones, or cannot be
+        encoded.
         """
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
-        """Raise the epochs, so that writes with older ones are refused; return the stored sessions.
+        """Take ownership of the sessions: increase the epoch of each by one.
 
-        The result has None for a missing session.
+        Writes of an earlier owner are then refused. Return each stored session, or None if it is
+        missing.
         """
 
     async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
@@ -265,20 +266,20 @@ class Store(Protocol):
 
         They become visible when a `commit` stores the rest and the row. Until then, readers of all
         records see nothing that was written after them. `delete` abandons the insert. Raise
-        `NotStorable`.
+        `NotStorable` if a record cannot be encoded or does not continue the stored ones.
         """
 
     async def delete(self, session_id: SessionId) -> None:
-        """Hide a session at once; `purge_deleted` removes the rest of its data."""
+        """Delete a session for all readers; `purge_deleted` removes the rest of its data."""
 
     async def purge_deleted(self) -> bool:
-        """Remove one batch of data of deleted sessions; return whether there is more."""
+        """Remove one batch of data of deleted sessions; return True if there is more."""
 
     async def optimize_index(self) -> bool:
-        """Remove one batch of deleted text from the index; return whether there is more."""
+        """Remove one batch of deleted text from the index; return True if there is more."""
 
     async def find_unfinished(self) -> Unfinished:
-        """Delete half-inserted sessions of an earlier writer; return the work that is left."""
+        """Delete partly inserted sessions of an earlier writer; return the work that remains."""
 
     async def probe(self) -> None:
         """Write without changing anything; raise `StoreDegraded` if that fails."""
@@ -287,7 +288,7 @@ class Store(Protocol):
         """Raise `StoreDegraded` if the file was deleted or replaced since it was opened."""
 
     async def record_process(self, process: ProcessEntry) -> None:
-        """Store the identity of a process, so that it is found after a crash of the supervisor."""
+        """Store the identity of a process, for recovery after a crash of the supervisor."""
 
     async def forget_process(self, process: ProcessEntry) -> None:
         """Remove the entry of a process that has been reaped."""
@@ -324,7 +325,7 @@ class Store(Protocol):
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         """Return all records of these kinds, ordered by session and number.
 
-        For start-up; not for frequent kinds.
+        It reads all of them at once, so it is only for start-up and for rare kinds.
         """
 
     async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
@@ -339,7 +340,7 @@ class Store(Protocol):
     def rows(
         self, *, after: int = 0, matching: Filter | None = None, page_size: int | None = None
     ) -> AsyncGenerator[Stored, None]:
-        """Yield the sessions with a creation number above `after` that match, in that order.
+        """Yield the matching sessions with a creation number above `after`, in that order.
 
         `page_size` is the number of sessions the caller expects to read.
         """
@@ -370,7 +371,7 @@ class Store(Protocol):
     ) -> list[Hit]:
         """Return the records whose text contains all words, latest first.
 
-        Only positions below `before`, where the previous page ended.
+        Only records at positions below `before`, where the previous page ended, are returned.
         """
 
     async def stored_reply(self, scope: str, key: str) -> StoredReply | None:

@@ -1,7 +1,7 @@
-"""Repair of a session: rebuild a row that cannot be read, and close what was left open.
+"""Repair of a session: rebuild a row that cannot be read, and close open turns, calls and requests.
 
-A row is the fold of its records (invariant 39), so it can be rebuilt if they are complete. If some
-are not, a snapshot can replace all records before it.
+A row is the fold of its records, so it can be rebuilt if the records are complete. If some are
+missing, a snapshot can replace all records before it.
 
 Rule 1: a turn that is open in the row is closed by the table, as after a restart of the supervisor:
         it is lost, and the restart policy decides the session's next phase.
@@ -45,7 +45,7 @@ from .port import RawRecord, RawRow
 
 @attrs.frozen
 class RepairReport:
-    """The problems found and the records appended; in a dry run, those that would be."""
+    """The problems found and the records appended; in a dry run, the records to append."""
 
     session_id: SessionId
     dry_run: bool
@@ -61,7 +61,7 @@ _MAX_DAMAGE_CHARS: Final = 200
 
 
 def row_damage(raw: RawRow) -> str | None:
-    """Return why the row cannot be read; None if it can. Never raise."""
+    """Return why the row cannot be read; None if it is readable. Never raise."""
     try:
         row = decode(raw.row, SessionState)
     except ValueError as error:
@@ -93,8 +93,8 @@ def rebuild_row(
 ) -> SessionState | None:
     """Return the fold of all records, or of those after the last snapshot, or None.
 
-    Records of which one is missing or does not fit are never used: the result would be a guess.
-    Never raise.
+    A sequence of records is not used if one is missing or does not fit, because the result would be
+    a guess. Never raise.
     """
     last = max((one.seq for one in records if type(one.seq) is int), default=0)
     if snapshot is not None and snapshot[0] > last:
@@ -137,12 +137,12 @@ def closing_facts(
     epoch: int | None = None,
     needs_recovery: bool = False,
 ) -> tuple[Fact, ...]:
-    """Return the facts that end everything that was started; empty when called again.
+    """Return the facts that close open turns, calls and requests; empty if none is open.
 
-    The row that goes with them is `session` with these facts folded in. `epoch` is that of the
-    claim under which they are written; None is the next one. `needs_recovery`: a start could not
-    recover the session, so it is recovered here, with or without an open turn. Descendants are not
-    considered: if the session ends by this, they are stopped at their next start.
+    The row to store is `session` with these facts folded in. `epoch` is the epoch of the claim
+    under which they are written; None means the next epoch. `needs_recovery`: a start could not
+    recover the session, so the facts also recover it, with or without an open turn. Descendants are
+    not considered: if the session ends, they are stopped at their next start.
     """
     at = max(at, session.updated_at)  # the clock may have been set back meanwhile
     recovers = needs_recovery or session.turn is not None
@@ -169,7 +169,7 @@ def _recover(
 
 
 def _end_facts(ends: Iterable[OpenItem], records: Sequence[Record], at: float) -> Iterator[Fact]:
-    """Yield an end for each item, turn by turn, the end of the turn last."""
+    """Yield an end fact for each item, turn by turn, the end of the turn last."""
     turns: dict[TurnId | None, list[OpenItem]] = {}
     for end in ends:
         turns.setdefault(end.turn, []).append(end)
@@ -194,7 +194,7 @@ def _end_fact(end: OpenItem, turn: TurnId | None, records: Sequence[Record], at:
 
 
 def _turn_ended_fact(turn: TurnId, began_at: float, records: Iterable[Record], at: float) -> Fact:
-    """Return the end of a turn known only from its records: it ran until the last of them."""
+    """Return the end of a turn known only from its records; its duration ends with the last one."""
     of_turn = [record for record in records if record.turn_id == turn]
     output = turn_output(of_turn, turn)
     reports = (_usage(record.body) for record in of_turn if record.kind == "usage")
@@ -224,7 +224,7 @@ def _usage(body: Body) -> Usage:
 
 @attrs.frozen
 class RepairResult:
-    """The report, whose records are to be written, and the new row; None if it is unchanged."""
+    """The report, whose records are to be written, and the new row, None if it is unchanged."""
 
     report: RepairReport
     row: SessionState | None
@@ -240,8 +240,8 @@ def repair_refusal(
 ) -> RepairRefused | None:
     """Return the error that forbids the repair, or None.
 
-    A live session is not examined: what it has started is not lost. `force` only overrides errors:
-    it appends the possible ends to records that are damaged.
+    A live session is not examined, because its open turn is not lost. `force` only overrides
+    errors: the possible end records are appended to damaged records.
     """
     if live:
         return RepairRefused(f"session {session_id} is live", hint="stop it first, then repair it")
@@ -249,7 +249,7 @@ def repair_refusal(
     if errors and not dry_run and not force:
         return RepairRefused(
             f"the records of session {session_id} have {errors} errors that cannot be repaired",
-            hint="list them with dry_run; force closes what was left open in spite of them",
+            hint="list the errors with dry_run; force closes open turns and calls nevertheless",
         )
     return None
 
@@ -265,10 +265,10 @@ def repair_records(
     dry_run: bool = True,
     force: bool = False,
 ) -> RepairResult:
-    """Examine a session that is not live, and close what it left open.
+    """Examine a session that is not live, and close its open turns, calls and requests.
 
     Appended records are numbered after `last_seq`. Without a row nothing is appended. Raise
-    `RepairRefused`.
+    `RepairRefused` if the records have errors and `force` is not set.
     """
     problems = tuple(examine(raw, row))
     refused = repair_refusal(session_id, problems, live=False, dry_run=dry_run, force=force)
@@ -292,9 +292,9 @@ def repair_row(
     dry_run: bool = True,
     force: bool = False,
 ) -> RepairResult:
-    """Rebuild a row that cannot be read, then close what the session left open.
+    """Rebuild a row that cannot be read, then close open turns, calls and requests.
 
-    The row is written under the epoch of the damaged one, since a session that cannot be read
+    The row is written under the epoch of the damaged row, since a session that cannot be read
     cannot be claimed. Raise `RepairRefused`, even with force, if the records do not yield a row.
     """
     session_id = damaged.session_id

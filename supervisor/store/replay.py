@@ -18,12 +18,12 @@ _LARGEST: Final = 2**53
 def replay_from(
     snapshot: tuple[int, SessionState] | None, records: Iterable[Record], at: int
 ) -> SessionState:
-    """Return the session's state after record `at`; raise `RecordNotFound`.
+    """Return the session's state after record `at`.
 
-    Raise `NotStorable` for a record that cannot be folded, for example one edited by another
-    program. `records` are in order, from the one after the snapshot's number or an earlier one, and
-    need not end with `at`: only as many as needed are taken. A snapshot later than `at` is ignored,
-    and then the records have to start with the first.
+    Raise `RecordNotFound` if a needed record is missing, and `NotStorable` if a record cannot be
+    folded, for example one edited by another program. `records` are in order, from the record after
+    the snapshot or an earlier one, and need not end with `at`: only as many as needed are taken. A
+    snapshot later than `at` is ignored; then the records have to start with the first.
     """
     if type(at) is not int or not 1 <= at <= _LARGEST:
         raise RecordNotFound(
@@ -49,7 +49,7 @@ def _fold_record(session: SessionState | None, record: Record) -> SessionState:
 
 
 def _consecutive(records: Iterable[Record], after: int, last: int) -> Iterator[Record]:
-    """Yield the records numbered `after + 1` to `last`; raise `RecordNotFound` for a gap."""
+    """Yield the records numbered `after + 1` to `last`; raise `RecordNotFound` at a gap."""
     expected = after + 1
     if expected > last:
         return
@@ -78,7 +78,7 @@ INPUT_HISTORY_KINDS: Final = frozenset(
 
 
 def input_history(input_id: InputId, records: Iterable[Record]) -> list[Record]:
-    """Return the records about the input; take only as many as needed."""
+    """Return the records about the input; read only as many records as needed."""
     history: list[Record] = []
     turn: TurnId | None = None
     for record in records:

@@ -1,4 +1,4 @@
-"""Plan which stopped trees a clean-up removes; nothing is deleted here.
+"""The plan of a cleanup: the stopped trees to remove; the caller deletes them.
 
 Rule 1: a tree is removed or kept as a whole, and only removed if all its sessions are stopped.
 Rule 2: missing information never causes a removal.
@@ -22,7 +22,7 @@ EMPTY_SECONDS: Final = 3_600.0
 
 @attrs.frozen(kw_only=True)
 class RetentionRules:
-    """Rules of what is kept; None keeps everything.
+    """Rules of a cleanup; a rule that is None removes nothing.
 
     `older_than_seconds`: time since the last update in the tree. `keep_last`: number of stopped
     trees to keep. `max_bytes`: limit for the size of all stored records.
@@ -114,7 +114,7 @@ def _reason(
 
 
 def _trees(rows: Iterable[SessionState], sizes: Mapping[SessionId, int]) -> list[_StoredTree]:
-    """Return all trees; sessions whose root is gone are grouped by the root's id."""
+    """Return all trees; sessions whose root was deleted are grouped by the root's id."""
     trees: dict[SessionId, _StoredTree] = {}
     for row in sorted(rows, key=lambda row: (row.lineage.depth, row.created_at, row.id)):
         root = row.lineage.root or row.id

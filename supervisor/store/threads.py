@@ -22,7 +22,10 @@ class StoreThread(Protocol):
     """A thread that runs one job after the other."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run the job and return its result; a cancelled caller still waits for its end."""
+        """Run the job and return its result.
+
+        A cancelled caller still waits until the job has ended.
+        """
 
     def close(self) -> None:
         """Accept no more jobs."""
@@ -35,7 +38,7 @@ class TrioThreads:
         self._limiter = trio.CapacityLimiter(max_threads)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """See `StoreThread`; at most `max_threads` jobs run at once."""
+        """Run the job in a thread of trio's pool; at most `max_threads` jobs run at once."""
         return await run_in_thread(work, self._limiter)
 
     def close(self) -> None:
@@ -45,7 +48,7 @@ class TrioThreads:
 class DedicatedThread:
     """A dedicated thread; halves the hand-off latency of `trio.to_thread`.
 
-    Every commit pays that latency twice.
+    Every commit has that latency twice.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,7 +61,7 @@ class DedicatedThread:
 
     @enable_ki_protection
     async def run(self, work: Callable[[], T]) -> T:
-        """See `StoreThread`."""
+        """Run the job in the dedicated thread and return its result."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_closed:
             raise AssertionError("the thread is closed")  # the job would never be run
@@ -67,7 +70,7 @@ class DedicatedThread:
         return done
 
     def close(self) -> None:
-        """See `StoreThread`; every job is done by now, so the thread ends at once."""
+        """End the thread, which has done all its jobs."""
         self._is_closed = True
         self._jobs.put(None)
         self._thread.join(_JOIN_SECONDS)
@@ -87,11 +90,11 @@ def _refuse_abort(_: object) -> Abort:
 
 
 async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
-    """Run the job in a thread; a cancelled caller still waits for its end.
+    """Run the job in a thread; a cancelled caller still waits until the job has ended.
 
     A clock that jumps ahead when all tasks are blocked (`trio.testing.MockClock`, used in users'
     tests) does not see the thread and would let hours pass during a commit. It does not jump while
-    a task is in `wait_all_tasks_blocked`, so one waits there as long as the job runs.
+    a task is in `wait_all_tasks_blocked`, so a task waits there as long as the job runs.
     """
     if not _is_autojump(trio.lowlevel.current_clock()):
         return await trio.to_thread.run_sync(work, limiter=limiter)

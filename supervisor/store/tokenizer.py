@@ -1,4 +1,4 @@
-"""The words of a text as a search compares them: without case and accents, in any order."""
+"""Words of a text in the form that a search compares: without case and accents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INVISIBLE_CHARS: Final = frozenset("\u00ad\u200c\u200d")
 
 
 class _CharFolding(dict[int, str]):
-    """The folded form of a character: itself, empty for an accent, a blank for a separator.
+    """Maps a character to its folded form: empty for an accent, a blank for a separator.
 
     Vowels of some scripts are marks too, and belong to their word.
     """
@@ -51,8 +51,8 @@ def query_tokens(text: str) -> frozenset[str]:
 def tokenize(text: str) -> list[str]:
     """Return the words of a text in the form that is compared: without case and accents.
 
-    An accent may be part of a character or a separate one after it, so accents are removed before
-    the text is split.
+    An accent may be part of a character or a separate character after it, so accents are removed
+    before the text is split.
     """
     if text.isascii():  # the usual case: no accents, and `lower` is enough
         return _ASCII_WORD.findall(text.lower())
@@ -62,7 +62,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def index_text(body: str | bytes) -> str:
-    """Return the part of a record's body that is indexed; empty if there is none.
+    """Return the text of a record's body that is indexed; empty if the body has none.
 
     The result for a body must never change: the same text that was inserted is needed to delete it
     from the index. A change of the comparison needs a migration that rebuilds the index.
@@ -81,7 +81,7 @@ def body_text(body: str | bytes) -> str | None:
 
 
 def snippet(text: str, wanted: Collection[str]) -> str:
-    """Return the text around the first of these words, with each of them marked."""
+    """Return the text around the first of these words, with all of these words marked."""
     word = _word_pattern(text)
     found = next((match for match in word.finditer(text) if _matches_query(match[0], wanted)), None)
     if found is None:  # does not happen: callers pass texts that match

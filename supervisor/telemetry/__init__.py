@@ -1,7 +1,7 @@
 """Metrics for Prometheus: counters of events as they happen, and a snapshot when scraped.
 
-Nothing in here imports sessions or stores. `metrics` has the instruments and counts records,
-`snapshot` shows the current state, `lag` measures the event loop. The daemon feeds it.
+This package imports neither sessions nor stores; the daemon passes it the data. `metrics` defines
+the metrics, counts records, reads the current state, and measures the lag of the event loop.
 """
 
 from .metrics import Metrics, MetricsSnapshot, RecordMeter, measure_lag

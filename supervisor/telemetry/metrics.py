@@ -1,9 +1,9 @@
-"""Instruments of Prometheus: everything that is counted and measured, with name, unit and help.
+"""Metrics of Prometheus: counters, histograms and gauges, with name, unit and help.
 
 The current state is read when scraped, and never kept.
 
 Rule 1: names begin with `understudy_`, units are seconds and bytes, and labels have few values:
-        words of ours, and the names of configured agents. Never an id.
+        fixed words and the names of configured agents, never ids.
 Rule 2: each record is counted once, when it is durable; counting never fails and never waits.
 Rule 3: memory between two records is bounded: an input that is never settled is forgotten, the
         oldest first.
@@ -32,7 +32,7 @@ from trio_util import periodic
 
 @attrs.frozen(kw_only=True)
 class MetricsSnapshot:
-    """The current numbers; each is cheap to read."""
+    """The current figures of a supervisor, read when Prometheus scrapes."""
 
     version: str = ""
     phases: Mapping[str, int] = attrs.field(factory=dict)
@@ -58,7 +58,7 @@ class MetricsSnapshot:
 
 
 class SnapshotCollector(Collector):
-    """Collector that turns a snapshot into metrics on each scrape."""
+    """Collector that converts a snapshot into metrics on each scrape."""
 
     def __init__(self, look: Callable[[], MetricsSnapshot]) -> None:
         self._take_snapshot = look
@@ -198,7 +198,7 @@ MAX_OPEN_STAMPS: Final = 100_000
 
 
 class RecordMeter:
-    """Counter of written records."""
+    """Counts written records and the times between them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -297,7 +297,7 @@ def _remember(stamps: OrderedDict[str, float], name: str, at: float) -> None:
 
 
 def _amount(body: Body, name: str) -> float:
-    """Return a number that is not negative, because a counter only grows."""
+    """Return the number in a field; 0 if it is negative, because a counter only grows."""
     value = body.get(name)
     return float(value) if isinstance(value, int | float) and value > 0 else 0.0
 

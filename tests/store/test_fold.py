@@ -1,4 +1,4 @@
-"""Folding the stored records yields the stored row, for any history (invariant 39)."""
+"""Folding the stored records yields the stored row, for any history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation lists exactly the public names of the code."""
+"""The documentation lists exactly the public names of the code, and names existing files."""
 
 import re
 from pathlib import Path
@@ -54,3 +54,32 @@ def test_every_file_linked_by_the_readme_exists() -> None:
 
     assert len(links) > 20
     assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def pages() -> list[Path]:
+    """Return README and all pages, without build output and the history of changes."""
+    found = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
+    return [page for page in found if not {"_build", "changelog.d"} & set(page.parts)]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_every_source_file_named_by_a_page_exists(page: Path) -> None:
+    """A path is complete, or starts below `supervisor/`, as in `core/table.py`."""
+    named = re.findall(r"`([\w-]+(?:/[\w.-]+)+\.py)`", page.read_text())
+
+    assert [
+        path
+        for path in named
+        if not (ROOT / path).is_file() and not (ROOT / "supervisor" / path).is_file()
+    ] == []
+
+
+def test_the_architecture_page_names_every_package() -> None:
+    text = (ROOT / "docs/explanation/architecture.md").read_text()
+    packages = [
+        path.stem
+        for path in (ROOT / "supervisor").iterdir()
+        if path.stem not in ("__init__", "__pycache__") and path.suffix in ("", ".py")
+    ]
+
+    assert [name for name in packages if f"`supervisor.{name}`" not in text] == []

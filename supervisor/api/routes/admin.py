@@ -30,7 +30,7 @@ async def health(call: OperationCall) -> HealthReport:  # noqa: ARG001 - the ans
 
 @operation("GET", "/v1/ready", raises=(StoreDegraded,))
 async def ready(call: OperationCall) -> HealthReport:
-    """Return `ready` if new work is accepted; 503 otherwise, with the cause.
+    """Return `ready` if new work is accepted; answer 503 with the cause otherwise.
 
     Ready means: recovery is done, the server is not draining, and the store can write.
     """
@@ -96,7 +96,7 @@ _METRICS = {METRICS_TYPE: "metrics"}
 
 @operation("GET", "/metrics", other_media_types=_METRICS)
 async def metrics(call: OperationCall) -> TextResponse:
-    """Return metrics for Prometheus; 404 if metrics are off."""
+    """Return metrics for Prometheus; answer 404 if metrics are off."""
     return _metrics(call)
 
 

@@ -74,10 +74,11 @@ _INTERRUPT_PARAMS = Params(
     raises=(*_INPUT_ERRORS, ConfigError),
 )
 async def interrupt(call: OperationCall) -> InterruptReport:
-    """Interrupt a turn, a tool call, a session or a tree; answer when it ended or the ladder did.
+    """Interrupt a turn, a tool call, a session or a tree; answer when the interrupt is over.
 
-    `turn_id` and `call_id` name one turn or tool call: if it is already over, nothing changes
-    and the report says so.
+    It is over when the work has ended, or when the last step of the ladder had no effect. `turn_id`
+    and `call_id` name one turn or tool call: if it has ended before, nothing changes and the report
+    says so.
     """
     given = dict(call.arguments)
     scope = _scope(
@@ -140,8 +141,8 @@ async def spawn(call: OperationCall) -> Info:
 async def stop(call: OperationCall) -> Info | DeferredResponse:
     """Stop a session, and answer when it has stopped.
 
-    If that takes more than a minute, because a turn may finish first, the answer is 202 and the
-    stop continues.
+    If a turn may finish first and that takes more than a minute, the answer is 202 and the stop
+    continues.
     """
     with trio.move_on_after(STOP_SECONDS) as patience:
         await call.session.stop(**call.arguments)
@@ -217,5 +218,5 @@ async def unarchive(call: OperationCall) -> Info:
     raises=(SessionNotFound, RepairRefused, StoreDegraded),
 )
 async def repair(call: OperationCall) -> RepairReport:
-    """Check the records of a session; without `dry_run`, append what closes open ones."""
+    """Check the records of a session; without `dry_run`, append records that close open turns."""
     return await call.session.repair(**call.arguments)

@@ -73,9 +73,9 @@ async def inputs(call: OperationCall) -> Page[Input]:
     raises=(SessionNotFound, InputRefused, ConfigError),
 )
 async def input_(call: OperationCall) -> InputState:
-    """Return the state of an input; `wait` seconds at most for its end.
+    """Return the state of an input; wait at most `wait` seconds until the input is settled.
 
-    Disconnecting ends only the wait.
+    If the client disconnects, only the wait ends.
     """
     session, input_id = call.session, call.path_ids["input"]
     state = await _input_state(call)
@@ -92,7 +92,7 @@ async def input_(call: OperationCall) -> InputState:
 
 
 async def _input_state(call: OperationCall) -> InputState:
-    """Return the state of the input in the path; raise NotFound for an unknown one."""
+    """Return the state of the input in the path; raise NotFound if the input is unknown."""
     try:
         return await call.session.input(call.path_ids["input"])
     except InputRefused as refusal:
@@ -102,7 +102,10 @@ async def _input_state(call: OperationCall) -> InputState:
 async def _run_unless_disconnected(
     call: OperationCall, work: Callable[[], Awaitable[InputState]]
 ) -> InputState:
-    """Return the result of the work; stop waiting when the client disconnects or on drain."""
+    """Return the result of the work.
+
+    Stop waiting if the client disconnects or the server drains.
+    """
     found: list[InputState] = []
     refusal: list[Exception] = []
     async with (
@@ -170,7 +173,7 @@ async def cancel_input(call: OperationCall) -> None:
 
 @asynccontextmanager
 async def _not_found_if_unknown(call: OperationCall) -> AsyncIterator[None]:
-    """Turn the refusal for an unknown input into a 404; a settled input stays a conflict."""
+    """Answer 404 for an unknown input; the refusal for a settled input keeps its status."""
     try:
         yield
     except (InputRefused, NotRunning) as refusal:

@@ -19,7 +19,7 @@ from supervisor.store.export import ExportFormat
 
 
 async def records_after(session: Session, after: int) -> AsyncGenerator[Record]:
-    """Yield the records after a number without gaps, then new ones until the feed ends.
+    """Yield the records after a number, then new records until the feed ends; no record is skipped.
 
     The caller closes the generator.
     """
@@ -49,7 +49,7 @@ _MEDIA_TYPES: Final = {
     raises=(SessionNotFound, ConfigError),
 )
 async def events(call: OperationCall) -> Page[Record]:
-    """Return records after a number; `next` is the `after` of the following page."""
+    """Return records after a number; `next` is the value of `after` for the following page."""
     after, limit = call.arguments.get("after", 0), call.arguments.get("limit", 100)
     last = (await call.session.info()).last_seq
     found: list[Record] = []
@@ -93,7 +93,7 @@ async def history(call: OperationCall) -> Page[TurnRecords]:
 
 @operation("GET", "/v1/sessions/{id}/why", raises=(SessionNotFound,))
 async def why(call: OperationCall) -> Why:
-    """Explain what a session waits for, and what those sessions wait for in turn."""
+    """Explain what a session waits for, and the sessions that it waits for in turn."""
     return await call.session.why()
 
 

@@ -48,7 +48,8 @@ _CREATE_ERRORS = (
 async def create(call: OperationCall) -> Info:
     """Create a session; answer when its agent has started and the session is idle.
 
-    Disconnecting does not undo it. With an idempotency key the request can be repeated safely.
+    The session is created even if the client disconnects. With an idempotency key the request can
+    be repeated safely.
     """
     session = await call.sup.create(**call.arguments)
     return await session.info()
@@ -95,7 +96,7 @@ async def reset(call: OperationCall) -> Info:
 
 @operation("GET", "/v1/sessions/{id}", raises=(SessionNotFound,))
 async def get(call: OperationCall) -> Info:
-    """Return one session."""
+    """Return the details of one session."""
     return await call.session.info()
 
 
@@ -114,7 +115,10 @@ _CHANGE_PARAMS = body_params_of(
     raises=(SessionNotFound, ConfigError, SessionNotActive, StoreDegraded),
 )
 async def change(call: OperationCall) -> Info:
-    """Change the given settings of a session; others stay, limits included."""
+    """Change the given fields of a session and keep all others.
+
+    Limits that are not named also keep their value.
+    """
     given = dict(call.arguments)
     if not given.get("limits"):
         given.pop("limits", None)

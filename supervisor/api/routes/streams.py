@@ -27,9 +27,9 @@ async def stream(call: OperationCall) -> StreamResponse | None:
     """Stream the records of a session after a number, then new ones.
 
     `id:` is the number of a record and `event:` its kind. Provisional text comes as `delta`,
-    records that the reader was too slow for as `gap`; neither has an `id:`. `Last-Event-ID`
-    resumes after that record. The stream ends when the session has stopped, with `follow` only
-    when it is deleted; 204 if nothing can follow.
+    records that were dropped because the reader was too slow come as `gap`; neither has an `id:`.
+    `Last-Event-ID` resumes after that record. The stream ends when the session has stopped or, with
+    `follow`, when it is deleted. If no record can follow, the answer is 204.
     """
     after, follow = _after(call), call.arguments.get("follow", False)
     info = await call.session.info()
@@ -59,7 +59,7 @@ async def stream_all(call: OperationCall) -> StreamResponse:
 
 
 def _after(call: OperationCall) -> int:
-    """Return the number to start after; the header wins, because it is newer than the query."""
+    """Return the number to start after: `Last-Event-ID`, or `after` without that header."""
     said = call.headers.get("last-event-id")
     if not said:
         return int(call.arguments.get("after", 0))

@@ -1,1 +1,1 @@
-"""Commands that change what sessions do; they talk to the daemon."""
+"""The commands, one module for each group of commands; `cli/command_table.py` lists them."""

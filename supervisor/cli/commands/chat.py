@@ -1,4 +1,4 @@
-"""`understudy chat`: a conversation with an agent, in this process.
+"""`understudy chat`: a conversation with an agent that runs in this process.
 
 A line is an input, or a command if it begins with `/`.
 """
@@ -48,7 +48,7 @@ _SlashCommand: TypeAlias = Callable[[Screen, "Session", str], Awaitable[None]]
 
 
 async def handle_line(screen: Screen, session: Session, line: str) -> bool:
-    """Run the line; return False if it asks to exit. Raise the error if it fails."""
+    """Run the line; return False if it asks to exit; raise the error of a command that fails."""
     word, _, rest = line.strip().partition(" ")
     if word in ("/quit", "/exit"):
         return False

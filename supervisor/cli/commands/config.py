@@ -146,7 +146,7 @@ def agents(*, config_path: str | None, as_json: bool) -> None:
 
 
 def _readiness(one: ListedAgent) -> Cell:
-    """Return "ready" or, for a preset, "found": a program that was found need not work."""
+    """Return "ready" or, for a preset, "found": the program is installed, but may not work."""
     word = "found" if one.origin == "preset" else "ready"
     return Cell(word, "green") if one.ready else Cell(f"not {word}", "dim")
 

@@ -1,14 +1,9 @@
 """A conversation on the terminal: lines of the user, output of the agent, questions, Ctrl-C.
 
-Without a terminal, requests are rejected.
-
-The first Ctrl-C while a turn runs interrupts the turn, the second exits.
-
-A third exits at once: guardians end the agent processes.
-
-Output is printed as it arrives.
-
-The text goes to standard output, everything else to standard error.
+Without a terminal, permission requests are rejected. The first Ctrl-C while a turn runs interrupts
+the turn, the second exits. A third exits at once, without waiting for agents: their guardians end
+the agent processes. Output is printed as it arrives: the text of the agent to standard output,
+everything else to standard error.
 """
 
 from __future__ import annotations
@@ -41,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def open_user_terminal() -> TextIO | None:
-    """Return the stream for asking the user: standard input or the terminal; None without one."""
+    """Return the stream for questions to the user: standard input or the terminal, or None."""
     if sys.stdin.isatty():
         return sys.stdin
     if not sys.stderr.isatty():
@@ -57,7 +52,8 @@ def open_user_terminal() -> TextIO | None:
 async def read_line(stream: TextIO) -> str | None:
     """Return the next line without its end, or None at the end of the input.
 
-    If it is cancelled, its thread stays in the read; the stream must not be read again.
+    After a cancellation the thread is still blocked in the read, so the stream must not be read
+    again.
     """
     line = await trio.to_thread.run_sync(stream.readline, abandon_on_cancel=True)
     return line.rstrip("\n") if line else None
@@ -147,7 +143,7 @@ class PermissionPrompt:
 
 
 def parse_decision(typed: str, options: tuple[Decision, ...]) -> Decision | None:
-    """Return the decision for the typed word; None if it is not one of those offered."""
+    """Return the decision for the typed word; None if the word is not one of the options."""
     word = typed.strip().lower()
     for option in options:
         if any(option == name and word in words for name, _, words in _CHOICES):
@@ -203,7 +199,7 @@ async def _handle_signals(
                     _exit_now(screen)
                 elif number != signal.SIGINT or under_way:
                     if screen.is_ansi_stderr:
-                        screen.note()  # see AgentOutput.start_below_ctrl_c
+                        screen.note()  # see OutputPrinter.start_below_ctrl_c
                     screen.note("Exiting; press Ctrl-C again to exit at once.")
                     leave.cancel(reason="the user asked to exit")
                 else:
@@ -247,7 +243,7 @@ class OutputPrinter:
         self._is_at_line_start = True
 
     def print_item(self, item: Item) -> None:
-        """Print the item, if it is of interest to people."""
+        """Print a record or delta of the feed, unless it is of no interest to people."""
         if isinstance(item, Record):
             self._print_record(item)
         elif isinstance(item, Delta) and item.kind == "agent_text":

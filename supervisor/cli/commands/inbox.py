@@ -51,7 +51,7 @@ async def _inbox(screen: Screen) -> None:
 
 
 def request_input_text(request: PermissionRequest) -> str:
-    """Return the tool's input, cut to a maximum, so that users decide on what they see."""
+    """Return the tool's input, cut to a maximum, which users read before they decide."""
     text = json_text(request.input)
     more = len(text) - _MAX_CHARACTERS
     return text if more <= 0 else f"{text[:_MAX_CHARACTERS]}… and {more} more characters"

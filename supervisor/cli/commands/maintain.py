@@ -80,13 +80,13 @@ def _show_repair(screen: Screen, report: RepairReport) -> None:
 
 
 def _repair_notes(report: RepairReport) -> Iterator[str]:
-    """Yield what was done, or what --write would do."""
+    """Yield a line for each repair that was made, or that --write would make."""
     count = len(report.appended)
     if report.dry_run:
         if report.row_made:
             yield "--write rebuilds its row."
         if count:
-            yield f"--write appends {count} records that close what was left open."
+            yield f"--write appends {count} records that close open turns and calls."
         return
     if report.row_made:
         yield "The row was rebuilt."

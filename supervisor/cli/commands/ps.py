@@ -81,7 +81,7 @@ async def _ps(
 async def _list_sessions(
     sup: Target, asked: dict[str, Any], *, include_stopped: bool, limit: int
 ) -> tuple[list[Info], int, str | None]:
-    """Return the sessions to show, the number of hidden stopped ones, and the next cursor."""
+    """Return the sessions to show, the number of hidden stopped sessions, and the next cursor."""
     found: list[Info] = []
     hidden = 0
     cursor: str | None = None

@@ -97,7 +97,7 @@ def parse_run_options(
     mode: str | None,
     yes: bool,
 ) -> RunOptions:
-    """Return the checked options."""
+    """Return the options; raise `click.UsageError` if `--yes` and `--mode` are both given."""
     if yes and mode is not None:
         raise click.UsageError("--yes means --mode approve_all; give only one of them.")
     return RunOptions(
@@ -114,7 +114,8 @@ def parse_run_options(
 async def open_session(options: RunOptions) -> AsyncIterator[tuple[Supervisor, Session]]:
     """Yield a session of the agent in a supervisor that runs during the block.
 
-    Raise `AgentUnknown`, `AgentStartFailed`, and the errors of `supervisor.open`.
+    Raise `AgentUnknown` if no such agent is configured, `AgentStartFailed` if it does not start,
+    and the errors of `supervisor.open`.
     """
     from supervisor.runtime import open as open_supervisor  # noqa: PLC0415 - slow to import
 
@@ -128,7 +129,7 @@ async def open_session(options: RunOptions) -> AsyncIterator[tuple[Supervisor, S
 
 
 def session_options(configuration: Configuration, options: RunOptions) -> dict[str, Any]:
-    """Return the options for `create`: the given ones, else those of the agent's table."""
+    """Return the options for `create`: from the command line, else from the agent's table."""
     from supervisor.core.permissions import Permissions  # noqa: PLC0415 - slow to import
 
     known = {agent.name: agent for agent in configuration.agents}
@@ -144,7 +145,7 @@ def session_options(configuration: Configuration, options: RunOptions) -> dict[s
 
 
 def _configuration(options: RunOptions) -> Configuration:
-    """Return the configuration with the agent, and without agents that are not needed."""
+    """Return the configuration with only the agents that the command needs."""
     configuration = load_configuration(options.config_path)
     known = {agent.name: agent for agent in configuration.agents}
     if options.agent not in (*BUILT_IN, *known):
@@ -157,7 +158,10 @@ def _configuration(options: RunOptions) -> Configuration:
 
 
 def _installed_preset(name: str, configuration: Configuration) -> str:
-    """Return the installed preset of that name, which needs no configuration."""
+    """Return the installed preset of that name.
+
+    It is used without an entry in the configuration.
+    """
     for preset in presets(os.environ):
         if preset.name == name:
             if preset.found_at is None:
@@ -192,7 +196,7 @@ def run(*, words: tuple[str, ...], as_json: bool, **options: Any) -> int:  # noq
 
 
 class _RunCommand:
-    """One text, from sending it to the end of its turn."""
+    """Sends one text and prints the output until its turn has ended."""
 
     def __init__(self, screen: Screen, options: RunOptions, text: str) -> None:
         self._screen = screen
@@ -258,7 +262,7 @@ class _RunCommand:
 
 
 def _is_end(record: Record, input_id: str) -> bool:
-    """Return True if the input is settled: it never ran, or its turn has ended."""
+    """Return True if the record settles the input, or ends the turn that the input started."""
     match record.kind:
         case "turn_ended" | "session_stopped":
             return True

@@ -114,7 +114,7 @@ async def _rm(screen: Screen, sessions: tuple[str, ...]) -> None:
 
 
 async def _get_exact(sup: Target, session_id: str) -> Session:
-    """Return the session with exactly this id: a guess must not be deleted."""
+    """Return the session with exactly this id; an incomplete id must not delete a session."""
     try:
         return await sup.get(session_id)
     except SessionNotFound:

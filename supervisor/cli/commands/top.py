@@ -1,4 +1,4 @@
-"""`understudy top`."""
+"""`understudy top`: watch and control all sessions on a live screen."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def _run_live(sup: Target, every: float) -> None:
 
 
 class _LiveScreen:
-    """Connects the board with the target."""
+    """Runs `top`: loads the sessions periodically, draws them, and performs the actions of keys."""
 
     def __init__(self, sup: Target, live: Live, nursery: trio.Nursery) -> None:
         self._sup = sup
@@ -107,7 +107,7 @@ class _LiveScreen:
         self._remark_until = 0.0
 
     async def refresh(self, every: float) -> None:
-        """Refresh the sessions periodically."""
+        """Load and draw the sessions periodically."""
         # aclosing: a cancelled request leaves the generator suspended, which trio warns about.
         async with aclosing(periodic(every)) as ticks:
             async for _ in ticks:
@@ -117,7 +117,7 @@ class _LiveScreen:
                 self._draw()
 
     async def handle_keys(self) -> None:
-        """Handle keys until one of them exits."""
+        """Handle keys until the user exits."""
         from .top_screen import read_keys  # noqa: PLC0415 - late
 
         async for key in read_keys(sys.stdin.fileno()):
@@ -153,7 +153,7 @@ class _LiveScreen:
 
 
 async def perform_action(sup: Target, key_action: KeyAction) -> str:
-    """Perform the action and return a short result."""
+    """Perform the action and return a short result for the screen."""
     session = sup.session(key_action.session_id)
     match key_action.action:
         case "interrupt":

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ActionName: TypeAlias = Literal["interrupt", "interrupt_tree", "steer", "send", "stop"]
 
-# What each key does to the selected session; the second word is shown below the board.
+# The action of each key on the selected session; the second word is shown below the board.
 KEY_ACTIONS: Final[dict[str, tuple[ActionName, str]]] = {
     "i": ("interrupt", "interrupt"),
     "t": ("interrupt_tree", "interrupt its tree"),
@@ -51,7 +51,7 @@ _MAX_CHARACTERS: Final = 2_000
 
 @attrs.frozen
 class KeyAction:
-    """An action and its session."""
+    """An action that a key asks for, and the session that it applies to."""
 
     action: ActionName
     session_id: str
@@ -60,7 +60,7 @@ class KeyAction:
 
 @attrs.define
 class Board:
-    """The state of the board."""
+    """The lines of the screen, the selected line, and the text that the user types."""
 
     lines: list[tuple[int, Node]] = attrs.field(factory=list)
     requests: Sequence[PermissionRequest] = ()
@@ -86,7 +86,7 @@ class Board:
         return ids.index(self.selected_id) if self.selected_id in ids else 0
 
     def press(self, key: str) -> KeyAction | None:
-        """Handle a key; return an action when it is complete."""
+        """Handle a key; return an action when the user has typed it completely."""
         if self.pending_action is not None:
             return self._type(key)
         if key in ("q", "escape"):
@@ -144,7 +144,7 @@ _MAX_SEQUENCE: Final = 3
 
 @contextmanager
 def cbreak_mode(descriptor: int) -> Iterator[None]:
-    """Read keys at once and without echo in the block; Ctrl-C stays Ctrl-C."""
+    """Read keys at once and without echo in the block; Ctrl-C still sends SIGINT."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     try:
@@ -203,7 +203,7 @@ _WIDTH_BESIDE_NAME: Final = 65
 
 
 def draw(board: Board, stats: Stats, remark: str, *, width: int, height: int, now: float) -> Group:
-    """Return the board in at most that many lines, each cut to the width."""
+    """Return the board as at most `height` lines, each cut to `width`."""
     asked = _request_lines(board, height - _FRAME_LINES, now)
     room = max(1, height - _FRAME_LINES - len(asked))
     first = max(0, min(board.selected_index - room // 2, len(board.lines) - room))

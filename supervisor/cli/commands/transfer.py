@@ -1,7 +1,4 @@
-"""`understudy export`: sessions as text to read, as lines to import, or as a database.
-
-`understudy import`: a session from a file.
-"""
+"""`understudy export` and `understudy import`: sessions to files, and sessions from files."""
 
 from __future__ import annotations
 
@@ -156,7 +153,7 @@ async def _selected(sup: Target, session: str | None, *, tree: bool) -> list[str
 def _write_database(
     path: Path, texts: Iterator[str], write: Callable[[Path, Iterator[str]], int]
 ) -> tuple[int, int]:
-    """Write the database beside its place, and replace what is there when it is complete.
+    """Write the database to a temporary file, and replace `path` with it when it is complete.
 
     Return the number of sessions and of bytes.
     """

@@ -172,7 +172,7 @@ SCENES: Final = (
 
 
 async def perform(play: Play, folder: Path) -> bool:
-    """Run all scenes; return True if the last one found everything."""
+    """Run all scenes; return True if every acknowledged input was found at the end."""
     path = folder / "state.db"
     # The kill target starts while the other scenes run: the last scene need not wait for it.
     async with run_and_cancelling(play.show), start_kill_target(path) as process:

@@ -1,7 +1,7 @@
 """A supervisor in its own process, which the demo kills: `kill_target PATH`.
 
-It waits for a byte on standard input. Then it prints its pid and every input that was acknowledged
-to it, one per line, and continues until it is killed or its parent is gone.
+It waits for a byte on standard input. Then it prints its pid and every acknowledged input, one per
+line, and continues until it is killed or its parent is gone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def _write(sup: Supervisor, name: str) -> None:
 
 
 async def _end_with_parent(*, task_status: trio.TaskStatus[None]) -> None:
-    """Start at the first byte on standard input, and exit when the parent closes it."""
+    """Return at the first byte on standard input; exit later, when the parent closes it."""
     async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as stdin:
         if await stdin.receive_some(1):
             task_status.started()

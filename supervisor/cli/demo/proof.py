@@ -43,7 +43,7 @@ class KilledSupervisor:
 
 @attrs.frozen
 class Proof:
-    """The contents of its file."""
+    """The result of the demo's last scene: acknowledged inputs, and how many the file contains."""
 
     acknowledged: int
     found: int
@@ -108,7 +108,7 @@ async def kill_supervisor(
 
 
 async def _lines(process: trio.Process) -> AsyncIterator[dict[str, Any]]:
-    """Yield its output line by line until it ends; an incomplete last line is dropped."""
+    """Yield the output of the process line by line; an incomplete last line is dropped."""
     assert process.stdout is not None
     rest = b""
     while piece := await process.stdout.receive_some():

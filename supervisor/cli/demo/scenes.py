@@ -35,12 +35,15 @@ _TOO_LONG_SECONDS: Final = 60.0
 
 @attrs.frozen
 class Player:
-    """An agent with a few named pieces; a tempo below 1 makes it faster."""
+    """A Python agent that runs one of a few scripts; a tempo below 1 makes it faster."""
 
     tempo: float
 
     async def play(self, turn: Turn) -> str:
-        """Run the piece that the text names, or treat other text as a small task."""
+        """Run the script that the input names: overture, build or dream.
+
+        Any other input becomes one short tool call.
+        """
         match turn.text:
             case "overture":
                 return await self._overture(turn)
@@ -54,7 +57,7 @@ class Player:
                 return f"{errand}: done"
 
     async def _overture(self, turn: Turn) -> str:
-        """Play bar after bar, and take steering at the end of each."""
+        """Run several tool calls one after the other, and take steering at the end of each."""
         for bar in range(1, BARS + 1):
             async with turn.tool(f"bar {bar}"):
                 await trio.sleep(0.3 * self.tempo)
@@ -65,7 +68,7 @@ class Player:
         return "as written"
 
     async def _build(self, turn: Turn) -> str:
-        """Run two tool calls at once, one of which would not end."""
+        """Run two tool calls at once, one of which ends only by an interrupt."""
         done: list[str] = []
 
         async def work(name: str, seconds: float) -> None:
@@ -79,7 +82,7 @@ class Player:
         return " and ".join(done)
 
     async def _dream(self, turn: Turn) -> str:
-        """Say a few words, then nothing more."""
+        """Send a few words, then make no progress."""
         await turn.say("To be, or not to be, that is")
         await trio.sleep_forever()
         return ""
@@ -91,7 +94,7 @@ def player(tempo: float) -> PythonAgent:
 
 
 def stagehand() -> AcpAgent:
-    """Return a scripted agent in its own process, which speaks ACP."""
+    """Return a scripted ACP agent that runs in its own process."""
     script = scripted_process("stagehand")
     return attrs.evolve(script, env={"PYTHONPATH": package_folder()})
 
@@ -107,7 +110,7 @@ BACK_OFF_SECONDS: Final = 0.3
 
 
 async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
-    """Spawn children up to the limit, and one more."""
+    """Spawn children up to the limit, and one more, which is refused."""
     director = await sup.create("player", name="director", limits=Limits(max_children=CHILDREN))
     play.tell("spawn", f"director is there, and may have {CHILDREN} children")
     cast = {}
@@ -140,7 +143,7 @@ async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
 
 
 async def queue(play: Play, lights: Session) -> None:
-    """Send three inputs at once: one runs, two are queued, and all run in order."""
+    """Send three inputs at once: one runs, two are queued, and all three run in order."""
     receipts = [await lights.send(text) for text in ("dim the house", "warm the left", "spot on")]
     play.tell("queue", "lights gets three inputs at once; the first begins a turn")
     for receipt in receipts[1:]:
@@ -188,7 +191,7 @@ async def interrupt(play: Play, props: Session) -> None:
 
 
 async def stall(play: Play, props: Session) -> None:
-    """Detect a session that makes no progress, and recover it."""
+    """Let a turn make no progress until the stall is detected and the policy interrupts it."""
     async with followed(props) as feed:
         receipt = await props.send("dream")
         await wait_for_record(feed, "turn_started")

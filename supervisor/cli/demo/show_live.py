@@ -67,7 +67,7 @@ class LiveStage:
         self._draw()
 
     def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
-        """Print the time, the word, and the sentence, which may take several lines."""
+        """Print one event: seconds since the start, its label, and its description."""
         line = Table.grid(padding=(0, 1))
         line.add_column(width=7, justify="right", style="dim")
         line.add_column(width=WORD_WIDTH, style=f"bold {WORDS.get(word, 'default')}")

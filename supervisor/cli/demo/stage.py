@@ -1,6 +1,6 @@
 """Output of the demo, and the state that its scenes share.
 
-Lines in a pipe, JSON for programs, a live tree on a terminal.
+The output is lines in a pipe, JSON for programs, and a live tree on a terminal.
 """
 
 from __future__ import annotations
@@ -65,13 +65,16 @@ class Stage(Protocol):
         """Show the output during the block."""
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
-        """Begin a scene."""
+        """Start a scene of the demo: print its number, label and description."""
 
     def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - plain data
-        """Print an event; the facts are for programs."""
+        """Print one event: seconds since the start, its label, and its description.
+
+        The keyword arguments are facts about the event, for the JSON output.
+        """
 
     def show(self, roots: Sequence[Node], activity: dict[str, str], remark: str) -> None:
-        """Show the current sessions; the remark is for an empty stage."""
+        """Show the current sessions; `remark` is shown if there are none."""
 
 
 class _LineStage:
@@ -98,7 +101,7 @@ class PlainStage(_LineStage):
             self._screen.line(Cell(line, "bold"))
 
     def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
-        """Print the time, the word, and the sentence."""
+        """Print one event: seconds since the start, its label, and its description."""
         when, label = f"{self._time.seconds():6.2f} s  ", f"{word:<{WORD_WIDTH}} "
         first, *rest = self._lines(sentence, beside=len(when + label))
         self._screen.line(Cell(when, "dim"), Cell(label, WORDS.get(word)), first)
@@ -106,7 +109,7 @@ class PlainStage(_LineStage):
             self._screen.line(" " * len(when + label), line)
 
     def show(self, roots: Sequence[Node], activity: dict[str, str], remark: str) -> None:
-        """Do nothing: a live tree does not fit into lines."""
+        """Do nothing: plain lines cannot show a live tree."""
 
     def _lines(self, text: str, *, beside: int = 0) -> list[str]:
         """Return one line in a pipe, and wrapped lines on a terminal."""
@@ -122,11 +125,11 @@ class JsonStage(_LineStage):
         self._put({"scene": number, "of": count, "word": word, "text": sentence})
 
     def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - see Stage
-        """Print the event with its facts."""
+        """Print the event with its facts as one JSON object."""
         self._put({"word": word, "text": sentence, **facts})
 
     def show(self, roots: Sequence[Node], activity: dict[str, str], remark: str) -> None:
-        """Do nothing: programs request the tree themselves."""
+        """Do nothing: the JSON output has no live tree."""
 
     def _put(self, said: dict[str, Any]) -> None:
         self._screen.data({"seconds": round(self._time.seconds(), 3), **said})
@@ -136,7 +139,10 @@ _LONGEST: Final = 200
 
 
 class Activity:
-    """Activity by session; pass `on_record` to `sup.hooks.add("record_written", ...)`."""
+    """The current activity of each session, for the live tree.
+
+    Pass `on_record` to `sup.hooks.add("record_written", ...)`.
+    """
 
     def __init__(self) -> None:
         self.by_session: dict[str, str] = {}
@@ -173,7 +179,7 @@ _LOOK_EVERY_SECONDS: Final = 0.1
 
 @attrs.define
 class Play:
-    """One run of the demo."""
+    """State of one run of the demo: the output, the supervisor and the speed."""
 
     stage: Stage
     tempo: float
@@ -186,12 +192,12 @@ class Play:
     facts: dict[str, Any] = attrs.field(factory=dict)
 
     def enter(self, sup: Supervisor) -> None:
-        """Put the sessions of a supervisor on the stage."""
+        """Show the sessions of this supervisor from now on."""
         self.sup, self.activity = sup, Activity()
         sup.hooks.add("record_written", self.activity.on_record)
 
     def leave(self) -> None:
-        """Empty the stage."""
+        """Show no sessions from now on."""
         self.sup = None
 
     def tell(self, word: str, sentence: str, **facts: object) -> None:
@@ -199,7 +205,7 @@ class Play:
         self.stage.tell(word, sentence, **facts)
 
     async def breathe(self) -> None:
-        """Pause, so that viewers can follow."""
+        """Pause, so that viewers can read the last lines."""
         await trio.sleep(self.stage.breath_seconds)
 
     async def breathe_shortly(self) -> None:
@@ -208,7 +214,7 @@ class Play:
 
     async def show(self) -> None:
         """Show the tree periodically until cancelled."""
-        # aclosing: a cancelled look leaves the generator suspended, which trio warns about.
+        # aclosing: a cancelled request leaves the generator suspended, which trio warns about.
         async with aclosing(periodic(_LOOK_EVERY_SECONDS)) as ticks:
             async for _ in ticks:
                 sup = self.sup
@@ -221,13 +227,13 @@ class Play:
 
 @asynccontextmanager
 async def followed(session: Session) -> AsyncIterator[Watcher]:
-    """Yield a watcher of the session's records from now on."""
+    """Yield a watcher that starts after the session's newest record."""
     async with session.watch(after=(await session.info()).last_seq) as feed:
         yield feed
 
 
 async def wait_for_record(feed: Watcher, kind: str, **wanted: object) -> Record:
-    """Wait for a record of that kind whose body contains the given values."""
+    """Wait for a record of that kind whose body contains the given values, and return it."""
     async for item in feed:
         if not isinstance(item, Record) or item.kind != kind:
             continue

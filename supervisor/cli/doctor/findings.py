@@ -11,10 +11,10 @@ Level: TypeAlias = Literal["ok", "warning", "error"]
 
 @attrs.frozen
 class Finding:
-    """A finding; `hint` says what to do, `code` where to read more; None if nothing is to be done.
+    """Result of one check; `hint` says what to do, `code` is a heading of the troubleshooting page.
 
-    Codes are written as literals where findings are made, so that a test can compare them with
-    docs/how-to/troubleshooting.md.
+    Both are None if there is no problem. Codes are written as literals where findings are made, so
+    that a test can compare them with docs/how-to/troubleshooting.md.
     """
 
     check: str

@@ -129,7 +129,7 @@ def check_schema(path: Path, problems: Sequence[str]) -> Iterator[Finding]:
 
 
 async def check_store(path: Path) -> list[Finding]:
-    """Check that every session in a file can be read, and that its schema is ours."""
+    """Check that every session in a file can be read, and that the schema is unchanged."""
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - slow to import
     from supervisor.store.sqlite.inspection import schema_problems  # noqa: PLC0415 - slow too
 

@@ -33,14 +33,14 @@ _ACTOR_RESTARTED = "the session's actor was restarted; the log says why"
 
 
 def attach(draft: Draft, event: AgentAttached) -> None:
-    """Record the agent and start the next turn; the agent is up, for the first time or again."""
+    """Record the agent, which has started or restarted, and start the next turn."""
     _record_agent(draft, event)
     draft.note("session_started")
     start_next_turn(draft)
 
 
 def reattach(draft: Draft, event: AgentAttached) -> None:
-    """Record an agent that was closed between turns and is up again."""
+    """Record an agent that was closed between turns and has started again."""
     _record_agent(draft, event)
     reoffer_steering(draft)
 
@@ -51,17 +51,17 @@ def record_agent_session(draft: Draft, event: AgentSessionNamed) -> None:
 
 
 def record_choices(draft: Draft, event: AgentChoicesReported) -> None:
-    """Record the agent's choices for users; no decision depends on them."""
+    """Record the modes, options and commands that the agent offers; no decision depends on them."""
     draft.note("session_changed", choices=dict(event.choices))
 
 
 def record_authentication(draft: Draft, event: AuthenticationRequested) -> None:
-    """Record that the agent waits for authentication, or no longer does."""
+    """Record that the agent waits for authentication, or that the wait is over."""
     draft.note("session_changed", auth=event.method)
 
 
 def close_unwanted_agent(draft: Draft, _: AgentAttached) -> None:
-    """Close an agent that started for a session that no longer needs one."""
+    """Close an agent that has started although its session does not need it any more."""
     draft.do(CloseAgent())
 
 
@@ -76,7 +76,7 @@ def _record_agent(draft: Draft, event: AgentAttached) -> None:
 
 
 def start_failed(draft: Draft, event: StartFailed) -> None:
-    """Stop the session, because the agent did not start; waiting inputs are held for a resume."""
+    """Stop the session, because the agent did not start; queued inputs are kept for a resume."""
     if draft.state.turn is not None:
         end_turn(draft, "failed", error=event.failure.detail)
     stop_at_once(draft, "start_failed", event.failure)
@@ -88,7 +88,7 @@ def exited_while_starting(draft: Draft, event: AgentExited) -> None:
 
 
 def exited_while_idle(draft: Draft, event: AgentExited) -> None:
-    """Complete the session after a clean exit; treat any other exit as a crash."""
+    """Stop the session as completed after a clean exit; treat any other exit as a crash."""
     if draft.state.agent is None:
         return  # an agent that had been closed before
     restart = draft.state.terms.restart
@@ -112,9 +112,9 @@ def exited_while_running(draft: Draft, event: AgentExited) -> None:
 
 
 def exited_while_interrupting(draft: Draft, event: AgentExited) -> None:
-    """End the turn; the ladder ended the agent, which is not a crash.
+    """End the turn: the interrupt ended the agent, so the exit is not a crash.
 
-    The next turn starts another.
+    The next turn starts a new agent.
     """
     draft.note("session_changed", agent_gone=True)
     ended = end_turn(draft, "interrupted", stop_reason="cancelled", output=event.output)
@@ -122,7 +122,7 @@ def exited_while_interrupting(draft: Draft, event: AgentExited) -> None:
 
 
 def exited_while_stopping(draft: Draft, event: AgentExited | StartFailed) -> None:
-    """End the open turn, because the agent would have been closed anyway."""
+    """End the open turn; the exit is expected, because the session is stopping."""
     if draft.state.turn is not None:
         output = event.output if isinstance(event, AgentExited) else NO_OUTPUT
         end_turn(draft, "interrupted", stop_reason="cancelled", output=output)
@@ -130,7 +130,7 @@ def exited_while_stopping(draft: Draft, event: AgentExited | StartFailed) -> Non
 
 
 def agent_closed(draft: Draft, _: AgentClosed) -> None:
-    """Finish the stop; an open turn means that an earlier agent was closed."""
+    """Finish the stop, unless a turn is open: then an earlier agent was closed."""
     if draft.state.turn is None:
         finish_stopping(draft)
 
@@ -157,7 +157,7 @@ def claim(draft: Draft, event: Claimed) -> None:
 
 
 def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - one case per phase
-    """Recover the session after a restart of the supervisor; a repeat has the same result."""
+    """Recover the session after a restart of the supervisor; a repeated event changes nothing."""
     session = draft.state
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)

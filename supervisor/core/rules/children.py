@@ -22,7 +22,7 @@ _ENDED_OR_ENDING: Final = (Phase.STOPPING, Phase.STOPPED)
 
 
 def admit_child(draft: Draft, event: ChildAdmitted) -> None:
-    """Record a child; the same commit creates it."""
+    """Record the start of a child; the same commit creates the child."""
     if refuse_any(draft, text_problem(draft.state, event.text)):
         return
     turn = draft.state.turn
@@ -61,7 +61,7 @@ def _record_started(
 
 
 def refuse_child(draft: Draft, _: ChildAdmitted) -> None:
-    """Refuse a child of a session that is stopping, or has no slot to wake up."""
+    """Refuse a child: the session is stopping, or suspended without a slot to resume."""
     hint = "resume the parent first, or spawn from another session"
     draft.refuse(_refusal(f"session {draft.state.id} is {draft.state.phase}", hint))
 
@@ -85,7 +85,7 @@ def record_refusal(draft: Draft, event: ChildRefused) -> None:
 
 
 def record_deleted_child(draft: Draft, event: ChildDeleted) -> None:
-    """Add the spending of a deleted child to the parent's."""
+    """Add the spending of a deleted child to the spending of its parent."""
     draft.note(
         "session_changed",
         deleted={
@@ -98,7 +98,7 @@ def record_deleted_child(draft: Draft, event: ChildDeleted) -> None:
 
 
 def mark_news_read(draft: Draft, event: NewsRead) -> None:
-    """Record how much news of its children the agent has read."""
+    """Record how many notifications about its children the agent has read."""
     turn = draft.state.turn
     family = draft.state.family
     read = min(event.read, family.news)
@@ -107,7 +107,7 @@ def mark_news_read(draft: Draft, event: NewsRead) -> None:
 
 
 def recheck(draft: Draft, event: TreeChanged) -> None:
-    """Re-evaluate the session: record news of children, continue what had to wait."""
+    """Re-evaluate the session: record news of children, start a turn or stop that had to wait."""
     if draft.state.archived:
         return  # read-only
     wakes = [news for news in event.news if _record_news(draft, news)]
@@ -127,7 +127,7 @@ def recheck(draft: Draft, event: TreeChanged) -> None:
 
 
 def _record_news(draft: Draft, news: ChildNews) -> bool:
-    """Record the news; return True if the agent must get a turn for it."""
+    """Record the news; return True if a notification asks for a turn of the agent."""
     if news.kind == "started":
         _record_started(draft, news, text=news.text, resumed=True)
         return False
@@ -149,7 +149,7 @@ def _record_news(draft: Draft, news: ChildNews) -> bool:
 
 
 def _queue_news(draft: Draft, event: TreeChanged, wakes: list[ChildNews]) -> None:
-    """Queue one input for all news; extend a waiting input of that kind instead of adding one."""
+    """Queue one input for all news; extend a queued input for news instead of adding another."""
     session = draft.state
     waiting = next(
         (one for one in session.inputs if one.source == "child" and one.status == "queued"), None
@@ -170,6 +170,6 @@ def _news_line(news: ChildNews) -> str:
 
 
 def _truncated(session: SessionState, lines: list[str]) -> str:
-    """Return the text, cut to the size of an input; the records have all of it."""
+    """Return the lines, cut to the size of an input; the records have the full text."""
     text = "\n\n".join(lines)
     return text.encode()[: session.terms.max_text_bytes].decode(errors="ignore")

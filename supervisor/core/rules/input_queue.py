@@ -77,7 +77,7 @@ def expire_inputs(draft: Draft) -> None:
 
 
 def cancel_queue(draft: Draft, why: str = "interrupted") -> tuple[InputId, ...]:
-    """Cancel all waiting inputs and fence them: no input of an older generation runs any more."""
+    """Cancel all queued inputs and raise the generation, so that none of them can run."""
     older = draft.state.inputs
     draft.note("generation_raised", generation=draft.state.generation + 1)
     for waiting in older:

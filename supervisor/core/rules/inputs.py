@@ -93,7 +93,7 @@ def submit_while_busy(draft: Draft, event: InputSubmitted) -> None:
 
 
 def submit_while_interrupting(draft: Draft, event: InputSubmitted) -> None:
-    """Queue the input; the turn is ending, so steering has to wait for the next one."""
+    """Queue the input, steering included, because the running turn is ending."""
     cancelled = _accept_beside_turn(draft, event, refusal="a turn is ending")
     if cancelled is not None:
         previous = _open_turn_id(draft)
@@ -204,7 +204,7 @@ def _is_refused(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool
 
 
 def _is_for_running_turn(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
-    """Return True if the input is for the running turn and starts no other."""
+    """Return True if the input is for the running turn only, and never starts another turn."""
     steers = isinstance(event, SteeringSubmitted) or event.when_busy == "steer"
     return steers and draft.state.phase is Phase.RUNNING
 
@@ -216,7 +216,7 @@ def reply_receipt(
     previous: TurnId | None = None,
     cancelled: tuple[InputId, ...] = (),
 ) -> None:
-    """Reply with the receipt of an input that was just accepted."""
+    """Reply with the receipt of the accepted input."""
     session = draft.state
     waiting = session.find_input(input_id)
     draft.accept(
@@ -249,7 +249,7 @@ def _turn_of(session: SessionState, waiting: PendingInput | None) -> TurnId | No
 
 
 def steer(draft: Draft, event: SteeringSubmitted) -> None:
-    """Offer text to the running turn; if the turn does not take it, it waits for the next one."""
+    """Offer text to the running turn; if the turn does not take the text, queue it."""
     if _is_refused(draft, event):
         return
     accept_input(
@@ -332,7 +332,10 @@ def withdraw(draft: Draft, event: InputWithdrawn) -> None:
 
 
 def _queued_input(draft: Draft, input_id: InputId) -> PendingInput | None:
-    """Return the queued input of that id; refuse and return None if there is none."""
+    """Return the queued input with that id.
+
+    Refuse the request and return None if it is not queued.
+    """
     if draft.state.archived:
         refuse_archived(draft)
         return None

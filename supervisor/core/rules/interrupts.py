@@ -1,11 +1,11 @@
-"""Rules for interrupts: exactly the named target, by a ladder whose last step cannot be refused.
+"""Rules for interrupts: only the named target ends, by a ladder whose last step always works.
 
 Rule 1: an interrupt whose target has ended, or never existed, changes nothing and reports that;
-        it can never hit the next turn, because it names its target.
-Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: nothing
-        but its own cancel scope or process may be hit.
-Rule 3: a replacement of the turn is accepted in the same step, so it is durable before anything
-        is cancelled.
+        it can never end the next turn, because it names its target.
+Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: only its
+        own cancel scope or process may be ended.
+Rule 3: a replacement of the turn is accepted in the same step, so it is durable before the turn is
+        cancelled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .turn_flow import continue_after_turn, end_turn
 
 
 def interrupt(draft: Draft, event: InterruptRequested) -> None:
-    """Interrupt the open turn, or one call in it, if it is the named target."""
+    """Interrupt the open turn or a call in it, if that is the target; else report no target."""
     turn = draft.state.turn
     if turn is None or (event.turn is not None and event.turn != turn.id):
         report_no_target(draft, event)
@@ -51,7 +51,7 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
 
 
 def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
-    """Return the levels of the tree, unless a replacement would be refused at the end."""
+    """Reply with the levels of the tree; refuse if the replacement would be refused at the end."""
     request = event.interrupt
     if draft.state.turn is not None and request.replace_with is not None:
         if draft.state.phase is Phase.STOPPING:
@@ -63,9 +63,9 @@ def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
 
 
 def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
-    """Interrupt the open turn, and end what else the agent runs; cancel its queue if requested.
+    """Interrupt the open turn and the agent's background work; cancel the queue if requested.
 
-    Without a turn, the session is as it was, except that its queue may be cancelled.
+    Without an open turn, only queued inputs and background work are cancelled.
     """
     session = draft.state
     turn = session.turn
@@ -80,7 +80,7 @@ def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
 
 
 def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
-    """Record the outcome of a tree interrupt, unless it hit nothing."""
+    """Record the outcome of a tree interrupt, unless it matched no turn."""
     report = event.report
     hit = report.matched or report.already_over or report.unreachable
     if hit and not draft.state.archived:  # read-only
@@ -98,7 +98,7 @@ def record_tree_interrupt(draft: Draft, event: TreeInterruptEnded) -> None:
 
 
 def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
-    """Wait for the interrupt in progress, which ends calls too; the session is stopping."""
+    """Let the caller wait for the interrupt in progress: the stop also ends all calls."""
     turn = draft.state.turn
     call = turn.find_call(event.call) if turn is not None else None
     no_call = event.call is not None and call is None
@@ -121,7 +121,7 @@ def _stopping_problem(draft: Draft) -> SessionNotActive:
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:
-    """Report that the target is not running."""
+    """Report that no running turn or call matches the target."""
     _end_background(draft, event)
     named = event.turn is not None or event.call is not None
     scope = "tool_call" if event.call is not None else "turn"
@@ -141,7 +141,7 @@ def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
     if call is None:
         draft.accept(InterruptReport("tool_call", already_over=1))
     elif not call.cancellable:
-        if call.interrupt is None:  # on record once
+        if call.interrupt is None:  # recorded once
             _note_call_interrupt(draft, call, reason=event.reason, unreachable=True)
         draft.accept(InterruptReport("tool_call", matched=1, unreachable=1))
     else:
@@ -151,7 +151,10 @@ def _interrupt_call(draft: Draft, event: InterruptRequested) -> None:
 
 
 def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
-    """Record that a call is to end, and set its timer; return False if that was done already."""
+    """Record that a call was asked to end, and set its timer.
+
+    Return False if it was asked before.
+    """
     if call.interrupt == "asked":
         return False
     _note_call_interrupt(draft, call, reason=reason, unreachable=False)
@@ -161,7 +164,7 @@ def _ask_call(draft: Draft, call: OpenCall, reason: str | None) -> bool:
 
 
 def call_unreachable(draft: Draft, event: CallInterruptElapsed) -> None:
-    """Record that a call is unreachable, because it did not end in time; its turn goes on."""
+    """Record that a call is unreachable, because it did not end in time; its turn continues."""
     turn = draft.state.turn
     if turn is None or turn.id != event.turn:
         return

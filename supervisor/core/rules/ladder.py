@@ -14,7 +14,7 @@ from .permission_requests import cancel_requests
 
 
 def begin_interrupt(draft: Draft, *, reason: str | None) -> None:
-    """Take the first step of the ladder, unless it was taken already."""
+    """Take the first step of the ladder, unless an interrupt is in progress."""
     turn = draft.state.turn
     assert turn is not None
     if turn.step is None:
@@ -23,7 +23,7 @@ def begin_interrupt(draft: Draft, *, reason: str | None) -> None:
 
 
 def ladder_steps(session: SessionState) -> tuple[LadderStep, ...]:
-    """Return the ladder steps that apply to the agent; `ask` always does."""
+    """Return the ladder steps that apply to the agent; `ask` is always one of them."""
     steps = session.agent.capabilities.ladder if session.agent else ()
     return steps or ("ask",)
 

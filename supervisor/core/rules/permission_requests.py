@@ -69,7 +69,7 @@ def _automatic_answer(session: SessionState, event: PermissionAsked) -> tuple[De
 
 
 def answer_request(draft: Draft, event: RequestAnswered) -> None:
-    """Record a decision, and a permission rule if it is one for always."""
+    """Record a decision, and a permission rule for allow_always and reject_always."""
     request = _find(draft.state, event.request)
     if request is None:
         refuse_answer(draft, event)
@@ -93,7 +93,7 @@ def answer_request(draft: Draft, event: RequestAnswered) -> None:
 
 
 def refuse_answer(draft: Draft, event: RequestAnswered) -> None:
-    """Refuse an answer, because no request of that id is waiting."""
+    """Refuse an answer, because no request with that id is pending."""
     draft.refuse(
         PermissionNotFound(
             f"no request {event.request} is waiting in session {draft.state.id}",
@@ -103,7 +103,7 @@ def refuse_answer(draft: Draft, event: RequestAnswered) -> None:
 
 
 def time_out_request(draft: Draft, event: RequestTimedOut) -> None:
-    """Reject a request once, because no decision came in time."""
+    """Reject the request for once, because no decision came in time."""
     if _find(draft.state, event.request) is not None:
         _record_answer(draft, event.request, "reject_once", "timeout")
 

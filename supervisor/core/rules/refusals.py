@@ -19,7 +19,7 @@ from supervisor.core.step import Draft, ResumeNeedsHooks
 
 
 def refuse_while_busy(draft: Draft, _: Event) -> None:
-    """Refuse while a turn or a start is in progress."""
+    """Refuse a request, because a turn or a start is in progress."""
     draft.refuse(
         InputRefused(
             f"session {draft.state.id} is {draft.state.phase}",
@@ -29,7 +29,7 @@ def refuse_while_busy(draft: Draft, _: Event) -> None:
 
 
 def refuse_unless_live(draft: Draft, _: Event) -> None:
-    """Refuse because the session is stopping."""
+    """Refuse a request, because the session is stopping."""
     draft.refuse(
         SessionNotActive(
             f"session {draft.state.id} is {draft.state.phase}",
@@ -39,7 +39,7 @@ def refuse_unless_live(draft: Draft, _: Event) -> None:
 
 
 def refuse_unless_stopped(draft: Draft, _: Event) -> None:
-    """Refuse because the session is not stopped."""
+    """Refuse a request that needs a stopped session."""
     draft.refuse(
         SessionNotActive(f"session {draft.state.id} is {draft.state.phase}", hint="stop it first")
     )
@@ -56,11 +56,11 @@ def refuse_as_not_archived(draft: Draft, _: Event) -> None:
 
 
 def ignore(_: Draft, __: Event) -> None:
-    """Ignore a late event; its subject has ended."""
+    """Ignore a late event, whose turn, call or request has ended."""
 
 
 def text_problem(session: SessionState, text: str, *, attached: int = 0) -> SupervisorError | None:
-    """Return the error for an invalid text, or for `attached` bytes of attachments, or None."""
+    """Return the error if the text is invalid, or too long with `attached` bytes; else None."""
     if not isinstance(text, str):
         return InputRefused(f"the text is {short_repr(text)}", hint="send some text")
     if not text.strip():
@@ -87,7 +87,7 @@ def text_problem(session: SessionState, text: str, *, attached: int = 0) -> Supe
 
 
 def queue_problem(session: SessionState) -> SupervisorError | None:
-    """Return the error for a full queue, or None."""
+    """Return the error if the queue is full; else None."""
     cap = session.terms.queue_cap
     # News of children wakes its session however full the queue is.
     waiting = sum(one.source != "child" for one in session.inputs)
@@ -100,7 +100,10 @@ def queue_problem(session: SessionState) -> SupervisorError | None:
 
 
 def budget_problem(draft: Draft, *, begins: bool = True) -> SupervisorError | None:
-    """Return the error for an exhausted budget, or None; without a new turn, `turns` may be."""
+    """Return the error if a budget is exhausted, or None.
+
+    If no new turn begins, the budget `turns` is ignored.
+    """
     exhausted_budget = draft.tree_view.exhausted_budget
     if exhausted_budget is None or (exhausted_budget.limit == "turns" and not begins):
         return None
@@ -121,14 +124,17 @@ def refuse_archived(draft: Draft) -> None:
 
 
 def refuse_until_hooks_ran(draft: Draft) -> None:
-    """Refuse because the session has stopped since the hooks were skipped for a live one."""
+    """Refuse because the input would resume a stopped session.
+
+    Its resume hooks have not run.
+    """
     draft.refuse(
         ResumeNeedsHooks(f"session {draft.state.id} is stopped", hint="ask hooks, then ask again")
     )
 
 
 def refuse_any(draft: Draft, *problems: SupervisorError | None) -> bool:
-    """Refuse with the first problem, if any; return True if there was one."""
+    """Refuse with the first of the problems; return True if there is one."""
     for problem in problems:
         if problem is not None:
             draft.refuse(problem)

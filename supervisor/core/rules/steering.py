@@ -1,9 +1,9 @@
-"""Rules for steering: text that is offered, handed over, taken or declined.
+"""Rules for steering: text that is offered, sent, taken or declined.
 
-Rule 1: text that is handed to a process is recorded as handed before; if its fate is not
-        reported, it is not sent again.
+Rule 1: text for a process is recorded as handed before it is sent; if the agent never reports
+        whether it took the text, the text is not sent again.
 Rule 2: an agent that takes steering at a boundary reports it; `requeue_steering` queues text that
-        was not taken by the end of the turn again, at its own place.
+        was not taken by the end of the turn again, at its previous position.
 
 `turns.adopt_steered_turn` handles steering from which the agent started another turn.
 """
@@ -21,7 +21,7 @@ from .ladder import begin_interrupt
 
 
 def steer_turn(draft: Draft, input_id: InputId) -> None:
-    """Offer an input to the turn, or use the fallback for agents without steering."""
+    """Offer an input to the turn; if the agent cannot be steered, use the session's fallback."""
     session = draft.state
     if _steering_mode(session) != "none":
         _offer(draft, input_id)
@@ -46,7 +46,7 @@ def _offer(draft: Draft, input_id: InputId) -> None:
 
 
 def reoffer_steering(draft: Draft) -> None:
-    """Offer staged steering again: the agent is up, and only now its capabilities are known."""
+    """Offer staged steering again, because the capabilities of the agent are known only now."""
     steering = _steering_mode(draft.state)
     if steering == "boundary" or draft.state.phase is not Phase.RUNNING:
         return

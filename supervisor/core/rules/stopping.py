@@ -32,7 +32,7 @@ from .refusals import refuse_any, refuse_archived, refuse_until_hooks_ran, text_
 
 
 def stop(draft: Draft, event: StopRequested) -> None:
-    """Begin to stop a session without an open turn; it is stopped when its agent is closed."""
+    """Start to stop a session without an open turn; it is stopped when its agent is closed."""
     if _is_stale_stop(draft, event):
         return
     begin_stopping(draft, event.cause, event.detail)
@@ -72,7 +72,10 @@ def stop_while_busy(draft: Draft, event: StopRequested) -> None:
 
 
 def _is_stale_stop(draft: Draft, event: StopRequested) -> bool:
-    """Accept without effect, and return True, if the parent that ordered the stop is live again."""
+    """Return True if the parent that requested the stop is live again.
+
+    The request has no effect.
+    """
     late = event.cause == "parent_stopped" and draft.tree_view.is_parent_live
     if late:
         draft.accept()
@@ -85,7 +88,7 @@ def already_stopping(draft: Draft, _: StopRequested) -> None:
 
 
 def resume(draft: Draft, event: ResumeRequested) -> None:
-    """Start the session again, with the inputs that were held."""
+    """Start a stopped session again, with the inputs that stayed queued."""
     if draft.state.archived:
         refuse_archived(draft)
         return
@@ -105,7 +108,7 @@ def already_live(draft: Draft, _: ResumeRequested) -> None:
 
 
 def clear(draft: Draft, _: ClearRequested) -> None:
-    """Start a new chapter and cancel waiting inputs; the records stay."""
+    """Start a new chapter and cancel queued inputs; the records are kept."""
     if draft.state.archived:
         refuse_archived(draft)
         return
@@ -116,7 +119,7 @@ def clear(draft: Draft, _: ClearRequested) -> None:
 
 
 def clear_while_busy(draft: Draft, _: ClearRequested) -> None:
-    """Interrupt the turn and start a new chapter at its end; later inputs are kept."""
+    """Interrupt the turn and start a new chapter at its end; inputs sent meanwhile are kept."""
     turn = draft.state.turn
     assert turn is not None
     cancel_queue(draft, "cleared")
@@ -126,7 +129,7 @@ def clear_while_busy(draft: Draft, _: ClearRequested) -> None:
 
 
 def archive(draft: Draft, _: ArchiveRequested) -> None:
-    """Make the session read-only and cancel the inputs it held."""
+    """Make the session read-only and cancel its queued inputs."""
     if not draft.state.archived:
         for waiting in draft.state.inputs:
             settle_input(draft, waiting, "cancelled", "archived")
@@ -135,7 +138,7 @@ def archive(draft: Draft, _: ArchiveRequested) -> None:
 
 
 def unarchive(draft: Draft, _: UnarchiveRequested) -> None:
-    """Make the session writable again; `KeyIndex` checks its key."""
+    """Make the session writable again; `KeyIndex` checks that its key is free."""
     if draft.state.archived:
         draft.note("session_archived", archived=False)
     draft.accept()
@@ -153,7 +156,7 @@ def suspend_when_idle(draft: Draft, _: IdleElapsed) -> None:
 
 
 def suspend_for_shutdown(draft: Draft, _: ShutdownRequested) -> None:
-    """Suspend now for a shutdown; waiting inputs are kept."""
+    """Suspend the session now for a shutdown; queued inputs are kept."""
     suspend_session(draft)
 
 

@@ -1,4 +1,4 @@
-"""Rules for events of a turn: calls, usage, end, silence. Events of another turn are dropped.
+"""Rules for events of a turn: calls, usage, end, silence. Events of another turn are ignored.
 
 Each level of silence is reported, and acted on, once per silence.
 """
@@ -49,7 +49,7 @@ def call_started(draft: Draft, event: CallStarted) -> None:
 
 
 def call_ended(draft: Draft, event: CallEnded) -> None:
-    """Record the end of a tool call, unless it was closed before."""
+    """Record the end of a tool call, unless the end is recorded already."""
     turn = draft.state.turn
     if turn is None or _is_of_other_turn(draft, event):
         return
@@ -84,7 +84,7 @@ def end_reported_turn(draft: Draft, event: TurnEnded) -> None:
 
 
 def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
-    """End the old turn and adopt the new one that the agent started from steered input."""
+    """End the old turn and adopt the turn that the agent started from steered input."""
     session = draft.state
     waiting = session.find_input(event.input)
     if session.turn is None or session.turn.id != event.turn or waiting is None:
@@ -105,14 +105,14 @@ def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
 
 
 def clear_zombie(draft: Draft, event: ZombieEnded) -> None:
-    """Allow turns again, because the task of an abandoned turn has ended."""
+    """Allow the session to start turns again, because the task of an abandoned turn has ended."""
     if draft.state.zombie == event.turn:
         draft.note("session_changed", zombie=None)
         start_next_turn(draft)
 
 
 def report_silence(draft: Draft, event: SilenceNoticed) -> None:
-    """Record the silence; if the turn is stalled, act by the session's `on_stall`."""
+    """Record the silence; if the turn is stalled, act as the session's `on_stall` says."""
     turn = _named_turn(draft, event)
     if turn is None or turn.silence in ("stalled", event.level):
         return

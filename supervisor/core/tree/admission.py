@@ -1,6 +1,6 @@
 """Admission: the tree view of an event, inherited terms, and the checks of a spawn and a resume.
 
-A check and the slot it grants are one step.
+A check and the reservation of the slot are one synchronous step.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _STALL_POLICIES: Final = ("notify", "interrupt", "restart", "stop")
 
 
 def inherited_terms(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> Terms:
-    """Return the parent's terms with the explicitly chosen ones replaced.
+    """Return the parent's terms, replaced by those that the spawn chose explicitly.
 
     `answers_for_children` is not inherited.
     """
@@ -81,7 +81,7 @@ def inherited_terms(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> T
 
 
 def refuse_if_wider(parents: Terms, asked: Terms, chosen: AbstractSet[str]) -> None:
-    """Raise `SpawnRefused` if an agent would grant its child more than it has itself."""
+    """Raise `SpawnRefused` if an agent would grant its child more than the agent has itself."""
     wider = [name for name in sorted(chosen - _FREELY_CHOSEN) if _is_wider(name, parents, asked)]
     if wider:
         raise SpawnRefused(
@@ -136,7 +136,7 @@ class AdmissionRequest:
 
 
 def refuse_above_caps(ledger: SessionTree, caps: Caps, agent: str) -> None:
-    """Raise if the process has as many sessions, or agent processes, as it may."""
+    """Raise `SpawnRefused` if the process has reached its cap of sessions or agent processes."""
     who = "this supervisor has"
     _require("max_sessions", len(ledger.live), caps.max_sessions, who, "sessions")
     if agent in ledger.process_agents:
@@ -154,7 +154,7 @@ def admit(
     at: float,
     now: float,
 ) -> TreeNode:
-    """Return the child's node with everything it is granted; raise `SpawnRefused`."""
+    """Return the child's node with the granted limits; raise `SpawnRefused` if it may not start."""
     _refuse_unless_live(parent)
     _refuse_if_tree_interrupted(parent)
     if lacks_child_slot(parent) and parent.parent is not None:
@@ -190,7 +190,10 @@ def admit(
 def resume_refusal(
     ledger: SessionTree, caps: Caps, session: SessionState, *, at: float, now: float
 ) -> SpawnRefused | None:
-    """Return why a stopped session may not be resumed, or None; it needs the slots of a new one."""
+    """Return why a stopped session may not be resumed, or None.
+
+    It needs the slots of a new child.
+    """
     try:
         refuse_above_caps(ledger, caps, session.agent_name)
         if session.lineage.expires_at is not None and session.lineage.expires_at <= at:
@@ -290,7 +293,7 @@ def _workspace_within(parent: TreeNode, workspace: str | None) -> str | None:
 
 
 def _narrow_limits(given: Limits, above: Limits) -> Limits:
-    """Return limits no wider than the parent's, so that the shown limits are the effective ones."""
+    """Return limits no wider than the parent's, so that `Info` shows the limits that apply."""
     return attrs.evolve(
         given,
         max_depth=min(given.max_depth, above.max_depth),

@@ -34,7 +34,7 @@ _COST_DIGITS: Final = 9
 
 
 def node_state(session: SessionState) -> NodeState:
-    """Return the tree state of a session by its row."""
+    """Return the state of a session's node, derived from its row."""
     if session.phase is Phase.STOPPED:
         return "over"
     # Without an agent, and only waiting for other sessions to stop, it needs no slot either.
@@ -43,7 +43,7 @@ def node_state(session: SessionState) -> NodeState:
 
 
 def wants_turn(session: SessionState) -> bool:
-    """Return True if it would start a turn now, or will when its agent is up."""
+    """Return True if the session would start a turn now, or as soon as its agent is up."""
     can = session.phase in (Phase.STARTING, Phase.IDLE) and session.zombie is None
     return can and bool(session.inputs) and not session.leaving
 
@@ -120,7 +120,7 @@ class TreeNode:
         # True while it is stopping; True while its end is being committed.
         self.is_stopping = False
         self.is_ending = False
-        # What its parent has recorded, or will: its end, and the end of its spawn input.
+        # Recorded by its parent, now or soon: its end, and the end of its spawn input.
         self.is_end_reported = False
         self.is_result_reported = False
         # The number of tree interrupts that prevent it from having more children.
@@ -150,14 +150,14 @@ class TreeNode:
         self.started_sum = 0.0
 
     def path(self) -> Iterator[TreeNode]:
-        """Iterate over itself, its parent, and so on to the root."""
+        """Yield the node, its parent, and so on to the root."""
         member: TreeNode | None = self
         while member is not None:
             yield member
             member = member.parent
 
     def iter_descendants(self) -> Iterator[TreeNode]:
-        """Iterate over all descendants that have not stopped, parents before their children."""
+        """Yield all descendants that have not stopped, parents before their children."""
         waiting = [self]
         while waiting:
             children = waiting.pop().children.values()
@@ -166,9 +166,9 @@ class TreeNode:
 
     @property
     def effective_limits(self) -> Limits:
-        """The limits that apply: the lowest of its own and of all ancestors', without budgets.
+        """The limits that apply: the lowest of the session and its ancestors, without budgets.
 
-        Computed on use, because a change of an ancestor's limits applies to all its
+        The limits are computed on use, because a change of an ancestor's limits applies to all its
         descendants.
         """
         given = [one.limits for one in self.path() if one.limits is not None] or [Limits()]
@@ -181,7 +181,7 @@ class TreeNode:
 
     @property
     def shown_limits(self) -> Limits:
-        """Its own limits, or those that apply."""
+        """The session's own limits if it has some, else the effective limits."""
         return self.effective_limits if self.limits is None else self.limits
 
     def active_child_ids(self) -> tuple[SessionId, ...]:
@@ -189,13 +189,13 @@ class TreeNode:
         return tuple(one.id for one in self.children.values() if one.state != "suspended")
 
     def spent_by(self, now: float) -> Spending:
-        """Return the spending of it and all descendants by now, running turns included."""
+        """Return the spending of the session and its descendants by now, running turns included."""
         cost = round(self.spent.cost, _COST_DIGITS)
         return attrs.evolve(self.spent, cost=cost, wall_seconds=self.used("wall_seconds", now))
 
     @property
     def free_child_slots(self) -> int:
-        """The number of children that may still become active; none while it is stopping."""
+        """The number of children that may still become active; 0 while the session is stopping."""
         return (
             0
             if self.is_stopping
@@ -203,7 +203,7 @@ class TreeNode:
         )
 
     def dependents(self) -> list[TreeNode]:
-        """Return the children that stop with it, in the order of their start."""
+        """Return the children that stop with this session, in the order of their start."""
         return [one for one in self.children.values() if one.lifetime == "with_parent"]
 
     def has_younger_sibling(self) -> bool:
@@ -212,7 +212,7 @@ class TreeNode:
         return last is not None and last is not self and self.is_in_stop_order
 
     def order_stops(self) -> list[TreeNode]:
-        """Return its dependents, which must stop now, the youngest last."""
+        """Return the dependents, which must stop now, the youngest last."""
         self.stop_order = self.dependents()
         for one in self.stop_order:
             one.is_in_stop_order = True
@@ -226,7 +226,7 @@ class TreeNode:
             self.stop_order.append(child)
 
     def next_to_stop(self) -> TreeNode | None:
-        """Return the child that must stop next; drop those that have stopped."""
+        """Return the child that must stop next; drop children that have stopped."""
         while self.stop_order and (
             self.stop_order[-1].is_ending or self.stop_order[-1].state == "over"
         ):
@@ -235,20 +235,20 @@ class TreeNode:
         return self.stop_order[-1] if self.stop_order else None
 
     def used(self, budget: str, now: float) -> float:
-        """Return how much of a budget it and all descendants have spent by now."""
+        """Return how much of a budget the session and its descendants have spent by now."""
         used: float = getattr(self.spent, budget)
         if budget == "wall_seconds":
             used += self.running_turns * now - self.started_sum
         return used
 
     def exhausted_budgets(self, now: float) -> Iterator[ExhaustedBudget]:
-        """Iterate over the exhausted budgets on the path to the root."""
+        """Yield the exhausted budgets on the path to the root."""
         for one in self.path():
             if one.limits is not None:
                 yield from one.own_exhausted_budgets(now)
 
     def own_exhausted_budgets(self, now: float) -> Iterator[ExhaustedBudget]:
-        """Iterate over its own exhausted budgets."""
+        """Yield the exhausted budgets of this session, not those of ancestors."""
         for budget in _BUDGETS:
             allowed: float | None = getattr(self.limits, budget)
             if allowed is None:
@@ -259,7 +259,7 @@ class TreeNode:
                 yield ExhaustedBudget(budget, used, allowed, self.id)
 
     def exhausted_while_running(self, now: float) -> ExhaustedBudget | None:
-        """Return a budget of its own that is exhausted, so that running turns must end."""
+        """Return an exhausted budget of this session that also ends running turns, or None."""
         if self.limits is None:
             return None
         return next(
@@ -268,7 +268,7 @@ class TreeNode:
 
 
 def has_budget(limits: Limits | None) -> bool:
-    """Return True if any spending is limited."""
+    """Return True if the limits contain a budget."""
     return limits is not None and _budgets_of(limits) != _NO_BUDGETS
 
 
@@ -283,7 +283,7 @@ class ExhaustedBudget:
 
     @property
     def cause(self) -> Cause:
-        """The stop cause of a session that uses this budget."""
+        """The stop cause of a session that draws on this budget."""
         return "turns_limit" if self.limit == "turns" else "budget"
 
     def __str__(self) -> str:

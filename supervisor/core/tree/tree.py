@@ -1,7 +1,7 @@
 """The session tree: nodes, live sessions, agent processes and turn slots.
 
-Rule 1: one slot per session, taken and released by setting its state from its row. Before a
-        commit only what takes a slot counts, after it everything.
+Rule 1: one slot per session, taken and released by setting its state from its row. A slot is
+        taken before the commit and released after it.
 Rule 2: a session without parent, child and budget has no node; it is only in `live`.
 Rule 3: `now` is a clock for durations, `at` is wall time; both are arguments.
 """
@@ -40,9 +40,9 @@ class SessionTree:
     # Nodes --------------------------------------------------------------------------------
 
     def add(self, session: SessionState) -> TreeNode:
-        """Return the session's node, created from its row if needed; its parent's exists before.
+        """Return the session's node; create it from the row if it is missing.
 
-        So do the nodes of deleted ancestors; see `add_deleted_ancestors`.
+        The nodes of its parent and of deleted ancestors exist already; see `add_deleted_ancestors`.
         """
         member = self._nodes.get(session.id)
         if member is None:
@@ -71,7 +71,7 @@ class SessionTree:
         return member
 
     def _parent_node(self, session: SessionState) -> TreeNode | None:
-        """Return its parent's node, also if the parent was deleted."""
+        """Return the node of the session's parent, also if the parent was deleted."""
         lineage = session.lineage
         if lineage.parent is None:
             return None
@@ -80,8 +80,7 @@ class SessionTree:
     def add_deleted_ancestors(self, above: Sequence[SessionId]) -> None:
         """Create a node for each deleted ancestor, the root first: remaining ancestors still count.
 
-        `find` does not return such a node, and its state is `over`, so nothing is resumed below
-        it.
+        `find` does not return such a node, and its state is `over`, so no descendant is resumed.
         """
         parent: TreeNode | None = None
         for depth, session_id in enumerate(above):
@@ -108,7 +107,7 @@ class SessionTree:
         return session_id in self._deleted
 
     def mark_live(self, session_id: SessionId, agent: str) -> None:
-        """Count a session that is about to be created."""
+        """Count a session that is about to be created as live."""
         self.live.add(session_id)
         if agent in self.process_agents:
             self.processes.add(session_id)
@@ -132,7 +131,7 @@ class SessionTree:
             siblings[session_id] = member
 
     def withdraw(self, session_id: SessionId) -> None:
-        """Remove a child that was admitted and never created."""
+        """Remove the node of a child that was admitted and not created."""
         member = self._nodes.pop(session_id, None)
         self._unmark_live(session_id)
         self.turn_slots.pop(session_id, None)
@@ -143,8 +142,8 @@ class SessionTree:
     def delete(self, session_id: SessionId) -> None:
         """Remove a stopped session; its spending stays counted.
 
-        Its remaining descendants keep its node, which `find` no longer returns, so that they
-        are counted by the ancestors as before.
+        Its remaining descendants keep its node, which `find` does not return, so that the ancestors
+        still count them.
         """
         self._unmark_live(session_id)
         self._release_turn_slot(session_id)
@@ -172,7 +171,7 @@ class SessionTree:
             member.is_ending = state == "over"
 
     def apply(self, session: SessionState, now: float) -> None:
-        """Set everything from a row that is committed."""
+        """Set the node and all slots from a committed row."""
         member = self._nodes.get(session.id)
         self._undo_reservation(session)
         if session.phase is Phase.STOPPED:
@@ -215,7 +214,7 @@ class SessionTree:
         self.turn_slots.setdefault(session_id, TurnSlot(None, 0.0))
 
     def ran_seconds(self, session_id: SessionId, now: float) -> float | None:
-        """Return how long its turn has run."""
+        """Return how long the session's turn has run, or None if no turn runs."""
         run = self.turn_slots.get(session_id)
         return None if run is None or run.turn is None else now - run.started
 

@@ -1,9 +1,10 @@
 """One ACP conversation with an attached agent: one prompt at a time.
 
-Rule 1: a second prompt never reaches a busy agent. A turn is over when its prompt is answered, and
-        no other prompt is sent before.
-Rule 2: all updates before the answer are handled when the end of the turn is reported; later ones
-        are late. A turn whose agent is ended with it has no end here: the agent's exit ends it.
+Rule 1: a second prompt is never sent to a busy agent. A turn is over when its prompt is answered,
+        and the next prompt is sent only then.
+Rule 2: all updates before the answer are handled when the end of the turn is reported; updates
+        after the answer are late. If an interrupt ends the agent too, the turn's end is not
+        reported: the agent's exit is.
 Rule 3: an agent may start a turn by itself, from steering that arrived after its last turn. That is
         a new turn: the session names it (`adopt_turn`), and silence ends it.
 """
@@ -74,12 +75,12 @@ class AcpSession:
     # For the driver -----------------------------------------------------------------------
 
     def is_running_turn(self, turn: TurnId) -> bool:
-        """Return whether this turn runs."""
+        """Return True if the turn with this id is running."""
         return self._turn is not None and self._turn.id == turn
 
     @property
     def turn(self) -> TurnId | None:
-        """The turn that runs."""
+        """The running turn; None if no turn runs."""
         return None if self._turn is None else self._turn.id
 
     def start_turn(self, effect: StartTurn) -> None:
@@ -112,7 +113,7 @@ class AcpSession:
             self._nursery.start_soon(self._notify_cancel, turn)
 
     def retire_agent(self) -> None:
-        """Mark the agent for exit: it gets more than a cancel, so it cannot take another turn."""
+        """Mark the agent for exit: it will be terminated, so it cannot take another turn."""
         if self._turn is not None:
             self._turn.retires_agent = True
 
@@ -123,7 +124,7 @@ class AcpSession:
             await self._turn.over.wait()
 
     async def wait_cancel_sent(self) -> None:
-        """Wait until `session/cancel` is sent, if the turn is cancelled; bounded."""
+        """Wait until `session/cancel` is sent, if the turn is cancelled; the wait is bounded."""
         turn = self._turn
         if turn is not None and turn.is_cancelled:
             with trio.move_on_after(CANCEL_SENT_SECONDS):
@@ -142,13 +143,13 @@ class AcpSession:
             self._turn.steering.withdraw(input_id)
 
     def cancel_call(self, call: CallId) -> None:
-        """Kill the terminals of a tool call, if it runs in terminals of ours."""
+        """Kill the terminals of a tool call, if the supervisor runs them."""
         self._nursery.start_soon(self.client.updates.interrupt_call, call)
 
     # Updates ------------------------------------------------------------------------------
 
     async def on_update(self, params: object) -> None:
-        """Handle a `session/update`."""
+        """Record a `session/update` of the agent, and count it as activity of the turn."""
         fields = as_mapping(params)
         if fields.get("sessionId", self._session_id) != self._session_id:
             return  # another session of the same agent
@@ -174,7 +175,7 @@ class AcpSession:
             self._nursery.start_soon(self._kill_unless_ended, turn)
 
     async def wait_adopted(self) -> None:
-        """Wait until the session has named the agent's turn; bounded."""
+        """Wait until the session has assigned an id to the agent's turn; the wait is bounded."""
         turn = self._turn
         if turn is not None and not turn.adopted.value:
             with trio.move_on_after(ADOPTION_SECONDS) as bound:
@@ -228,9 +229,9 @@ class AcpSession:
         return turn_end
 
     async def wait_reported(self) -> None:
-        """Wait until the end of an answered turn is reported; bounded.
+        """Wait until the end of an answered turn is reported; the wait is bounded.
 
-        Called after the agent exited: an unanswered turn never ends here.
+        It is called after the agent exited: an unanswered turn never ends by an answer.
         """
         turn = self._turn
         if turn is not None and turn.is_answered and turn.silence is None:
@@ -238,7 +239,7 @@ class AcpSession:
                 await turn.over.wait()
 
     async def _prompt(self, turn: AcpTurn, effect: StartTurn) -> TurnEnd | Mapping[str, Any]:
-        """Send the prompt and wait for its answer without a bound: the session has the timers."""
+        """Send the prompt and wait for its answer without a timeout: the session has the timers."""
         try:
             blocks = await self._prompt_blocks(effect)
             return await self._send_prompt(turn, {"sessionId": self._session_id, "prompt": blocks})
@@ -275,7 +276,7 @@ class AcpSession:
         return {"stopReason": "cancelled"}
 
     async def _authenticate_turn(self, turn: AcpTurn) -> bool:
-        """Authenticate; return whether that succeeded. An interrupt cancels it at once."""
+        """Authenticate; return True if that succeeded. An interrupt cancels the authentication."""
         with turn.authentication:
             return await self._authenticator.authenticate()
         return False
@@ -289,7 +290,7 @@ class AcpSession:
         return TurnEnd("failed", None, why)
 
     async def _run_until_silent(self, turn: AcpTurn, silence: SilenceDetector) -> Mapping[str, Any]:
-        """Wait until a turn that the agent started by itself is over: the agent is silent."""
+        """Wait until the agent is silent, which ends a turn that the agent started by itself."""
         await self.wait_adopted()
         while True:
             left = silence.seconds_left(trio.current_time(), is_cancelled=turn.is_cancelled)
@@ -339,12 +340,15 @@ class AcpSession:
         )
 
     async def _cancel_unanswered_steering(self) -> None:
-        """Cancel a turn that the agent may have started from unanswered steering; bounded."""
+        """Cancel a turn that the agent may have started from unanswered steering.
+
+        The wait for it is bounded.
+        """
         with trio.move_on_after(CANCEL_SENT_SECONDS), suppress(ConnectionLost):
             await self._connection.notify("session/cancel", {"sessionId": self._session_id})
 
     def _deliver_steering(self, turn: AcpTurn) -> None:
-        """Start to send queued steering, but not before the prompt that it belongs to."""
+        """Start to send queued steering, but not before the prompt of its turn."""
         if turn.is_sent and turn.steering.start_delivery():
             self._nursery.start_soon(turn.steering.deliver)
 

@@ -21,7 +21,7 @@ __all__ = ["HANDSHAKE_SECONDS", "AcpAgent", "acp", "scripted_process"]
 
 @attrs.frozen
 class AcpAgent(AcpAgentSpec):
-    """Any agent that speaks ACP; `supervisor.acp(...)` returns one."""
+    """An agent that speaks ACP; `supervisor.acp(...)` returns one."""
 
     def make_driver(self, context: DriverContext, runtime: DriverRuntime) -> AcpDriver:
         """Return a driver for one session."""
@@ -42,10 +42,10 @@ def acp(
     """Return an agent that runs as a process, for example `acp("gemini", ["gemini", "--acp"])`.
 
     `env` is added to the allow-list of variables that every agent gets. `auth` is the id of the
-    authentication method to use if the agent requires one. `mcp_servers` are passed to the agent
-    as far as the session's permissions allow them by name. `mode` and `options` are set when a
-    conversation starts, and again when a new process resumes it; a new conversation fails to
-    start if the agent does not offer them. Raise `ConfigError`.
+    authentication method to use if the agent requires one. `mcp_servers` are passed to the agent as
+    far as the session's permissions allow them by name. `mode` and `options` are set when a
+    conversation starts, and again when a new process resumes it; a new conversation fails to start
+    if the agent does not offer them. Raise `ConfigError` for an invalid argument.
     """
     return AcpAgent(
         _checked_text("name", name),
@@ -62,7 +62,7 @@ def acp(
 def scripted_process(name: str = "scripted-process", flags: Iterable[str] = ()) -> AcpAgent:
     """Return the scripted agent as a real ACP process; see docs/reference/scripted.md.
 
-    It needs no model, and its flags make it misbehave.
+    The agent needs no model, and its flags make it misbehave.
     """
     # -P: never import a folder called supervisor from the workspace.
     return acp(name, [sys.executable, "-P", "-m", "supervisor.drivers.scripted", *flags])

@@ -42,7 +42,7 @@ def initialize_params(context: DriverContext) -> dict[str, Any]:
 
 
 def client_capabilities(context: DriverContext) -> dict[str, Any]:
-    """Return what the client serves; files and terminals only if there is a workspace."""
+    """Return the client's capabilities; files and terminals only if there is a workspace."""
     permissions = context.permissions
     closed = Workspace.of(context) is None or (permissions.mode or DEFAULT_MODE) == "deny_all"
     allowed = {kind: not closed and permissions.allows("tools", kind) for kind in _TOOL_KINDS}
@@ -132,7 +132,7 @@ class AuthMethod:
 
 @attrs.frozen(kw_only=True)
 class AgentCapabilities:
-    """Capabilities from the agent's answer to `initialize`; absent ones are False."""
+    """Capabilities from the agent's answer to `initialize`; a missing capability is False."""
 
     protocol_version: int | None = None
     name: str | None = None
@@ -181,7 +181,7 @@ class AgentCapabilities:
         return self.protocol_version == PROTOCOL_VERSION
 
     def supports_server(self, server: Mapping[str, Any]) -> bool:
-        """Return whether the agent can use an MCP server of this type; all support stdio."""
+        """Return True if the agent can use an MCP server of this type; all agents support stdio."""
         match server.get("type", "stdio"):
             case "stdio":
                 return True
@@ -224,7 +224,7 @@ STATUS_UPDATES: Final = frozenset(
 
 @attrs.frozen
 class AgentStatus:
-    """Modes, options, commands, title and context use; lists as the agent sent them, bounded."""
+    """The agent's modes, options, commands, title and context use; its lists are bounded."""
 
     mode: str | None = None
     modes: tuple[Mapping[str, Any], ...] = ()
@@ -247,7 +247,7 @@ class AgentStatus:
         )
 
     def with_update(self, update: object) -> Self:
-        """Return the status changed by an update; fields that it lacks stay."""
+        """Return the status changed by an update; fields that the update lacks keep their value."""
         fields = as_mapping(update)
         match fields.get("sessionUpdate"):
             case "current_mode_update":

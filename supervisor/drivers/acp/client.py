@@ -39,19 +39,22 @@ class TurnOwner(Protocol):
 
     @property
     def turn(self) -> TurnId | None:
-        """The turn that runs."""
+        """The running turn; None if no turn runs."""
 
     async def on_update(self, params: object) -> None:
-        """Handle a `session/update`."""
+        """Record a `session/update` of the agent."""
 
     def end_turn_for(self, error: OutputTooLarge) -> None:
         """End the turn because its output is too large."""
 
     async def wait_adopted(self) -> None:
-        """Wait until the running turn has its id; bounded."""
+        """Wait until the running turn has its id; the wait is bounded."""
 
     async def wait_cancel_sent(self) -> None:
-        """Wait until the agent has received the cancel of its turn, if there is one; bounded."""
+        """Wait until the agent has received the cancel of its turn, if there is one.
+
+        The wait is bounded.
+        """
 
 
 class AcpClient:
@@ -148,15 +151,18 @@ class AcpClient:
         self._terminals.kill_turn(turn)
 
     def stop_background_work(self) -> None:
-        """Kill all terminals, of any turn."""
+        """Kill all terminals of the agent, whatever turn started them."""
         self._terminals.kill_all()
 
     def answer_permission(self, request: RequestId, answer: PermissionAnswer) -> None:
-        """Answer an open permission request of the agent, if it is still open."""
+        """Answer a permission request of the agent, if it is still open."""
         self.pending_permissions.answer(request, answer)
 
     def end_turn(self) -> TurnActivity:
-        """Close the turn's permission requests and grants; return its activity besides text."""
+        """Close the turn's permission requests and grants.
+
+        Return the turn's activity besides text.
+        """
         self.pending_permissions.end_turn()
         self._grants.end_turn()
         activity = self.updates.end_turn()
@@ -190,7 +196,7 @@ class AcpClient:
             self._context.report_eventually(event)
 
     def set_mode(self, mode: str) -> None:
-        """Set the current mode; an agent need not report a mode that we set."""
+        """Set the current mode; agents need not report a mode that the client sets."""
         self.updates.status = attrs.evolve(self.updates.status, mode=mode)
 
     # Serving ------------------------------------------------------------------------------
@@ -249,7 +255,7 @@ class AcpClient:
 
 
 def _choices(status: AgentStatus) -> dict[str, object]:
-    """Return what users can choose from. Context use is left out: it changes all the time."""
+    """Return the choices for users, without the context use, which changes with each update."""
     choices: dict[str, object] = {
         "mode": status.mode,
         "modes": list(status.modes),

@@ -1,12 +1,9 @@
 """Untrusted data from agents: readers of fields, and content blocks as stored data.
 
-Text is stored as it is, everything else as a short placeholder, bounded.
+Text is stored unchanged. Images, audio and files become a short placeholder with type, name and
+size; their bytes are not stored. A field that does not have the expected type counts as absent.
 
-The bytes of images, audio and files are not stored; their type, name and size are.
-
-A field has the expected type or counts as absent.
-
-Rule 1: nothing here raises, for any value.
+Rule 1: no function of this module raises, for any value.
 Rule 2: returned text has no lone surrogates, and returned numbers fit into every store.
 """
 
@@ -24,12 +21,12 @@ _EMPTY: Final[Mapping[str, Any]] = {}
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:
-    """Return the value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty mapping."""
     return value if isinstance(value, dict) else _EMPTY
 
 
 def as_list(value: object) -> Sequence[Any]:
-    """Return the value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else ()
 
 
@@ -61,7 +58,7 @@ def as_number(value: object) -> float | None:
 
 
 def has_capability(value: object) -> bool:
-    """Return whether a capability is present: True, or an object, also an empty one."""
+    """Return True if a capability is present: True, or an object, even an empty one."""
     return value is True or isinstance(value, dict)
 
 
@@ -79,16 +76,16 @@ _BASE64_BYTES: Final = 3
 
 
 def no_terminals(_: str) -> None:
-    """Return None: without terminals, none can be described."""
+    """Return None: the `describe_terminal` of callers without terminals."""
 
 
 # As text ----------------------------------------------------------------------------------
 
 
 def content_text(content: object) -> str:
-    """Return the text of a content block, or a placeholder that says what it is.
+    """Return the text of a content block, or a placeholder with its type, name and size.
 
-    Also take plain text, and a list of blocks.
+    A plain text and a list of blocks are accepted too.
     """
     if isinstance(content, str):
         return as_text(content) or ""
@@ -200,7 +197,7 @@ def bounded_data(value: object, max_bytes: int) -> Any:  # noqa: ANN401 - plain 
 
 
 class _SizeBound:
-    """Builder of one bounded copy, with the bytes that are left."""
+    """Builds one bounded copy and counts the bytes that are left."""
 
     def __init__(self, max_bytes: int) -> None:
         self._bytes_left = max_bytes

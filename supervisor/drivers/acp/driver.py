@@ -2,7 +2,8 @@
 
 Rule 1: one task runs as long as the agent does and reports exactly one end: start failed, exited or
         closed. When it reports an exit, no process of the agent is left.
-Rule 2: driver calls return at once. A turn ordered before the agent is attached starts when it is.
+Rule 2: driver calls return at once. A turn that is requested before the agent is attached starts
+        when the agent is attached.
 Rule 3: closing escalates: cancel the turn and call `session/close`, close the input, SIGTERM,
         SIGKILL. The session's ladder bounds each step. The code that opened the process checks
         that it is dead.
@@ -190,7 +191,10 @@ class AcpDriver:
             )
 
     async def _run_process(self) -> Failure | None:
-        """Wait for a process slot and run the process; return why it ended, None if clean."""
+        """Wait for a process slot and run the process.
+
+        Return the failure, None after a clean exit.
+        """
         runtime = self._runtime
         if not runtime.process_slots.available_tokens:
             self._blocked_on = BlockedOn(
@@ -217,7 +221,7 @@ class AcpDriver:
         await self._context.record_process(identity)
 
     def _forget_process(self) -> Failure | None:
-        """Remove the process from the store if it is dead; return a failure if it is not."""
+        """Remove the process from the store if it has exited; return a failure if it still runs."""
         identity = self._identity
         if identity is None:
             return None
@@ -289,7 +293,10 @@ class AcpDriver:
             self._session.start_turn(pending)
 
     async def _close_or_report(self, process: AgentProcess, handshake: Handshake) -> Failure | None:
-        """Close the agent if close() was called; otherwise return why it exited."""
+        """Close the agent if close() was called.
+
+        Otherwise return the failure that it exited with.
+        """
         if self._is_closing:
             await close_agent(process, handshake, self._session, self._context.ladder)
             return None

@@ -1,7 +1,8 @@
 """`fs/read_text_file` and `fs/write_text_file`, inside the workspace and within the permissions.
 
-Reading needs a mode that allows it. Writing asks for permission unless the mode or an earlier
-answer allows it. An error says what is wrong with the request and shows no more than the path.
+Reading requires a mode that allows reading. Writing asks for permission unless the mode or an
+earlier answer allows it. An error contains the path and the reason, and nothing else about the
+file.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class FileAccess:
         self._workspace_root = workspace_root
 
     async def read(self, params: object) -> dict[str, object]:
-        """Serve `fs/read_text_file`; raise `RpcError`."""
+        """Serve `fs/read_text_file`; raise `RpcError` if the path or the permissions forbid it."""
         fields = as_mapping(params)
         path = _parse_path(fields)
         await check_allowed(
@@ -82,9 +83,9 @@ class FileAccess:
         )
 
     async def write(self, params: object) -> dict[str, object]:
-        """Serve `fs/write_text_file`; raise `RpcError`.
+        """Serve `fs/write_text_file`; raise `RpcError` if the path or the permissions forbid it.
 
-        Cancelled while it waits for permission, it writes nothing; later, it writes everything.
+        If cancelled during the wait for permission, nothing is written; later, the whole file is.
         """
         fields = as_mapping(params)
         path = _parse_path(fields)

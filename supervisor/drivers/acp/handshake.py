@@ -1,13 +1,13 @@
 """The ACP handshake: protocol version, capabilities, authentication, session, choices.
 
 Rule 1: every wait is bounded. A failure has a failure kind and says what to do.
-Rule 2: an existing conversation is resumed if the agent can; what it replays is history. If it
-        cannot, a new one starts, and its first prompt has the history.
-Rule 3: no method is called that the agent does not offer.
-
-Rule 4: only the configured method is used. Without one, the error lists the agent's methods and
-        names the setting.
-Rule 5: a method may need a person: the session shows it (`waiting-for-auth`), and it is bounded.
+Rule 2: an existing conversation is resumed if the agent can; updates that it replays are history.
+        Otherwise a new conversation starts, and its first prompt contains the history.
+Rule 3: only methods that the agent offers are called.
+Rule 4: only the configured authentication method is used. If none is configured, the error lists
+        the agent's methods and names the setting.
+Rule 5: an authentication may need a person: the session shows it (`waiting-for-auth`), and the
+        wait is bounded.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Authenticator:
         self._problem: str | None = None
 
     async def authenticate(self) -> bool:
-        """Authenticate with the configured method; return whether it worked.
+        """Authenticate with the configured method; return True if that succeeded.
 
-        Raise `ConnectionLost`.
+        Raise `ConnectionLost` if the connection is lost meanwhile.
         """
         method = self._agent.auth
         if method is None:
@@ -83,7 +83,7 @@ class Authenticator:
         return True
 
     def hint(self) -> str:
-        """Return what went wrong and what the user can do."""
+        """Return the problem with the authentication and what the user can do."""
         methods = ", ".join(method.id for method in self.methods) or "none listed"
         problem = "the agent requires authentication"
         if self._agent.auth is not None:
@@ -115,7 +115,7 @@ _NOT_ACP_HINT: Final = "does its command make it speak ACP? Many agents need an 
 
 
 class HandshakeFailed(Exception):
-    """The conversation did not start."""
+    """The conversation did not start; the error has the failure kind."""
 
     def __init__(self, kind: HandshakeFailureKind, detail: str) -> None:
         super().__init__(detail)
@@ -133,7 +133,7 @@ class HandshakeResult:
 
 
 class Handshake:
-    """Handshake with one agent."""
+    """Performs the handshake with one agent."""
 
     def __init__(
         self,
@@ -151,7 +151,10 @@ class Handshake:
         self._session_id: str | None = None
 
     async def run(self) -> HandshakeResult:
-        """Resume the agent's session or start a new one; raise `HandshakeFailed`."""
+        """Resume the agent's session or start a new one.
+
+        Raise `HandshakeFailed` if neither works.
+        """
         capabilities = await self._initialize()
         self.client.capabilities = capabilities
         self._authenticator.methods = capabilities.auth_methods
@@ -179,7 +182,7 @@ class Handshake:
         )
 
     async def close(self) -> None:
-        """Call `session/close` if the agent offers it; bounded."""
+        """Call `session/close` if the agent offers it, within a bound."""
         if self._session_id is not None and self.client.capabilities.can_close:
             params = {"sessionId": self._session_id}
             with contextlib.suppress(RpcError, CallTimeout, ConnectionLost):
@@ -208,7 +211,7 @@ class Handshake:
         return capabilities
 
     async def _resume_session(self, session_id: str, capabilities: AgentCapabilities) -> str | None:
-        """Resume or load the agent's session; return its id, None if the agent cannot."""
+        """Resume or load the agent's session and return its id; None if the agent cannot."""
         methods = [
             ("session/resume", capabilities.can_resume),
             ("session/load", capabilities.can_load),

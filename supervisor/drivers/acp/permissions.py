@@ -1,7 +1,7 @@
 """Permission checks for an agent's requests, grants, and `session/request_permission`.
 
 The session decides by its permissions, permission rules and mode, and asks a user for the rest. It
-records each question; a request that the mode allows asks none.
+records each question; a request that the mode allows needs no question.
 
 An agent asks before it edits a file or runs a command, and then requests the same from us. The user
 is asked once: an allowing answer is a grant. It covers the files named in the question until the
@@ -64,9 +64,9 @@ AskPermission: TypeAlias = Callable[[PermissionQuestion], Awaitable[PermissionAn
 async def check_allowed(
     context: DriverContext, ask: AskPermission, report: ToolReport, *, granted: bool
 ) -> None:
-    """Raise `RpcError` unless the session may do this in its workspace; ask if it must.
+    """Raise `RpcError` unless the session may do this in its workspace; ask a user if necessary.
 
-    `granted`: an earlier answer allowed exactly this.
+    `granted`: an earlier answer allowed the same action.
     """
     permissions = context.permissions
     kind = report.kind or ""
@@ -115,7 +115,10 @@ class Grants:
         self._once.clear()
 
     def add(self, report: ToolReport, decision: Decision, *, paths: Iterable[str]) -> None:
-        """Grant what the question named; `paths` are its resolved paths."""
+        """Add a grant for the files or the command in the question.
+
+        `paths` are its resolved paths.
+        """
         if report.kind in _WRITE_KINDS:
             self._add(self._paths, paths)
         elif report.kind == "execute" and decision == "allow_always":
@@ -124,11 +127,11 @@ class Grants:
             self._once.append(report.commands)
 
     def covers_write(self, path: str) -> bool:
-        """Return whether this file may be written without asking."""
+        """Return True if this file may be written without asking."""
         return path in self._paths
 
     def consume_command(self, commands: frozenset[str]) -> bool:
-        """Return whether this command may run without asking; use up an allow_once."""
+        """Return True if this command may run without asking; remove a grant of allow_once."""
         if commands & self._always:
             return True
         for known in self._once:
@@ -177,9 +180,10 @@ class PermissionParams:
 
 
 def parse_request(params: object, tool_report: Callable[[object], ToolReport]) -> PermissionParams:
-    """Return the request in the params of `session/request_permission`; raise `RpcError`.
+    """Return the request in the params of `session/request_permission`.
 
-    `tool_report` returns what earlier updates reported of a tool call.
+    Raise `RpcError` if the params are malformed. `tool_report` returns the earlier updates about a
+    tool call, merged.
     """
     fields = as_mapping(params)
     call = fields.get("toolCall")
@@ -229,7 +233,7 @@ class PermissionHandler:
     async def handle_request(self, params: object) -> dict[str, object]:
         """Ask for a decision, keep a grant, and return the result for the agent.
 
-        Raise `RpcError`. The wait for the decision is bounded by the session.
+        Raise `RpcError` if the request is malformed. The session bounds the wait for the decision.
         """
         request = parse_request(params, self._tool_report)
         report = request.report
@@ -249,7 +253,10 @@ class PermissionHandler:
         return request.result(answer)
 
     async def _resolved_paths(self, report: ToolReport) -> tuple[str, ...]:
-        """Return the resolved paths; empty if one is outside the workspace, or there is none."""
+        """Return the resolved paths of a report.
+
+        The result is empty if the report names no path, or one outside the workspace.
+        """
         workspace = Workspace.of(self._context, self._workspace_root)
         if workspace is None or not report.paths:
             return ()

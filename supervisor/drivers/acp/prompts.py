@@ -143,7 +143,7 @@ _CONTEXT_INTRODUCTION: Final = (
 def context_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return one block with the last messages, up to `MAX_CONTEXT_BYTES`; none without messages.
 
-    Messages are whole; only the very last one is cut, to its end, if it alone is too long.
+    Messages are not cut, except a last message that alone is too long: its end is kept.
     """
     kept: list[str] = []
     size = 0

@@ -48,7 +48,7 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 
 
 class ConnectionLost(Exception):
-    """The connection is lost; the agent may or may not have acted on what was sent."""
+    """The connection is lost; the agent may or may not have received the last messages."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -76,7 +76,7 @@ class RpcOutbox:
         return self._close_reason is not None
 
     def check_open(self) -> None:
-        """Raise `ConnectionLost` if `put` would."""
+        """Raise `ConnectionLost` if the outbox is closed."""
         if self._close_reason is not None:
             raise ConnectionLost(self._close_reason)
 
@@ -86,7 +86,7 @@ class RpcOutbox:
         return self._put_bytes - self._sent_bytes <= MAX_WAITING_BYTES
 
     def put(self, line: bytes) -> int:
-        """Queue a line and return its position; raise `ConnectionLost`."""
+        """Queue a line and return its position; raise `ConnectionLost` if the outbox is closed."""
         self.check_open()
         self._lines.append(line)
         self._put_bytes += len(line)
@@ -94,7 +94,7 @@ class RpcOutbox:
         return self._put_bytes
 
     def is_sent(self, position: int) -> bool:
-        """Return whether everything up to this position is written."""
+        """Return True if everything up to this position is written."""
         return self._sent_bytes >= position
 
     async def wait_for_space(self) -> None:
@@ -103,9 +103,10 @@ class RpcOutbox:
             await self._senders.park()
 
     async def wait_sent(self, position: int) -> None:
-        """Wait until everything up to this position is written; raise `ConnectionLost`.
+        """Wait until everything up to this position is written.
 
-        A cancelled wait does not remove the line.
+        Raise `ConnectionLost` if the outbox is closed before. A cancelled wait does not remove the
+        line.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self.is_sent(position):
@@ -113,7 +114,7 @@ class RpcOutbox:
             await self._senders.park()
 
     async def write_all(self, send: SendBytes) -> None:
-        """Write queued lines until cancelled; raise what `send` raises.
+        """Write queued lines until cancelled; raise the exceptions of `send`.
 
         If a write is cancelled half way, `send` must refuse later writes.
         """
@@ -221,9 +222,11 @@ class RpcConnection:
     ) -> Any:  # noqa: ANN401 - any JSON value
         """Call a method of the agent and return its result; `math.inf` seconds are allowed.
 
-        Raise `RpcError` if the agent refuses, `CallTimeout`, `ConnectionLost`, and `Unsendable` if
-        the params are not JSON. Cancelled or timed out, the call is abandoned: its line is sent
-        whole or not at all, and a late answer is dropped. With "tell" the agent is sent a cancel.
+        Raise `RpcError` if the agent refuses, `CallTimeout` if it does not answer in time,
+        `ConnectionLost` if the connection is lost before the answer, and `Unsendable` if the params
+        are not JSON. A call that is cancelled or times out is abandoned: its line is sent whole or
+        not at all, and a late answer is dropped. With `on_abandon="tell"`, the agent is also told
+        that the call is cancelled.
         """
         with trio.move_on_after(timeout_seconds):
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -236,7 +239,8 @@ class RpcConnection:
     async def notify(self, method: str, params: object = None) -> None:
         """Send a notification and wait until it is written.
 
-        Raise `ConnectionLost` and `Unsendable`. Cancelled, the line may still be written, whole.
+        Raise `ConnectionLost` if the connection is lost before, and `Unsendable` if the params are
+        not JSON. After a cancellation the line may still be written, as a whole.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._outbox.wait_for_space()
@@ -263,9 +267,9 @@ class RpcConnection:
     # Messages of the agent ---------------------------------------------------------------
 
     async def serve(self, handlers: RpcHandlers) -> str:
-        """Handle the agent's messages to the end of its output; return why it ended. Call once.
+        """Handle the agent's messages until its output ends; return why it ended. Call once.
 
-        However it ends, open calls fail and running handlers are cancelled.
+        In every case open calls fail and running handlers are cancelled.
         """
         try:
             async with trio.open_nursery() as nursery:
@@ -280,7 +284,7 @@ class RpcConnection:
         try:
             await self._outbox.write_all(self._send)
         except InputStuck:
-            self._close("the agent does not read what it is sent")
+            self._close("the agent does not read its input")
             serving.cancel(reason="the agent does not read")
         except (InputClosed, OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             # Keep reading: the agent may still answer earlier calls.
@@ -355,7 +359,10 @@ class RpcConnection:
     # The end -----------------------------------------------------------------------------
 
     def _stop_writing(self, reason: str) -> None:
-        """Close the outbox and fail the calls that were not sent; the others may be answered."""
+        """Close the outbox and fail the calls that were not sent.
+
+        Sent calls may still be answered.
+        """
         self._outbox.close(reason)
         for call_id, call in list(self._calls.items()):
             if not self._outbox.is_sent(call.position):

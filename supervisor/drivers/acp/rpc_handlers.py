@@ -1,8 +1,8 @@
 """Dispatch of the agent's requests and notifications to handlers.
 
 Rule 1: a request is answered exactly once, whatever its handler does.
-Rule 2: a handler that crashes is a bug of ours: the log says where, the agent receives an internal
-        error without details, and the connection continues.
+Rule 2: a handler that crashes is a bug in understudy: its traceback is logged, the agent receives
+        an internal error without details, and the connection continues.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ logger = logging.getLogger("supervisor")
 class RpcHandlers:
     """Handlers by method; each is called with the params, of any type.
 
-    A request is answered with what its handler returns, or refused with the `RpcError` it raises;
-    without a handler it is refused. A notification without a handler is ignored. The handler of a
-    notification delays all later messages, also answers: it must not wait for a call.
+    The value that a handler returns is the answer to its request, and the `RpcError` that it raises
+    is the refusal; a request without a handler is refused. A notification without a handler is
+    ignored. The handler of a notification delays all later messages, answers included, so it must
+    not wait for a call.
     """
 
     requests: Mapping[str, RequestHandler] = attrs.field(factory=dict)
@@ -84,7 +85,7 @@ class RpcDispatcher:
         await started.wait()
 
     def cancel_request(self, request_id: RpcId) -> None:
-        """Cancel the handler of a request; a finished one is answered as usual."""
+        """Cancel the handler of a request; do nothing if the handler has returned."""
         if request_id in self._scopes:
             self._scopes[request_id].cancel(reason="the agent cancelled its request")
 

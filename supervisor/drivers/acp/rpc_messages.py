@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages, one per line, as agents really write them.
+"""JSON-RPC 2.0 messages, one per line; the parser tolerates the known faults of agents.
 
 Rule 1: for any line, `parse` returns a message, or `InvalidLine` with the reason.
 Rule 2: a message with a clear meaning is accepted: unknown, missing or repeated fields do not
@@ -89,7 +89,7 @@ class RpcErrorResponse:
 
 @attrs.frozen
 class InvalidLine:
-    """A line that is not a message, and why; only its beginning is kept."""
+    """A line that is not a message, and the reason; only the beginning of the line is kept."""
 
     reason: str
     beginning: bytes = _hidden_field(converter=lambda line: line[:KEPT_BYTES])
@@ -106,10 +106,10 @@ RpcMessage: TypeAlias = RpcRequest | RpcNotification | RpcResult | RpcErrorRespo
 
 
 class RpcError(Exception):
-    """A request was refused: by the agent, or by a handler of ours that raises it.
+    """A request was refused: by the agent, or by one of our handlers, which raises this error.
 
-    `code` may be any integer, because agents invent codes; `message` and `data` are from the
-    other side and may contain anything.
+    `code` may be any integer, because agents invent codes; `message` and `data` of an agent's error
+    are untrusted.
     """
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
@@ -120,14 +120,14 @@ class RpcError(Exception):
 
 
 class Unsendable(ValueError):
-    """A message of ours is not JSON: it has NaN, a lone surrogate, or a Python object."""
+    """A message that we send is not JSON: it has NaN, a lone surrogate, or a Python object."""
 
 
 # Parsing ----------------------------------------------------------------------------------
 
 
 def parse(line: bytes) -> RpcMessage | InvalidLine:
-    """Return the message in the line, or why it has none."""
+    """Return the message in the line, or an `InvalidLine` with the reason."""
     try:
         return _parse_message(_parse_object(line))
     except _NotAMessage as error:
@@ -186,7 +186,7 @@ def _parse_response(request_id: Any, raw: RawMessage) -> RpcResult | RpcErrorRes
 
 
 def _parse_error(request_id: RpcId, error: object, raw: RawMessage) -> RpcErrorResponse:
-    """Return the error response, also for a malformed error: a call waits for it."""
+    """Return the error response, also for a malformed error, because a call waits for it."""
     if type(error) is not dict:
         return RpcErrorResponse(
             request_id, INTERNAL_ERROR, error if type(error) is str else "", error, raw
@@ -205,10 +205,11 @@ ID_TYPES: Final = frozenset({int, str, type(None)})
 
 
 def _repaired(line: bytes) -> bytes:
-    """Return the line with lone surrogates and invalid bytes replaced; raise if it has none.
+    """Return the line with lone surrogates and invalid bytes replaced.
 
     Agents in JavaScript cut text between the surrogates of a character and write each one as an
-    escape; others cut it between bytes. Python's own JSON reader accepts lone surrogates.
+    escape; other agents cut it between bytes. Python's own JSON reader accepts lone surrogates.
+    Raise `ValueError` if the line is too long or not an object.
     """
     if not line.startswith((b"{", b"\xef\xbb\xbf")):
         raise ValueError("not an object")  # probably one of many log lines of the agent
@@ -223,7 +224,7 @@ def _may_be_too_deep(line: bytes) -> bool:
 
 
 def _is_too_deep(value: object) -> bool:
-    """Return whether the value is nested deeper than `MAX_DEPTH`, without recursion."""
+    """Return True if the value is nested deeper than `MAX_DEPTH`, without recursion."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [item for each in level for item in _items(each) if type(item) in (dict, list)]
@@ -240,7 +241,7 @@ def _items(value: Any) -> Any:  # noqa: ANN401 - the items of a dict or list
 
 
 def encode(message: RpcMessage) -> bytes:
-    """Return the message as one line with its newline; raise `Unsendable`."""
+    """Return the message as one line with its newline; raise `Unsendable` if it is not JSON."""
     fields = _as_json(message)
     try:
         line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)

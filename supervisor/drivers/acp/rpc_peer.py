@@ -1,7 +1,7 @@
 """JSON-RPC without I/O: open calls and open requests of one connection.
 
-Rule 1: nothing here waits or does I/O. Bytes come in and events go out; calls come in and lines to
-        send go out.
+Rule 1: no method waits or does I/O. `feed` takes bytes and `next_event` returns events; calls and
+        answers return the line to send.
 Rule 2: a call of ours ends once: answered, refused or abandoned. A request of the agent is answered
         once.
 Rule 3: messages are parsed one at a time, in order of arrival.
@@ -93,8 +93,8 @@ class AnsweredTwice(RuntimeError):
 class Peer:
     """Our end of a connection.
 
-    Feed it bytes, then take events until there are none. Every `RpcRequest` it returns is open
-    until `answer` or `refuse`; an `RpcResult` or `RpcErrorResponse` ends the call with that id.
+    Call `feed`, then `next_event` until it returns None. Every returned `RpcRequest` is open until
+    `answer` or `refuse`; an `RpcResult` or `RpcErrorResponse` ends the call with that id.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Peer:
         self._unread_lines.extend(self._lines.finish())
 
     def next_event(self) -> PeerEvent | None:
-        """Return the next event; None if there is none yet."""
+        """Return the next event; None if more bytes are needed."""
         while self._unread_lines:
             event = self._parse_line(self._unread_lines.popleft())
             if event is not None:
@@ -190,7 +190,10 @@ class Peer:
     # Output ------------------------------------------------------------------------------
 
     def call(self, method: str, params: object = None) -> tuple[RpcCallId, bytes]:
-        """Open a call; return its id and its line. Raise `Unsendable`; then no call is open."""
+        """Open a call; return its id and its line.
+
+        Raise `Unsendable` if the params are not JSON; then no call is open.
+        """
         call_id = RpcCallId(self._last_call + 1)
         line = encode(RpcRequest(call_id, method, params))
         self._last_call = call_id
@@ -198,11 +201,11 @@ class Peer:
         return call_id, line
 
     def notify(self, method: str, params: object = None) -> bytes:
-        """Return the line of a notification; raise `Unsendable`."""
+        """Return the line of a notification; raise `Unsendable` if the params are not JSON."""
         return encode(RpcNotification(method, params))
 
     def abandon_call(self, call_id: RpcCallId) -> bytes | None:
-        """Abandon a call; return the line that cancels it, None if it is not open."""
+        """Abandon a call; return the line that cancels it, None if the call is not open."""
         if call_id not in self._calls:
             return None
         self._calls.discard(call_id)
@@ -212,11 +215,17 @@ class Peer:
         return encode(RpcNotification(CANCEL, {"requestId": call_id}))
 
     def answer(self, request_id: RpcId, result: object) -> bytes:
-        """Answer a request; return the line. Raise `Unsendable`; then it is still open."""
+        """Answer a request; return the line.
+
+        Raise `Unsendable` if the result is not JSON; then the request is still open.
+        """
         return self._close_request(request_id, RpcResult(request_id, result))
 
     def refuse(self, request_id: RpcId, error: RpcError) -> bytes:
-        """Refuse a request; return the line. Raise `Unsendable`; then it is still open."""
+        """Refuse a request; return the line.
+
+        Raise `Unsendable` if the error's data is not JSON; then the request is still open.
+        """
         return self._close_request(
             request_id, RpcErrorResponse(request_id, error.code, error.message, error.data)
         )

@@ -1,9 +1,9 @@
-"""Delivery of steering to an agent that takes it in a running turn.
+"""Delivery of steering to an agent that accepts steering in a running turn.
 
-Rule 1: only steering recorded as handed over is sent, in order; what is queued goes in one call.
+Rule 1: only steering recorded as handed over is sent, in order; all queued texts go in one call.
 Rule 2: an outcome is reported only if it is certain. Without an answer, the agent may or may not
         have read the text, and the session does not send it again.
-Rule 3: steering for one turn never reaches another: what is unsent when the turn ends is declined.
+Rule 3: steering for one turn never reaches another: text not sent when the turn ends is declined.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ class SteeringDelivery:
             self._queued.append(offer)
 
     def start_delivery(self) -> bool:
-        """Return whether the caller must start `deliver`: something is queued and none runs."""
+        """Return True if the caller must start `deliver`.
+
+        That is so if steering is queued and no delivery runs.
+        """
         starts = bool(self._queued) and self.is_settled
         if starts:
             self._settled.value = False
@@ -85,14 +88,14 @@ class SteeringDelivery:
         self._queued = [offer for offer in self._queued if offer.input != input_id]
 
     def close(self) -> None:
-        """End delivery with the turn; queued steering was certainly not taken: decline it."""
+        """End delivery with the turn; decline queued steering, which the agent has not received."""
         self._is_closed = True
         waiting, self._queued = self._queued, []
         if waiting:
             self._report("promptRequired", [offer.input for offer in waiting])
 
     async def deliver(self) -> None:
-        """Send what is queued and report each outcome."""
+        """Send the queued steering and report the outcome of each text."""
         outcome: SteeringOutcome | None = None
         try:
             while self._queued and outcome != "lost":

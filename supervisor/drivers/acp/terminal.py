@@ -1,7 +1,7 @@
 """One terminal: its command from the params of `terminal/create`, its process, its bounded output.
 
-Agents differ: some send a program and its arguments, some a whole shell line without arguments.
-So a command without arguments is run by a shell, which runs a single program just as well.
+Agents differ: some send a program and its arguments, some a whole shell line without arguments. So
+a command without arguments is run by a shell, which also runs a single program.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class TerminalCommand:
 
 
 def parse_command(params: object) -> TerminalCommand:
-    """Return the command in the params of `terminal/create`; raise `RpcError`."""
+    """Return the command in the params of `terminal/create`.
+
+    Raise `RpcError` if it is malformed.
+    """
     fields = as_mapping(params)
     command = fields.get("command")
     if not isinstance(command, str) or not command.strip():
@@ -131,7 +134,10 @@ def _parse_output_limit(params: Mapping[str, Any]) -> int:
 
 
 def _check_runnable(words: tuple[str, ...]) -> None:
-    """Raise `RpcError` if the system would not take these words as a command."""
+    """Raise `RpcError` if the command is too long or contains an invalid character.
+
+    Invalid are a null character and a lone surrogate.
+    """
     sizes = [len(word.encode(errors="replace")) for word in words]
     if len(words) > MAX_WORDS or sum(sizes) > MAX_COMMAND_BYTES or max(sizes) > MAX_WORD_BYTES:
         raise RpcError(INVALID_PARAMS, "the command is too long")
@@ -164,7 +170,7 @@ class TerminalOutput:
             self._truncate()
 
     def end(self) -> None:
-        """Mark the end of the output: a partial character at the end stays incomplete."""
+        """Mark the end of the output: an incomplete last character is kept as it is."""
         self._is_ended = True
 
     @property
@@ -193,7 +199,7 @@ def _tail(data: bytes | bytearray, count: int) -> bytes | bytearray:
 
 
 def _from_whole_character(data: bytes | bytearray) -> bytes | bytearray:
-    """Return the data without the rest of a character whose start was cut off."""
+    """Return the data from its first whole character on."""
     for index, byte in enumerate(data[: _MAX_CHARACTER_BYTES - 1]):
         if byte & _CONTINUATION_MASK != _CONTINUATION:
             return data[index:]
@@ -201,7 +207,7 @@ def _from_whole_character(data: bytes | bytearray) -> bytes | bytearray:
 
 
 def _without_partial_character(data: bytearray) -> bytearray:
-    """Return the data without the start of a character whose rest has not arrived."""
+    """Return the data up to its last whole character; the rest may arrive later."""
     for back in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
         byte = data[-back]
         if byte & _CONTINUATION_MASK != _CONTINUATION:
@@ -258,7 +264,7 @@ class Terminal:
             self.process.kill()
 
     async def run(self, processes: Processes, launch: Launch, before_exec: BeforeExec) -> None:
-        """Run the command to its end; keep a launch error in `problem`, raise nothing."""
+        """Run the command to its end; keep a launch error in `problem` instead of raising it."""
         try:
             with self.scope:
                 async with processes.open(launch, before_exec=before_exec) as process:
@@ -277,7 +283,7 @@ class Terminal:
             self.ended.set()
 
     async def _watch(self, process: AgentProcess) -> None:
-        """Read output until the process has exited, then the rest, bounded."""
+        """Read output until the process has exited, then the remaining output within a bound."""
         done = trio.Event()
 
         async def read() -> None:
@@ -292,7 +298,7 @@ class Terminal:
         self.output.end()
 
     async def kill_and_wait(self) -> None:
-        """Kill the command and wait until it has ended; bounded."""
+        """Kill the command and wait, within a bound, until it has ended."""
         self.kill()
         with trio.move_on_after(KILL_SECONDS):
             await self.ended.wait()

@@ -1,7 +1,7 @@
 """The terminals of one agent: commands that it requests, each a contained and recorded process.
 
-Rule 1: a terminal exists from its creation until its release, also when its command has ended or
-        was killed; its output can be read until then.
+Rule 1: a terminal exists from its creation until its release, even if its command has ended or was
+        killed; its output can be read until the release.
 Rule 2: a wait for a terminal blocks no other request, and ends also when the terminal is killed or
         released.
 Rule 3: no command outlives the nursery passed to `Terminals`.
@@ -105,9 +105,10 @@ class Terminals:
     # For the agent ------------------------------------------------------------------------
 
     async def create(self, params: object, *, turn: TurnId | None) -> dict[str, object]:
-        """Serve `terminal/create`: return when the command runs; raise `RpcError`.
+        """Serve `terminal/create`: start the command and return its terminal's id.
 
-        Cancelled before that, no command runs.
+        Raise `RpcError` if the params are malformed, or the permissions forbid the command. If
+        cancelled before the command runs, no command runs.
         """
         command = parse_command(params)
         if len(self._terminals) + self._creating >= MAX_TERMINALS:
@@ -163,12 +164,12 @@ class Terminals:
     # For tool calls and turns -------------------------------------------------------------
 
     def is_running(self, terminal_id: str) -> bool:
-        """Return whether the terminal's command runs."""
+        """Return True if the terminal's command runs."""
         terminal = self._terminals.get(terminal_id)
         return terminal is not None and not terminal.ended.is_set()
 
     async def cancel(self, terminal_id: str) -> None:
-        """Kill the terminal's command and wait until it has ended; bounded."""
+        """Kill the terminal's command and wait, within a bound, until it has ended."""
         terminal = self._terminals.get(terminal_id)
         if terminal is not None:
             await terminal.kill_and_wait()
@@ -179,7 +180,7 @@ class Terminals:
         return len(self._terminals)
 
     def kill_turn(self, turn: TurnId) -> None:
-        """Kill the commands started in the running turn, and no others."""
+        """Kill the commands that were started in this turn, and no others."""
         self._kill_count += 1
         for terminal in self._terminals.values():
             if terminal.turn == turn:
@@ -206,7 +207,10 @@ class Terminals:
         return terminal
 
     async def _resolve_cwd(self, command: TerminalCommand) -> ResolvedPath:
-        """Return the working directory of a command; raise `RpcError`."""
+        """Return the working directory of a command.
+
+        Raise `RpcError` if it is outside the workspace.
+        """
         workspace = Workspace.of(self._context, self._workspace_root)
         if workspace is None:
             raise RpcError(INVALID_PARAMS, "the session has no workspace")

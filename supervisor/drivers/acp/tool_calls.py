@@ -1,12 +1,12 @@
 """The tool calls of one turn as the agent reports them: each starts once and ends once.
 
-Rule 1: the first message about a call starts it, also an update; status completed or failed ends
-        it; later messages are ignored.
-Rule 2: we can cancel a call only if it runs in a terminal of ours. That is unknown when it starts:
-        the terminal is reported later, or never. So while terminals are offered every call counts
-        as cancellable, and an interrupt waits for the terminal to be reported.
-Rule 3: a repeated field is not written again, and a field that replaces an earlier one is written
-        short, so that the records of a growing output do not grow with its square.
+Rule 1: the first message about a call starts it, even if it is an update; the status completed or
+        failed ends it; later messages are ignored.
+Rule 2: only a call that runs in a terminal of the supervisor can be cancelled. That is unknown when
+        the call starts: its terminal is reported later, or never. So while terminals are offered
+        every call counts as cancellable, and an interrupt waits for the terminal to be reported.
+Rule 3: a repeated field is not written again, and a field that replaces an earlier one is cut
+        shorter, so that the records of a growing output do not grow with its square.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class TerminalAccess(Protocol):
     """The part of `Terminals` that tool calls use."""
 
     def is_running(self, terminal_id: str) -> bool:
-        """Return whether the terminal's command runs."""
+        """Return True if the terminal's command runs."""
 
     async def cancel(self, terminal_id: str) -> None:
-        """Kill the terminal's command and wait until it has ended; bounded."""
+        """Kill the terminal's command and wait, within a bound, until it has ended."""
 
     def describe(self, terminal_id: str) -> Mapping[str, Any] | None:
         """Return output and exit status; None if the terminal is unknown."""
@@ -80,7 +80,7 @@ class _OpenToolCall:
     waiters: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
 
     def max_bytes_for(self, field: str) -> int:
-        """Return the bytes that may be written of a field: fewer if it replaces a value."""
+        """Return the maximum size of a field in a record: less if the field replaces a value."""
         return MAX_REPLACEMENT_BYTES if field in self.last_written else MAX_RESULT_BYTES
 
     def add_terminals(self, terminals: Sequence[str]) -> None:
@@ -106,14 +106,15 @@ class ToolCalls:
         return len(self._calls)
 
     def report_of(self, tool_call_id: object) -> ToolReport:
-        """Return what the agent reported of a call so far."""
+        """Return the merged report of a call, from all its updates so far."""
         call = self._calls.get(tool_call_id) if isinstance(tool_call_id, str) else None
         return ToolReport() if call is None else call.report
 
     async def on_update(self, update: Mapping[str, Any]) -> str | None:
-        """Handle a `tool_call` or `tool_call_update`; return what is wrong with it, if anything.
+        """Handle a `tool_call` or `tool_call_update`; return the problem of a malformed update.
 
-        Raise `OutputTooLarge`. Wait while the session's mailbox is full.
+        Raise `OutputTooLarge` if the turn's output exceeds its limit. Wait while the session's
+        mailbox is full.
         """
         key = as_name(update.get("toolCallId"), max_letters=MAX_ID_LETTERS)
         if key is None:
@@ -137,10 +138,10 @@ class ToolCalls:
         return None
 
     async def interrupt(self, call_id: CallId) -> bool:
-        """Kill the terminals of a call and end it; return whether it runs in terminals of ours.
+        """Kill the terminals of a call and end the call; return True if it runs in our terminals.
 
-        Wait for a terminal of the call if there is none yet; bounded. No other call is affected.
-        If this is cancelled, the call may continue.
+        If the call has no terminal yet, wait for one within a bound. No other call is affected. If
+        this is cancelled, the call may continue.
         """
         found = [(key, call) for key, call in self._calls.items() if call and call.id == call_id]
         if not found or self._terminal_access is None:
@@ -159,7 +160,7 @@ class ToolCalls:
     async def _wait_running_terminals(
         self, key: str, call: _OpenToolCall, terminal_access: TerminalAccess
     ) -> list[str]:
-        """Wait for a running terminal of the call and return all; empty after the bound."""
+        """Wait for a running terminal of the call and return all of them; empty after the bound."""
         running: list[str] = []
         with trio.move_on_after(self._context.ladder.ask_seconds * _WAIT_FRACTION):
             while self._calls[key] is not None:
@@ -200,7 +201,7 @@ class ToolCalls:
         }
 
     def _progress(self, call: _OpenToolCall, update: Mapping[str, Any]) -> dict[str, object]:
-        """Return status and output of a running call; on the end they are its result."""
+        """Return status and output of a running call; for an ended call they are its result."""
         content = content_data(update.get("content"), self._describe_terminal)
         return {
             "status": as_name(update.get("status")),

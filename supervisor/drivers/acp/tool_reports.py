@@ -1,9 +1,9 @@
 """Report of an agent on one tool call, and its name in permissions.
 
-The protocol has a title for users ("Run `ls`"), one of ten kinds, and only lately a name. So a tool
-goes by its name if it has one, else by its title. A title is narrow, so that allow_always covers
-this call and not every call of its kind. If the session's permissions list tools, a name, kind or
-title on that list is used.
+The protocol has a title for users ("Run `ls`"), one of ten kinds, and, in newer versions, a name.
+So the name of a tool is its reported name, or else its title. A title is narrow, so that
+allow_always covers this call and not every call of its kind. If the session's permissions list
+tools, a name, kind or title on that list is used.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ToolReport:
         return next((name for name in names if name in permissions.tools), names[0])
 
     def merged(self, later: ToolReport) -> ToolReport:
-        """Return both reports as one: later fields win, but all paths are kept."""
+        """Return both reports as one: later fields replace earlier ones, but all paths are kept."""
         unknown = self.paths is None or later.paths is None
         paths = () if unknown else tuple(dict.fromkeys((*self.paths, *later.paths)))  # type: ignore[misc]
         return ToolReport(
@@ -108,7 +108,7 @@ def parse_tool_report(call: Mapping[str, Any]) -> ToolReport:
 
 
 def _escape_reserved(name: str | None) -> str | None:
-    """Return the agent's name for a tool, changed if it has a prefix of our own names."""
+    """Return the agent's name for a tool, changed if it begins with a reserved prefix."""
     return (
         f"agent's {name}"
         if name is not None and name.lstrip().startswith(RESERVED_PREFIXES)
@@ -162,7 +162,7 @@ def _tool_paths(call: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _is_path(name: str, text: str) -> bool:
-    """Return whether an input may be a path; text that could leave a folder always counts."""
+    """Return True if an input may be a path; text that could lead out of a folder always counts."""
     if _URL.match(text):
         return False
     if text.startswith(("/", "~", "file:")) or ".." in text.split("/"):
@@ -172,7 +172,7 @@ def _is_path(name: str, text: str) -> bool:
 
 
 def _named_texts(value: object) -> list[tuple[str, str]] | None:
-    """Return the texts in a tool's input with their field names; None if it is too large."""
+    """Return the texts in a tool's input with their field names; None if the input is too large."""
     waiting: list[tuple[str, object, int]] = [("", value, 0)]
     found: list[tuple[str, str]] = []
     for _ in range(_MAX_VALUES):
@@ -209,7 +209,7 @@ def _commands(raw_input: object, title: str | None) -> Iterator[str]:
 def shell_line(words: Sequence[str]) -> str | None:
     """Return LINE if the words are `bash -c LINE`, else None.
 
-    Only known shells, and no further options, which could change the meaning of the line.
+    Only known shells are accepted, and no further options, which could change the meaning of LINE.
     """
     is_shell_line = (
         len(words) == _SHELL_ARGUMENT_COUNT and words[0] in _SHELLS and words[1] in ("-c", "-lc")

@@ -72,8 +72,8 @@ class TurnEnd:
 def classify_turn_end(stop_reason: object, *, text: str, activity: TurnActivity) -> TurnEnd:
     """Return the end of a turn whose prompt was answered with this stop reason.
 
-    - `cancelled` is an interrupt, with any cause: some agents end so when a permission is rejected.
-    - `refusal` has failed: the task was not done, and callers that depend on it must see that.
+    - `cancelled` is an interrupt, whatever its cause: some agents return it after a rejection.
+    - `refusal` is a failure: the task was not done, and callers must see that.
     - `max_tokens` and `max_turn_requests` are completed: nothing went wrong, the text counts, and
       the stop reason says that it is not all.
     - `end_turn`, and any unknown reason, is completed unless the text hides an error.
@@ -103,7 +103,7 @@ def _hidden_error(text: str, activity: TurnActivity) -> str | None:
 
 
 def _without_warnings(text: str) -> str:
-    """Return the text after the warnings that some agents put first."""
+    """Return the text without the warnings that some agents write first."""
     while text.startswith("Warning: ") and "\n\n" in text:
         text = text.partition("\n\n")[2].lstrip()
     return text
@@ -139,7 +139,7 @@ _FINAL_STATUSES: Final = frozenset({"completed", "failed"})
 
 
 class SilenceDetector:
-    """Silence of one turn. Callers pass the time."""
+    """Measures the silence of one turn. Callers pass the time."""
 
     def __init__(self, now: float) -> None:
         self._since = now
@@ -160,9 +160,9 @@ class SilenceDetector:
             self._calls.add(call)
 
     def seconds_left(self, now: float, *, is_cancelled: bool) -> float:
-        """Return how long the agent must stay silent until the turn is over; 0 if it is.
+        """Return how long the agent must stay silent until the turn is over; 0 if it is over.
 
-        A cancelled turn gets `CANCELLED_SILENCE_SECONDS`, also with open tool calls.
+        A cancelled turn gets `CANCELLED_SILENCE_SECONDS`, even with open tool calls.
         """
         if is_cancelled:
             patience = CANCELLED_SILENCE_SECONDS
@@ -216,7 +216,10 @@ def describe_rpc_error(error: RpcError) -> str:
 
 
 def start_failure(process: AgentProcess, exit_: ProcessExit | None, kind: str, why: str) -> Failure:
-    """Return why the agent did not start; an exit counts before a lost connection."""
+    """Return why the agent did not start.
+
+    An exit is preferred to a lost connection as the reason.
+    """
     if exit_ is not None and kind == "transport":
         kind, why = "process_exit", _describe_exit(exit_)
     return Failure(kind, with_stderr_tail(process, why))
@@ -225,7 +228,7 @@ def start_failure(process: AgentProcess, exit_: ProcessExit | None, kind: str, w
 def exit_failure(
     process: AgentProcess, exit_: ProcessExit | None, why: str | None
 ) -> Failure | None:
-    """Return why the agent ended; None for a clean exit of its own."""
+    """Return why the agent ended; None if it exited by itself without an error."""
     if exit_ is None:
         return Failure("transport", with_stderr_tail(process, why or "it does not answer"))
     if exit_.is_clean:

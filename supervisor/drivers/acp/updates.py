@@ -1,18 +1,19 @@
 """Handling of each `session/update`, in order of arrival, and the usage that agents report.
 
-Rule 1: for any update, nothing but `OutputTooLarge` is raised.
-Rule 2: what an agent replays (`session/load` does) is history: it makes no records and no usage. Of
-        updates while no turn runs, only the agent's status is kept.
+Rule 1: no update raises an exception, except `OutputTooLarge`.
+Rule 2: updates that an agent replays (`session/load` does) are history: they make no records and
+        no usage. From updates while no turn runs, only the agent's status is kept.
 Rule 3: unknown updates are ignored, counted, and reported once per kind.
 
-Agents report two things, and neither is the usage since the last report. `usage_update` has the
-cost of the whole session so far and the tokens in the context. `usage` in the answer to a prompt
-has the tokens of that turn; the protocol's text is contradictory there, but agents do so and its
-maintainers mean it. Two agents use places of their own: Gemini the answer's `_meta.quota`, and Qwen
+Agents report usage in two forms, and neither is the usage since the last report. `usage_update` has
+the cost of the whole session so far and the tokens in the context. `usage` in the answer to a
+prompt has the tokens of that turn; the protocol's text is contradictory there, but agents do so and
+its maintainers mean it. Two agents use other places: Gemini the answer's `_meta.quota`, and Qwen
 the `_meta.usage` of a text chunk, once per model request.
 
-Budgets must bind while a turn runs, and some agents send only the first. So growth of the context
-counts as input tokens until better figures arrive: each of those tokens was paid at least once.
+Budgets must apply while a turn runs, and some agents send only `usage_update`. So growth of the
+context counts as input tokens until better figures arrive: each of those tokens was paid at least
+once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .turn_result import TurnActivity
 
 
 class UsageMeter:
-    """Turns cumulative reports into differences."""
+    """Computes the usage since the last report from cumulative reports."""
 
     def __init__(self) -> None:
         self._cost = 0.0
@@ -63,7 +64,8 @@ class UsageMeter:
     def read_update(self, update: Mapping[str, Any]) -> Usage:
         """Return the usage since the last `usage_update`.
 
-        A figure that falls is a new count or a corrected estimate; counting continues from it.
+        A figure that falls is a new count or a corrected estimate; counting continues from the new
+        figure.
         """
         grown, cost = self._read_context(update), self._read_cost(update)
         tokens = Usage(input_tokens=grown) if self._request_tokens == Usage() else Usage()
@@ -71,7 +73,7 @@ class UsageMeter:
         return tokens + Usage(cost=cost)
 
     def read_text(self, update: Mapping[str, Any]) -> Usage:
-        """Return the usage in a text chunk, of the model request that made it; mostly none."""
+        """Return the usage in a text chunk, which is that of one model request; usually zero."""
         usage = as_mapping(as_mapping(update.get("_meta")).get("usage"))
         self._request_tokens += _parse_tokens(usage)
         return self._count_turn_tokens(self._request_tokens)
@@ -84,7 +86,7 @@ class UsageMeter:
         )
 
     def _count_turn_tokens(self, turn: Usage) -> Usage:
-        """Raise the turn's tokens to these figures; return the difference."""
+        """Set the turn's tokens to these figures if they are higher; return the difference."""
         counted = self._turn_tokens
         # Growth of the context counted as input that was output in fact.
         guessed = max(0, counted.input_tokens - turn.input_tokens)
@@ -173,7 +175,7 @@ class Updates:
         self._had_turns = True
 
     def end_turn(self) -> TurnActivity:
-        """End the turn, so that later updates are late; return its activity besides text."""
+        """End the turn, so that later updates count as late; return its activity besides text."""
         turn, self._turn = self._turn, None
         if turn is None:
             return TurnActivity()
@@ -191,19 +193,19 @@ class Updates:
             self._is_replaying = False
 
     def resume_usage(self) -> None:
-        """Continue from the recorded cost of the agent's session."""
+        """Continue from the recorded cost of the agent's conversation."""
         self._meter.resume_from(self._context.agent_session_cost)
 
     def tool_report(self, tool_call_id: object) -> ToolReport:
-        """Return what the agent reported of a tool call in this turn."""
+        """Return the merged report of a tool call of this turn."""
         return ToolReport() if self._turn is None else self._turn.calls.report_of(tool_call_id)
 
     async def interrupt_call(self, call: CallId) -> bool:
-        """Kill the terminals of a tool call; return whether it runs in terminals of ours."""
+        """Kill the terminals of a tool call; return True if the call runs in our terminals."""
         return self._turn is not None and await self._turn.calls.interrupt(call)
 
     def on_prompt_result(self, answer: object) -> None:
-        """Count the usage in the answer to the prompt; call it before `end_turn`."""
+        """Count the usage in the answer to the prompt; must be called before `end_turn`."""
         if self._turn is not None:
             self._spend(self._turn, self._meter.read_prompt_result(as_mapping(answer)))
 

@@ -1,4 +1,4 @@
-"""The workspace of a session: checked paths, and file access that cannot be led out of it.
+"""The workspace of a session: checked paths, and file access that cannot leave the workspace.
 
 Rule 1: a path is checked after all its links are resolved; only the result counts.
 Rule 2: a check may be outdated when the file is opened. So a file is opened from the workspace's
@@ -55,13 +55,13 @@ class WorkspaceRoot:
         return cls(path, found.st_dev, found.st_ino)
 
     def is_same_folder(self, found: os.stat_result) -> bool:
-        """Return whether this is the status of the same folder."""
+        """Return True if this is the status of the same folder."""
         return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
 
 @attrs.frozen
 class ResolvedPath:
-    """A path in the workspace, free of links when it was resolved: `parts` lie below `root`."""
+    """A path in the workspace, without links when it was resolved: `parts` lie below `root`."""
 
     root: str
     parts: tuple[str, ...]
@@ -83,7 +83,10 @@ class Workspace:
 
     @classmethod
     def of(cls, context: DriverContext, workspace_root: WorkspaceRoot | None = None) -> Self | None:
-        """Return the session's workspace; None if it has none, or no permission to any part."""
+        """Return the session's workspace, or None.
+
+        The session may have no workspace, or no permission to any part of it.
+        """
         paths = context.permissions.workspace_paths
         if context.workspace is None or (paths is not None and not paths):
             return None
@@ -114,7 +117,7 @@ class Workspace:
     def resolve_tool_path(self, path: str) -> ResolvedPath:
         """Resolve a path as tools report it: relative to the workspace, or a `file:` URI.
 
-        A path that starts with ~ is a home directory, and so outside.
+        A path that starts with ~ is in a home directory, and so counts as outside.
         """
         return self.resolve(self._absolute(_path_from_uri(path)))
 
@@ -164,10 +167,10 @@ class NotRegularFile(Exception):
 def read_lines(
     path: ResolvedPath, *, first: int, count: int | None, max_bytes: int, max_skipped_bytes: int
 ) -> bytes:
-    """Return `count` lines from line `first` (from 1), unchanged; all the rest without count.
+    """Return `count` lines from line `first` (from 1), unchanged; without `count`, all the rest.
 
-    Raise `FileTooLarge` if they have more than `max_bytes`, or follow more than
-    `max_skipped_bytes` of other lines.
+    Raise `FileTooLarge` if they have more than `max_bytes`, or if more than `max_skipped_bytes`
+    precede them.
     """
     with _open_parent(path) as (folder, name):
         # Also checked before opening, because opening some devices has an effect.

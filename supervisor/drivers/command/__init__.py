@@ -1,6 +1,6 @@
-"""Agents that are a command: one process per turn, the prompt in, text out.
+"""Agents that are a command: one process per turn, which reads the prompt and prints text.
 
-`agent` is what users configure, `template` the command with its options, `placeholders` fills in
-the prompt and the conversation id, `output` parses the output, `run` is one turn, and `driver`
-implements `port.Driver`.
+`agent` has the agent that users configure and its driver, `template` the command with its
+placeholders for the prompt and the conversation id, `output` parses the output, and `run` is one
+turn.
 """

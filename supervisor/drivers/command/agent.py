@@ -117,7 +117,7 @@ class CommandDriver:
 
 @attrs.frozen(kw_only=True)
 class CommandAgent(CommandTemplate):
-    """An agent that is one process per turn; `supervisor.command(...)` makes one."""
+    """An agent that is one process per turn; `supervisor.command(...)` returns one."""
 
     # A process exists only while a turn runs, so it waits for a process slot then.
     runs_process: ClassVar[bool] = False
@@ -137,16 +137,17 @@ def command(
     text: str | None = None,
     session_id_at: str | None = None,
 ) -> CommandAgent:
-    """Make an agent of a command that is run once per turn, like `command("wc", ["wc", "-w"])`.
+    """Return an agent that runs a command once per turn, like `command("wc", ["wc", "-w"])`.
 
     The prompt replaces `{prompt}` in the command; without that placeholder it goes to standard
     input. The command must exit by itself, with code 0 on success. `output` is the format of its
     output: `text`, or `json_lines`, where `text` is the path of the text in each line (`result`,
     `message.text`).
 
-    `{session_id}` is replaced by the id of the conversation: made by us, or read from the output at
-    the path `session_id_at`. Once a conversation has an id, `resume_command` is run instead, if it
-    is given. `env` is added to the few variables that every agent inherits. Raises `ConfigError`.
+    `{session_id}` is replaced by the id of the conversation: created by the supervisor, or read
+    from the output at the path `session_id_at`. Once a conversation has an id, `resume_command` is
+    run instead, if it is given. `env` is added to the few variables that every agent inherits.
+    Raise `ConfigError` for an invalid argument.
     """
     if output is None:
         output = "text" if text is None and session_id_at is None else "json_lines"

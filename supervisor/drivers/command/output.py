@@ -43,7 +43,7 @@ class _PathStep:
 
 @attrs.frozen
 class JsonPath:
-    """A parsed path; see above."""
+    """A parsed path into a line of JSON; the module's docstring defines its form."""
 
     text: str
     _steps: tuple[_PathStep, ...]
@@ -61,7 +61,7 @@ class JsonPath:
 
 
 def parse_json_path(what: str, text: object) -> JsonPath:
-    """Return the parsed path; raise `ConfigError`."""
+    """Return the parsed path; raise `ConfigError` if the text is malformed."""
     if not isinstance(text, str) or not _PATH.fullmatch(text):
         raise ConfigError(
             f"{what} is {short_repr(text)}, which is not a path in a line of JSON",
@@ -114,21 +114,21 @@ class TextOutput:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes) -> list[str]:
-        """See `CommandOutput`."""
+        """Return the text in this chunk; an incomplete character is kept for the next chunk."""
         text = self._decoder.decode(data)
         return [text] if text else []
 
     def finish(self) -> list[str]:
-        """See `CommandOutput`."""
+        """Return the text of an incomplete last character, with a replacement character."""
         text = self._decoder.decode(b"", final=True)
         return [text] if text else []
 
     def skipped_lines_warning(self) -> str | None:
-        """See `CommandOutput`."""
+        """Return None: no line of plain text is skipped."""
         return None
 
     def unparsed_tail(self) -> str:
-        """See `CommandOutput`."""
+        """Return an empty text: all plain text is output."""
         return ""
 
 
@@ -146,15 +146,15 @@ class JsonLinesOutput:
         self._last_unparsed = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """See `CommandOutput`."""
+        """Return the texts in the lines that this chunk completes."""
         return self._read(self._lines.feed(data))
 
     def finish(self) -> list[str]:
-        """See `CommandOutput`."""
+        """Return the texts in the last line, which has no newline."""
         return self._read(self._lines.finish())
 
     def skipped_lines_warning(self) -> str | None:
-        """See `CommandOutput`."""
+        """Return a warning with the number of skipped lines; None if none were skipped."""
         if self._too_long:
             return f"{self._too_long} lines of the output are longer than {MAX_LINE_BYTES} bytes"
         if self._unparsed:
@@ -162,7 +162,7 @@ class JsonLinesOutput:
         return None
 
     def unparsed_tail(self) -> str:
-        """See `CommandOutput`."""
+        """Return the last skipped line, which may say why the command failed."""
         return decode_printable(self._last_unparsed[-_SHOWN_BYTES:])
 
     def _read(self, lines: list[Line]) -> list[str]:

@@ -1,4 +1,4 @@
-"""One turn of a command: its process, from the wait for a slot until nothing of it is left.
+"""One turn of a command: its process, from the wait for a slot until all its processes have ended.
 
 Rule 1: the end of the turn is reported once. By then the process is dead, or is reported as
         unkillable.
@@ -47,7 +47,7 @@ _CONVERSATION_NAMESPACE: Final = uuid.UUID("5d1a3a0c-52f2-4f5e-9d0b-0a6f0b6a7c11
 
 
 class CommandRun:
-    """The run of one turn; see above."""
+    """The run of one turn: process, prompt, output, ladder and end."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class CommandRun:
         return end
 
     async def _send_prompt(self, process: AgentProcess, prompt: bytes) -> None:
-        """Send the prompt and close the input; a command that closes its input early is fine."""
+        """Send the prompt and close the input; ignore a command that closes its input early."""
         try:
             if prompt:
                 await process.send(prompt)
@@ -237,7 +237,10 @@ class CommandRun:
         return end.is_clean and self._problem is None
 
     def _report_conversation_id(self, known: str | None, new: str) -> None:
-        """Report the conversation id if it is new; `new` counts only if the command got it."""
+        """Report the conversation id if it is new.
+
+        `new` counts only if it was passed to the command.
+        """
         session_id = self._output.session_id or known
         if session_id is None and has_placeholder(self._template.command, SESSION_ID):
             session_id = new

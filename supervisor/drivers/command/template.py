@@ -1,6 +1,6 @@
 """The command of an agent: its options, and the placeholders for prompt and conversation id.
 
-The process of each turn is launched from it.
+`CommandTemplate.launch` returns the process to start for a turn.
 
 Rule 1: only `{prompt}` and `{session_id}` are replaced, anywhere in a word; other braces belong to
         the command. The replacement text itself is not searched for placeholders.

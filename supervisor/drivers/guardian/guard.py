@@ -1,4 +1,4 @@
-"""The guardian's loop: handle commands and deaths, and kill all descendants when it is time."""
+"""The guardian's loop: handle commands and exits, and kill all descendants when requested."""
 
 import os
 import select
@@ -25,7 +25,7 @@ _STATE, _PARENT, _THREADS = 0, 1, 17
 
 
 def report(line: str) -> None:
-    """Write a report to the supervisor, if it still reads."""
+    """Write a report to the supervisor; ignore a closed pipe."""
     try:  # noqa: SIM105 - contextlib takes too long to import
         os.write(1, line.encode() + b"\n")
     except OSError:
@@ -100,14 +100,14 @@ class Guardian:
         self._signals_reported = 0
 
     def watch(self, child_signals: int, supervisor: int | None) -> None:
-        """Watch these descriptors too: for the deaths of children, and of the supervisor."""
+        """Watch two more descriptors, for exits of children and for the exit of the supervisor."""
         self._child_signals, self._supervisor = child_signals, supervisor
         for descriptor in (0, self._failure, child_signals, supervisor):
             if descriptor is not None:
                 self._poll.register(descriptor, select.POLLIN)
 
     def run(self) -> None:
-        """Run until no process is left, or the survivors are given up."""
+        """Run until all processes have ended, or the survivors are given up."""
         report(f"agent {self._agent}")
         while True:
             if self._reap():

@@ -30,7 +30,7 @@ class LaunchRequest:
 
 
 def read_launch() -> LaunchRequest:
-    """Read the launch from standard input; exit if the input ends early.
+    """Return the launch, read from standard input; exit if the input ends early.
 
     Its format: the number of bytes and a newline; then, separated by NULs, the working directory,
     the number of words of the command, the words, and the entries of the environment.
@@ -55,8 +55,8 @@ def read_or_exit(count: int) -> bytes:
 def become_agent(launch: LaunchRequest, streams: list[int], gate: int, failed: int) -> None:
     """Turn the forked child into the agent: new session, standard streams, default signals.
 
-    It waits at the gate before it executes the program; if the guardian dies first, the program is
-    never executed. All other descriptors are closed on exec. Does not return.
+    It waits for a byte from `gate` before it executes the program; if the guardian dies first, the
+    program is never executed. All other descriptors are closed on exec. Does not return.
     """
     try:
         os.setsid()
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def run_guardian() -> None:
-    """Start the agent and return when nothing of it is left."""
+    """Start the agent and return when all its processes have ended."""
     parent, *streams = map(int, sys.argv[1:5])
     os.set_blocking(1, False)
     child_signals = ignore_signals()
@@ -155,7 +155,7 @@ def ignore_signals() -> int:
 
 
 def become_subreaper() -> None:
-    """Make the kernel give us every descendant whose parent dies; Linux only."""
+    """Make the kernel assign us every descendant whose parent dies as our child; Linux only."""
     if sys.platform != "linux":
         return
     try:
@@ -170,7 +170,7 @@ def become_subreaper() -> None:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Return a descriptor that is readable when the process dies; None if there is none."""
+    """Return a descriptor that is readable when the process dies; None without pidfd support."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -1,7 +1,7 @@
 """Processes that run under a guardian each (see `guardian`).
 
-Rule 1: the block of `open` is left when nothing of the process is alive, or when the time for that
-        is over and the survivors are logged. Pipes, tasks and the guardian end with it.
+Rule 1: the block of `open` ends when the process and its descendants are dead, or when the time
+        for that is over and the survivors are logged. Pipes, tasks and the guardian end with it.
 Rule 2: we signal only our own guardian. The guardian signals its descendants. If the guardian was
         killed, its containment is found by the marker and killed (see `orphans`).
 """
@@ -80,7 +80,10 @@ class ContainedProcesses:
     async def open(
         self, launch: Launch, *, before_exec: BeforeExec
     ) -> AsyncIterator[ContainedProcess]:
-        """See `Processes.open`. An exception of the block is raised without an exception group."""
+        """Run the program under a guardian for the duration of the block; see `Processes.open`.
+
+        An exception of the block is raised without an exception group.
+        """
         guardian_client, streams = await start_guardian(limiter=self._starts)
         process = ContainedProcess(self, launch, guardian_client, streams)
         failure: BaseException | None = None
@@ -170,7 +173,10 @@ class ContainedProcess:
     # For the block ----------------------------------------------------------------------
 
     async def start(self, before_exec: BeforeExec) -> None:
-        """Fork the agent, have it recorded, then execute its program; raise `LaunchFailed`."""
+        """Fork the agent, call `before_exec`, then execute the program.
+
+        Raise `LaunchFailed` if it fails.
+        """
         seconds = self._settings.start_seconds
         request = encode_launch(self._launch, self._marker)
         with trio.move_on_after(seconds):
@@ -197,7 +203,7 @@ class ContainedProcess:
 
     @enable_ki_protection
     async def listen(self) -> None:
-        """Handle the guardian's reports; if it ends early, kill its containment."""
+        """Handle the guardian's reports; if the guardian ends early, kill its containment."""
         with self._listen_scope:
             async with run_and_cancelling(self._guardian_client.send_continue_periodically):
                 await self._guardian_client.read_reports(self._on_report)
@@ -211,9 +217,9 @@ class ContainedProcess:
             await self._tail.drain()
 
     async def end(self) -> None:
-        """Kill what is left of the process, within a time limit, and release all resources.
+        """Kill the remaining processes within a time limit, and release all resources.
 
-        A guardian that does not finish in time is killed, and the rest is killed without it.
+        A guardian that does not finish in time is killed, and the remaining processes after it.
         """
         with trio.move_on_after(self._settings.kill_seconds, shield=True):
             self._guardian_client.close_commands()
@@ -258,7 +264,7 @@ class ContainedProcess:
                 logger.error("unexpected report from a guardian: %s", line)
 
     def _set_exit(self, end: ProcessExit) -> None:
-        """Store how the process ended; only the first call counts."""
+        """Store how the process ended; ignore a second call."""
         self._exit = self._exit or end
         self._forked.set()
         self._exec_known.set()

@@ -121,7 +121,7 @@ def new_marker(guardian: ProcessIdentity) -> Marker:
 
 
 def marker_in_environ(environ: bytes) -> Marker | None:
-    """Return the marker in the text of a /proc/PID/environ; None if it has no valid one."""
+    """Return the marker in the text of a /proc/PID/environ; None if it has no valid marker."""
     if _ENTRY not in environ:
         return None  # the fast path of nearly every process
     for entry in environ.split(b"\0"):
@@ -131,7 +131,7 @@ def marker_in_environ(environ: bytes) -> Marker | None:
 
 
 def parse_marker(text: str) -> Marker | None:
-    """Return the marker with exactly this text; None if there is none."""
+    """Return the marker with exactly this text; None if the text is not a marker."""
     fields = text.split(".")
     if len(fields) != _FIELDS or not all(field.isdigit() for field in fields[1:3]):
         return None

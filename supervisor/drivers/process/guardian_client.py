@@ -1,8 +1,8 @@
 """Our end of a guardian: start it, send it commands, read its reports.
 
-If we die, in whatever way, the pipe of its commands ends, and the guardian kills everything. See
-`guardian` for the commands and reports. This module also encodes launches for the guardian, and
-turns its launch failures into messages for people.
+If the supervisor dies, the command pipe ends, and the guardian kills everything. See `guardian` for
+the commands and reports. This module also encodes launches for the guardian, and turns its launch
+failures into messages for people.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class AgentStreams:
         self.stderr = PipeReader(stderr)
 
     def stop_waiting(self) -> None:
-        """Return only output that has already arrived; do not wait for the remaining writers."""
+        """Make `receive` return only output that has already arrived, then the end."""
         self.stdout.stop_waiting()
         self.stderr.stop_waiting()
 
@@ -74,7 +74,10 @@ class AgentStreams:
 
 
 class GuardianClient:
-    """One guardian. It is our child, so its pid is not reused before `kill_and_wait` returns."""
+    """One guardian, a child process of ours.
+
+    Its pid is not reused before `kill_and_wait` returns.
+    """
 
     def __init__(self, guardian: subprocess.Popen[bytes], commands: int, reports: int) -> None:
         self._guardian = guardian
@@ -98,7 +101,10 @@ class GuardianClient:
         self._guardian.send_signal(signal.SIGCONT)
 
     def close_commands(self) -> None:
-        """Make the guardian kill everything, as if we had died; also before it has its launch."""
+        """Make the guardian kill everything, as if the supervisor had died.
+
+        This also works before the guardian has its launch.
+        """
         self._commands.close()
         self._guardian.send_signal(signal.SIGCONT)
 
@@ -127,7 +133,7 @@ class GuardianClient:
 
 
 async def start_guardian(*, limiter: trio.CapacityLimiter) -> tuple[GuardianClient, AgentStreams]:
-    """Start a guardian that waits for its launch; raise `LaunchFailed`.
+    """Start a guardian that waits for its launch; raise `LaunchFailed` if it cannot be started.
 
     A cancellation leaves no guardian behind: before the start it prevents the start, and once the
     start has begun it has no effect.
@@ -156,7 +162,7 @@ async def start_guardian(*, limiter: trio.CapacityLimiter) -> tuple[GuardianClie
 def _run_guardian(
     guardian_ends: tuple[int, int], agent_ends: tuple[int, int, int]
 ) -> subprocess.Popen[bytes]:
-    """Start the guardian's process with its ends of the pipes, and those of its agent."""
+    """Start the guardian's process with its ends of the pipes and the ends of its agent."""
     if not sys.executable:
         raise FileNotFoundError("sys.executable is empty: the Python interpreter is unknown")
     numbers = map(str, (os.getpid(), *agent_ends))
@@ -188,7 +194,7 @@ def supervisor_pid(guardian: int) -> int | None:
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
     """Return the two ends of a pipe.
 
-    Their numbers are above those of the standard streams, even if this program has closed these.
+    Their numbers are above those of the standard streams, even if this program has closed those.
     """
     ends = []
     for end, owner in zip(os.pipe(), (readers, writers), strict=True):
@@ -202,7 +208,10 @@ def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
 
 
 def encode_launch(launch: Launch, marker: Marker) -> bytes:
-    """Return the launch as the guardian reads it; raise `LaunchFailed` if it cannot be passed."""
+    """Return the launch as the guardian reads it.
+
+    Raise `LaunchFailed` if the command is empty or a variable is invalid.
+    """
     if not launch.command or not launch.command[0]:
         raise LaunchFailed("the command is empty: give at least the name of a program")
     environment = {**launch.environment, MARKER_VARIABLE: str(marker)}

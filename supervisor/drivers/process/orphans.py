@@ -93,8 +93,8 @@ async def kill_orphans(
     """Kill the orphans of dead supervisors: the recorded processes and all of their containments.
 
     Return the outcomes of the recorded processes, then those of the others. A process of a live
-    supervisor is not touched. A guardian that is still killing gets half of the time; after that it
-    is killed with the rest.
+    supervisor is not killed. A live guardian is left `wait_seconds / 2` to kill its own processes,
+    then it is killed too.
     """
     everything = tuple(recorded)
     recorded = [process for process in everything if not has_live_supervisor(process)]
@@ -164,7 +164,10 @@ def _read_marker(pid: int) -> Marker | None:
 
 
 def _read_proc_file(path: str) -> tuple[bytes, int]:
-    """Return the contents and the owner; with `os` only, because there are many small files."""
+    """Return contents and owner of the file.
+
+    It uses `os` alone, which is faster for many small files.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         chunks = []

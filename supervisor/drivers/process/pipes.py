@@ -1,8 +1,7 @@
 """Our ends of pipes to a process that may stop reading or never stop writing; lines from bytes.
 
-Rule 1: a descriptor is closed exactly once, and a task that waits for it is woken then.
-Rule 2: no data is lost: nothing is awaited between reading and returning it.
-
+Rule 1: a descriptor is closed exactly once, and closing wakes a task that waits for it.
+Rule 2: no data is lost: there is no await between reading data and returning it.
 Rule 3: the result does not depend on how the bytes were cut into chunks.
 Rule 4: at most one line of the maximum length is held. A longer line is dropped as it arrives, up
         to the next newline, and replaced by one `OverlongLine`.
@@ -36,7 +35,7 @@ class PipeWriter:
         """Write all of the data; raise `InputClosed`, or `InputStuck` after `within_seconds`.
 
         If only a part was written, because of the timeout or a cancellation, the pipe is closed.
-        It is not a checkpoint if the pipe has room for all of the data.
+        There is no trio checkpoint if the pipe has room for all of the data.
         """
         rest = memoryview(data)
         with trio.move_on_after(within_seconds) as bound:
@@ -53,14 +52,14 @@ class PipeWriter:
             raise InputStuck(f"the process has not read its input within {within_seconds} s")
 
     def send_nowait(self, data: bytes) -> None:
-        """Write the data if the pipe has room (it has, for a few bytes); drop it otherwise."""
+        """Write the data if the pipe has room, as it has for a few bytes; drop it otherwise."""
         try:
             self._write(memoryview(data))
         except InputClosed:
             return
 
     def close(self) -> None:
-        """Close the pipe, so that the reader sees its end; do nothing if it is closed."""
+        """Close the pipe, so that the reader sees its end; do nothing if it is closed already."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             notify_closing(descriptor)
@@ -117,7 +116,7 @@ class PipeReader:
         return chunk or b""
 
     def receive_nowait(self) -> bytes | None:
-        """Return the data that has arrived; None if there is none yet, empty at the end."""
+        """Return the data that has arrived; None before any has arrived, empty at the end."""
         if self._descriptor is None:
             return b""
         try:
@@ -134,7 +133,7 @@ class PipeReader:
             notify_closing(self._descriptor)
 
     def close(self) -> None:
-        """Close the pipe; do nothing if it is closed."""
+        """Close the pipe; do nothing if it is closed already."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             notify_closing(descriptor)
@@ -155,7 +154,7 @@ class OutputTail:
             self._add(chunk)
 
     def read(self) -> bytes:
-        """Return the last bytes, including those in the pipe at the moment."""
+        """Return the last bytes, including those that are still in the pipe."""
         for _ in range(_PIPE_BYTES // 4096):  # bounded, so that a flood cannot keep us here
             chunk = self._reader.receive_nowait()
             if not chunk:
@@ -185,7 +184,7 @@ Line: TypeAlias = bytes | OverlongLine
 
 
 class LineSplitter:
-    """Splitter at newlines; empty lines are left out.
+    """Splits bytes into lines at newlines; empty lines are left out.
 
     White space around a line (a carriage return at its end) has no meaning in JSON and is stripped.
     It counts towards the length, which is that of the line as it arrived, without its newline.
@@ -213,7 +212,7 @@ class LineSplitter:
         return found
 
     def finish(self) -> list[Line]:
-        """Return what arrived since the last newline, at the end of the stream."""
+        """Return the rest since the last newline as a line, at the end of the stream."""
         found: list[Line] = []
         self._end(found)
         return found

@@ -1,8 +1,8 @@
 """The port through which drivers run processes; implemented by `contained` and by test fakes.
 
-Rule 1: no wait for the process is unbounded, and nothing that the process does blocks us.
-Rule 2: a process is recorded before its first instruction runs, and nothing of it is left when its
-        block is left, in whatever way.
+Rule 1: every wait for the process is bounded, and the process cannot block the supervisor.
+Rule 2: a process is recorded before its first instruction runs, and the process and its
+        descendants are dead when its block ends, however it ends.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class ProcessExit:
 
     @property
     def is_clean(self) -> bool:
-        """True if it exited by itself, with code 0."""
+        """True if the process exited by itself, with code 0."""
         return self.code == 0 and self.guarded
 
 
 class InputClosed(Exception):
-    """The process has closed its standard input, or we have."""
+    """Standard input of the process is closed, by the process or by us."""
 
 
 class InputStuck(Exception):
@@ -62,32 +62,36 @@ class AgentProcess(Protocol):
         """The identity of the agent process itself, not of its guardian."""
 
     async def send(self, data: bytes) -> None:
-        """Write all of the data to standard input; raise `InputClosed` or `InputStuck`.
+        """Write all of the data to standard input.
 
-        If it is cancelled after a part was written, the input is closed, because the next message
-        would follow half a line.
+        Raise `InputClosed` if the input is closed, and `InputStuck` if the process does not read in
+        time. If a cancellation comes after a part was written, the input is closed, because the
+        next message would follow half a line.
         """
 
     async def receive(self) -> bytes:
         """Return the next chunk of standard output; empty at its end."""
 
     def close_input(self) -> None:
-        """Close standard input; do nothing if it is closed."""
+        """Close standard input; do nothing if it is closed already."""
 
     def interrupt(self) -> None:
-        """Send SIGINT to its process group, as Ctrl-C does, and SIGCONT."""
+        """Send SIGINT to the agent's process group, as Ctrl-C does, and SIGCONT."""
 
     def terminate(self) -> None:
-        """Send SIGTERM to its process group, and SIGCONT so that a stopped process receives it."""
+        """Send SIGTERM to the agent's process group, and SIGCONT to wake a stopped process."""
 
     def kill(self) -> None:
-        """Send SIGKILL to the process and to all its descendants, in whatever group they are."""
+        """Send SIGKILL to the process and to all its descendants, whatever their process group."""
 
     async def wait(self) -> ProcessExit:
         """Wait for the end of the process itself; its descendants are killed from then on."""
 
     async def wait_gone(self, seconds: float) -> tuple[int, ...]:
-        """Wait until nothing of it is left, for at most `seconds`; return the surviving pids."""
+        """Wait at most `seconds` until the process and its descendants are dead.
+
+        Return survivors.
+        """
 
     def stderr_tail(self) -> str:
         """Return the last part of standard error, as printable text."""
@@ -99,9 +103,9 @@ class Processes(Protocol):
     def open(
         self, launch: Launch, *, before_exec: BeforeExec
     ) -> AbstractAsyncContextManager[AgentProcess]:
-        """Run a program for the duration of the block; kill all that is left of it on exit.
+        """Run a program for the duration of the block; kill all its remaining processes on exit.
 
-        Raises `LaunchFailed` if the program does not exist or cannot be executed.
+        Raise `LaunchFailed` if the program does not exist or cannot be executed.
         """
 
 

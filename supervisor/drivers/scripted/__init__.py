@@ -7,7 +7,7 @@ command line; docs/reference/scripted.md lists both.
 
 Rule 1: `ScriptedAgent` does no I/O: lines and the time go in; lines, actions and the next deadline
         come out. Only `__main__` uses descriptors, signals and processes.
-Rule 2: it imports only the standard library, our errors and `script_numbers`, to start quickly.
+Rule 2: it imports only the standard library, our errors, to start quickly.
 Rule 3: it follows the protocol unless a step or a flag makes it misbehave.
 """
 

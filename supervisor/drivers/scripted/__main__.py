@@ -2,8 +2,8 @@
 
 Rule 1: one thread and one wait, for input, for room in the output and for the deadline together, so
         that input is always read.
-Rule 2: nothing is decided here. An action of the agent is performed when all output before it was
-        written.
+Rule 2: the engine decides, and this host performs: an action of the agent is performed when all
+        output before it was written.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _log(text: bytes) -> None:
 
 
 def _fork_many(count: int) -> list[int]:
-    """Fork children; return their pids, fewer if the system refuses more."""
+    """Fork children and return their pids; stop early if the system refuses more processes."""
     pids: list[int] = []
     try:
         while len(pids) < count:
@@ -184,7 +184,7 @@ def _fork() -> int:
 
 
 def _detach() -> str:
-    """Fork a child in a session of its own whose parent has exited; return its pid."""
+    """Fork a child in a new session whose parent has exited; return its pid."""
     ours, theirs = os.pipe()
     parent = os.fork()
     if parent == 0:

@@ -1,4 +1,4 @@
-"""Steps that send requests to the client, and steps that say what the agent was given.
+"""Steps that send requests to the client, and steps that print the session's parameters.
 
 Rule: a request is sent only if the client has the capability for it.
 """
@@ -34,7 +34,7 @@ OUTPUT_BYTES: Final = 65_536
 
 
 def read(turn: ScriptTurn, path: str) -> Waiting[None]:
-    """Ask the client to read the file, and say its contents."""
+    """Ask the client to read the file PATH, and say its contents."""
     if not _client_supports_files(turn, "readTextFile"):
         turn.say(f"read {path}: the client cannot read files\n")
         return
@@ -43,7 +43,7 @@ def read(turn: ScriptTurn, path: str) -> Waiting[None]:
 
 
 def write(turn: ScriptTurn, rest: str) -> Waiting[None]:
-    """Ask the client to write the text to the file, and say the result."""
+    """Ask the client to write TEXT to the file PATH, and say the result."""
     path, _, text = rest.partition(" ")
     if not _client_supports_files(turn, "writeTextFile"):
         turn.say(f"write {path}: the client cannot write files\n")
@@ -54,7 +54,7 @@ def write(turn: ScriptTurn, rest: str) -> Waiting[None]:
 
 
 def terminal(turn: ScriptTurn, rest: str) -> Waiting[None]:
-    """Ask the client to run the command as a tool call, and say its exit and output."""
+    """Ask the client to run COMMAND as a tool call, and say its exit and output."""
     if turn.engine_state.client.get("terminal") is not True:
         turn.say("terminal: the client has no terminals\n")
         return
@@ -86,7 +86,7 @@ def terminal(turn: ScriptTurn, rest: str) -> Waiting[None]:
 
 
 def ask_tool(turn: ScriptTurn, rest: str) -> Waiting[None]:
-    """Make a tool call of that kind on that path, ask permission for it, and end it."""
+    """Make a tool call of KIND on PATH, ask permission for it, and end it."""
     kind, _, path = rest.partition(" ")
     if not path:
         raise ConfigError(
@@ -125,7 +125,7 @@ def cwd(turn: ScriptTurn, _: str) -> None:
 
 
 def env(turn: ScriptTurn, name: str) -> None:
-    """Say the value of that environment variable."""
+    """Say the value of the environment variable NAME."""
     value = turn.engine_state.environment.get(name)
     turn.say(f"{name} is not set\n" if value is None else f"{name}={value}\n")
 

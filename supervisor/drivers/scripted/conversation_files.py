@@ -1,6 +1,6 @@
 """Saved conversations in files, shared between processes.
 
-A module of its own because few agents need it and pathlib takes time to import.
+This is a separate module because few agents need it and pathlib takes time to import.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FolderConversations:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def new_conversation_id(self) -> str:
-        """See `SavedConversations`."""
+        """Return an unused conversation id; its file is created at once."""
         number = sum(1 for _ in self._folder.glob("*.json"))
         while True:
             number += 1
@@ -38,7 +38,7 @@ class FolderConversations:
             return name
 
     def load(self, name: str) -> Json | None:
-        """See `SavedConversations`."""
+        """Return the state saved in the conversation's file; None if there is no file."""
         if _NAME.fullmatch(name) is None:  # the name becomes part of a path
             return None
         try:
@@ -47,7 +47,7 @@ class FolderConversations:
             return None
 
     def save(self, name: str, saved: Json) -> None:
-        """See `SavedConversations`."""
+        """Write the state to the conversation's file."""
         # Written to another file and renamed: a concurrent load gets the old or the new state.
         draft = self._folder / f"{name}.{os.getpid()}"
         draft.write_text(json.dumps(saved))

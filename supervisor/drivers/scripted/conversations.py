@@ -15,7 +15,7 @@ class SavedConversations(Protocol):
         """Return an unused conversation id."""
 
     def load(self, name: str) -> Json | None:
-        """Return the saved state of a conversation, or None."""
+        """Return the saved state of a conversation, or None if none was saved."""
 
     def save(self, name: str, saved: Json) -> None:
         """Save the state of a conversation."""
@@ -28,16 +28,16 @@ class MemoryConversations:
         self._saved: dict[str, str] = {}
 
     def new_conversation_id(self) -> str:
-        """See `SavedConversations`."""
+        """Return an unused conversation id."""
         name = f"scripted-{len(self._saved) + 1}"
         self._saved[name] = "{}"
         return name
 
     def load(self, name: str) -> Json | None:
-        """See `SavedConversations`."""
+        """Return the saved state of a conversation, or None if none was saved."""
         text = self._saved.get(name)
         return None if text is None else dict(json.loads(text))
 
     def save(self, name: str, saved: Json) -> None:
-        """See `SavedConversations`."""
+        """Keep the state of a conversation in memory."""
         self._saved[name] = json.dumps(saved)

@@ -1,4 +1,4 @@
-"""The scripted agent without I/O: lines and the time in; lines, actions and a deadline out.
+"""The scripted agent without I/O: it receives lines and the time, and returns lines and actions.
 
 Rule 1: it does no I/O and has no clock and no randomness: the same calls return the same lines.
 Rule 2: its time is that of the last tick; the host calls `tick` before `receive_line`.
@@ -59,7 +59,7 @@ class ScriptedAgent:
         return self._engine_state.overlaps
 
     def tick(self, now: float) -> None:
-        """Set the current time and do what is due."""
+        """Set the current time, and continue scripts and send answers that are due."""
         self._outbox.tick(now)
         while self._delayed_requests and self._delayed_requests[0][0] <= now:
             self._serve(self._delayed_requests.popleft()[1])
@@ -105,7 +105,7 @@ class ScriptedAgent:
 
     @property
     def is_exiting(self) -> bool:
-        """True if one of the actions is to exit, which the host should not delay."""
+        """True if an action is to exit the process, which the host should not delay."""
         return self._outbox.is_exiting
 
     def next_deadline(self) -> float | None:

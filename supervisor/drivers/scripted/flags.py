@@ -14,7 +14,7 @@ MAX_NUMBER: Final = 1e9
 
 
 def parse_number(step: str, text: str) -> float:
-    """Return a number of at least 0 and below `MAX_NUMBER`; raise `ConfigError`."""
+    """Return the number; raise `ConfigError` unless it is at least 0 and below `MAX_NUMBER`."""
     try:
         number = float(text)
     except ValueError:
@@ -27,7 +27,7 @@ def parse_number(step: str, text: str) -> float:
 
 
 def parse_whole_number(step: str, text: str) -> int:
-    """Return a whole number of at least 0 and below `MAX_NUMBER`; raise `ConfigError`."""
+    """Return the whole number; raise `ConfigError` unless it is from 0 to below `MAX_NUMBER`."""
     number = parse_number(step, text)
     if not number.is_integer():
         raise ConfigError(
@@ -113,12 +113,15 @@ class Flag(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The name of its field in `Flags`."""
+        """The name of the flag's field in `Flags`."""
         return self.name.removeprefix("--").replace("-", "_")
 
 
 def parse(words: Iterable[str]) -> Flags:
-    """Parse a command line; raise `ConfigError`."""
+    """Return the parsed command line.
+
+    Raise `ConfigError` for an unknown flag or an invalid value.
+    """
     fields: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:

@@ -1,4 +1,4 @@
-"""Steps that a correct agent never takes; clients must cope with each of them."""
+"""Steps that a correct agent never takes; clients must handle each of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stop_self(turn: ScriptTurn, _: str) -> Waiting[None]:
 
 
 def leave(turn: ScriptTurn, code: str) -> Waiting[None]:
-    """Exit with that code during the turn."""
+    """Exit with CODE during the turn."""
     yield from turn.perform(ProcessAction("exit", parse_whole_number("exit", code)))
 
 
@@ -74,7 +74,7 @@ def close_stdout(turn: ScriptTurn, _: str) -> Waiting[None]:
 
 
 def spew(turn: ScriptTurn, count: str) -> Waiting[None]:
-    """Write that many bytes to standard output, without a newline."""
+    """Write BYTES bytes to standard output, without a newline."""
     left = parse_whole_number("spew", count)
     while left:
         size = min(left, CHUNK_BYTES)
@@ -84,7 +84,7 @@ def spew(turn: ScriptTurn, count: str) -> Waiting[None]:
 
 
 def spew_stderr(turn: ScriptTurn, count: str) -> Waiting[None]:
-    """Write that many bytes to standard error, without a newline."""
+    """Write BYTES bytes to standard error, without a newline."""
     left = parse_whole_number("spew-stderr", count)
     while left:
         size = min(left, CHUNK_BYTES)
@@ -93,7 +93,7 @@ def spew_stderr(turn: ScriptTurn, count: str) -> Waiting[None]:
 
 
 def raw(turn: ScriptTurn, text: str) -> None:
-    """Write the text to standard output as a line, unchanged."""
+    """Write TEXT to standard output as a line, unchanged."""
     turn.engine_state.outbox.write(f"{text}\n".encode(errors="replace"))
 
 
@@ -106,12 +106,12 @@ def answer(turn: ScriptTurn, reason: str) -> None:
 
 
 def reply(turn: ScriptTurn, text: str) -> None:
-    """Answer the prompt now with that JSON, and go on."""
+    """Answer the prompt now with JSON, and go on."""
     turn.answer(_json("reply", text))
 
 
 def error(_turn: ScriptTurn, rest: str) -> None:
-    """Answer the prompt with an error of that code, any number, and text."""
+    """Answer the prompt with an error: CODE, which is any number, and TEXT."""
     code, _, text = rest.partition(" ")
     try:
         number = int(code)
@@ -123,19 +123,19 @@ def error(_turn: ScriptTurn, rest: str) -> None:
 
 
 def update(turn: ScriptTurn, rest: str) -> None:
-    """Send a session update of that kind, known or not, with the fields of the JSON."""
+    """Send a session update of KIND, known or not, with the fields of JSON."""
     kind, _, text = rest.partition(" ")
     turn.update(kind, _object("update", text))
 
 
 def notify(turn: ScriptTurn, rest: str) -> None:
-    """Send a notification, known or not, with the JSON as params."""
+    """Send the notification METHOD, known or not, with JSON as params."""
     method, _, text = rest.partition(" ")
     turn.engine_state.outbox.notify(method, _object("notify", text))
 
 
 def call(turn: ScriptTurn, rest: str) -> Waiting[None]:
-    """Send a request, known or not, to the client, and say its answer."""
+    """Send the request METHOD, known or not, to the client, and say its answer."""
     method, _, text = rest.partition(" ")
     reply = yield from turn.ask(method, _object("call", text))
     shown = {"error": reply.error} if reply.error is not None else {"result": reply.result}

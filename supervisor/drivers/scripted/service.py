@@ -51,7 +51,10 @@ class Service:
         self._methods = self._method_table()
 
     def serve(self, request: ClientRequest) -> Json | None:
-        """Serve a request; return None if the answer comes later. Raises `ErrorReply`."""
+        """Serve a request; return None if the answer comes later.
+
+        Raise `ErrorReply` to refuse it.
+        """
         method = self._methods.get(request.method)
         if method is None:
             raise ErrorReply(UNKNOWN_METHOD, f"unknown method {request.method}")
@@ -99,7 +102,10 @@ class Service:
         self._turns = [turn for turn in self._turns if not turn.is_over]
 
     def next_deadline(self) -> float | None:
-        """Return the time at which the next turn continues by itself; None if none does."""
+        """Return the time at which a turn next continues without input.
+
+        Return None if all turns wait for input.
+        """
         now = self._engine_state.outbox.now
         times = [turn.wait.until for turn in self._turns if isinstance(turn.wait, TimeWait)]
         times += [now for turn in self._turns if self._is_ready(turn)]
@@ -308,6 +314,6 @@ def _is_block(block: object, allowed: tuple[str, ...]) -> bool:
 
 
 def _when_idle(params: Json) -> str:
-    """Return the outcome of steering while no turn runs, which the client may choose."""
+    """Return the outcome of steering while no turn runs; the client chooses it in the params."""
     options = (params.get("_meta") or {}).get("steering") or {}
     return "promptRequired" if options.get("idleBehavior") == "promptRequired" else "startedNewTurn"

@@ -1,6 +1,7 @@
-"""The steps that every scripted agent has, in a process or not; all steps; and `run_script`.
+"""The steps that this agent shares with `drivers/builtin.py`, the table of all steps, `run_script`.
 
-Rule: a common step does here the same as in `drivers.builtin`, down to its error texts.
+`drivers/builtin.py` has the `scripted` agent that runs in the supervisor's process; a shared step
+does the same in both, including its error texts.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ FLOOD_CHUNK: Final = "flood " * (FLOOD_BYTES // 6) + "over"
 
 
 def say(turn: ScriptTurn, text: str) -> None:
-    """Say the text."""
+    """Say TEXT."""
     turn.say(text)
 
 
 def think(turn: ScriptTurn, text: str) -> None:
-    """Send the text as a thought, which is not part of the answer."""
+    """Send TEXT as a thought, which is not part of the answer."""
     turn.think(text)
 
 
 def tool(turn: ScriptTurn, rest: str) -> Waiting[None]:
-    """Make a tool call that takes that long."""
+    """Make a tool call NAME that takes SECONDS."""
     name, _, seconds = rest.rpartition(" ")
     if not name:
         raise ConfigError(
@@ -48,12 +49,12 @@ def tool(turn: ScriptTurn, rest: str) -> Waiting[None]:
 
 
 def sleep(turn: ScriptTurn, seconds: str) -> Waiting[None]:
-    """Wait for that long."""
+    """Wait for SECONDS."""
     yield from turn.pause(parse_number("sleep", seconds))
 
 
 def ask(turn: ScriptTurn, name: str) -> Waiting[None]:
-    """Ask permission to use the tool, and say `allowed` or `rejected`."""
+    """Ask permission to use TOOL, and say `allowed` or `rejected`."""
     if not name:
         raise ConfigError(f"a tool's name is {short_repr(name)}", hint="give some text")
     call = {"toolCallId": turn.session.new_call_id(), "title": name, "status": "pending"}

@@ -1,7 +1,7 @@
-"""The turn of a script: what a step may do and what it may wait for.
+"""The turn of a script: the operations of a step, and the events that a step can wait for.
 
 Rule 1: a step is a function of the turn and the rest of its line. A step that waits is a generator
-        that yields what it waits for; `service` resumes it.
+        that yields a wait object; `service` resumes it.
 Rule 2: in a cancelled turn `TurnCancelled` is raised where the step waits.
 """
 
@@ -75,7 +75,7 @@ class Conversation:
         return fields
 
     def config_options(self, client: Json) -> list[Json]:
-        """Return the options; a boolean one only if the client supports that."""
+        """Return the options; boolean options only if the client supports them."""
         models = [{"value": value, "name": name} for value, name in MODELS.items()]
         options: list[Json] = [
             {
@@ -107,13 +107,13 @@ class TurnCancelled(Exception):
 
 
 class TimeWait(NamedTuple):
-    """A wait until that time; for ever if it is None."""
+    """A wait until the given time; for ever if it is None."""
 
     until: float | None
 
 
 class ReplyWait(NamedTuple):
-    """A wait for the client's answer to that request."""
+    """A wait for the client's answer to the given request."""
 
     request: int
 
@@ -125,7 +125,7 @@ class ActionWait(NamedTuple):
 
 
 class OutputWait(NamedTuple):
-    """A wait until enough output was taken."""
+    """A wait until the host has taken enough of the queued output."""
 
 
 class SteeringWait(NamedTuple):
@@ -222,18 +222,18 @@ class ScriptTurn:
         self._mark_answered()
 
     def result(self, stop_reason: str) -> Json:
-        """Return the answer with this stop reason."""
+        """Return the answer to the prompt, with this stop reason."""
         if not self.engine_state.flags.usage:
             return {"stopReason": stop_reason}
         used = {"totalTokens": self.tokens, "inputTokens": 0, "outputTokens": self.tokens}
         return {"stopReason": stop_reason, "usage": used}
 
     def pause(self, seconds: float | None) -> Waiting[None]:
-        """Wait for that time, or for ever."""
+        """Wait for the given seconds; for ever if they are None."""
         yield TimeWait(None if seconds is None else self.engine_state.outbox.now + seconds)
 
     def wait_for_output(self) -> Waiting[None]:
-        """Wait until enough output was taken."""
+        """Wait until the host has taken enough of the queued output."""
         while self.engine_state.outbox.is_full:
             yield OutputWait()
 
@@ -277,7 +277,7 @@ class ScriptTurn:
         self._run(lambda: script.send(value))
 
     def cancel(self) -> None:
-        """Cancel the script, unless it ignores that."""
+        """Cancel the script, unless the script ignores cancellation."""
         if self.ignores_cancel or self.is_over:
             return
         if isinstance(self.wait, ReplyWait):
@@ -304,11 +304,11 @@ class ScriptTurn:
         self.cancel()
 
     def steer(self, text: str) -> None:
-        """Add a steering text, which is said the next time the turn runs."""
+        """Add a steering text, which the turn sends as agent text the next time it runs."""
         self._steered.append(text)
 
     def take_steering(self) -> None:
-        """Say the steering texts; `enough` resumes a step that waits for it."""
+        """Send the steering texts as agent text; `enough` resumes a step that waits for it."""
         steered, self._steered = self._steered, []
         for text in steered:
             self.say(f"{text}; ")

@@ -2,8 +2,9 @@
 
 The parser is tolerant, the encoder exact.
 
-A `ProcessAction` is what a line of output cannot do. The host performs the actions in order, after
-the output before them, and calls `ScriptedAgent.action_done`; the script waits for that.
+A `ProcessAction` is an action of the process, such as exit or fork, besides writing lines. The host
+performs the actions in order, after the output before them, and calls `ScriptedAgent.action_done`;
+the script waits for that.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class ClientNotification(NamedTuple):
 
 
 class ClientReply(NamedTuple):
-    """An answer to a request of ours; `error` is None on success."""
+    """An answer of the client to a request of the agent; `error` is None on success."""
 
     id: MessageId
     result: Any
@@ -59,7 +60,7 @@ class ClientReply(NamedTuple):
 
 
 class MalformedMessage(NamedTuple):
-    """A line that is not a valid message, with the error to answer."""
+    """A line that is not a valid message, and the error to answer with."""
 
     id: MessageId
     code: int
@@ -70,7 +71,7 @@ WireMessage: TypeAlias = ClientRequest | ClientNotification | ClientReply | Malf
 
 
 def parse_line(line: bytes) -> WireMessage:
-    """Return the message of a line; a `MalformedMessage` if it is not valid."""
+    """Return the message of a line; a `MalformedMessage` if the line is not valid."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -139,7 +140,10 @@ OVERTAKEN_SECONDS: Final = 0.2
 
 
 class EngineOutbox:
-    """Output not yet taken; with `swaps_answers`, every second answer overtakes the first."""
+    """Output that the host has not taken.
+
+    With `swaps_answers`, answers are sent in swapped pairs.
+    """
 
     def __init__(self, *, swaps_answers: bool) -> None:
         # The time of the last tick.
@@ -192,7 +196,7 @@ class EngineOutbox:
 
     @property
     def is_exiting(self) -> bool:
-        """True if one of the actions is to exit."""
+        """True if an action is to exit the process."""
         return any(action.kind == "exit" for action in self._actions)
 
     def take(self) -> list[bytes]:

@@ -29,7 +29,7 @@ _HINT = "a hook of this supervisor denies it; ask its operator"
 
 
 class BlockingHooks:
-    """Caller of the blocking hooks, before an action is accepted, admitted or started.
+    """Calls the blocking hooks before an action is accepted, admitted or started.
 
     `read_row` returns a session's state; `stop` orders a stop without waiting; `wait_stop_ordered`
     returns when the stop is ordered, also if its caller is cancelled.
@@ -51,7 +51,10 @@ class BlockingHooks:
         self._wait_stop_ordered = wait_stop_ordered
 
     async def before_create(self, plan: SessionSpec) -> SessionSpec:
-        """Return the spec with the changes of session_create hooks; raise PermissionDenied."""
+        """Return the spec with the changes of session_create hooks.
+
+        Raise PermissionDenied if a hook denies.
+        """
         if not self._hooks.has("session_create"):
             return plan
         limits = plan.limits or self._settings().limits
@@ -77,8 +80,8 @@ class BlockingHooks:
     async def before_resume(self, session: SessionState) -> bool:
         """Call session_resume hooks; return True if the session may resume.
 
-        Raises PermissionDenied if a hook denies. Hooks are not called for a live session: the
-        result is False, so a session that stops meanwhile is not resumed before they are called.
+        Raise PermissionDenied if a hook denies. Hooks are not called for a live session: the result
+        is False, so a session that stops meanwhile is not resumed before its hooks are called.
         """
         if not self._hooks.has("session_resume"):
             return True
@@ -100,7 +103,10 @@ class BlockingHooks:
     async def before_input(
         self, session_id: SessionId, event: ev.InputSubmitted | ev.SteeringSubmitted
     ) -> float | None:
-        """Return the expiry time after input_submitted hooks; raise InputRefused."""
+        """Return the expiry time after input_submitted hooks.
+
+        Raise InputRefused if a hook denies.
+        """
         if not self._hooks.has("input_submitted"):
             return event.expires_at
         if text_problem(await self._read_row(session_id), event.text) is not None:
@@ -125,7 +131,10 @@ class BlockingHooks:
         return None if ttl is None else event.at + ttl
 
     async def before_spawn(self, parent: SessionState, order: SpawnRequest) -> SpawnRequest:
-        """Return the request with the changes of spawn_before hooks; raise SpawnRefused."""
+        """Return the request with the changes of spawn_before hooks.
+
+        Raise SpawnRefused if a hook denies.
+        """
         if not self._hooks.has("spawn_before"):
             return order
         plan = order.spec
@@ -156,9 +165,9 @@ class BlockingHooks:
         return self._hooks.has("turn_start") or self._hooks.has("prompt_assembled")
 
     async def before_turn(self, session: SessionState, order: StartTurn) -> StartTurn:
-        """Return the turn order with the prompt for the agent; raise Denied.
+        """Return the turn with the prompt as changed by hooks; raise Denied if a hook denies.
 
-        The stored input stays as the user wrote it.
+        The stored input keeps the text of the user.
         """
         turn = session.turn
         try:

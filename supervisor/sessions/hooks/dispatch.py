@@ -69,7 +69,8 @@ class Hooks:
 
         The callback may be async. At a blocking point it returns None, `Change`, `Deny` or `Stop`.
         If it fails or exceeds `deadline_seconds` it is skipped; a `required` hook denies instead.
-        With `once` it is called at most once. Raises ConfigError.
+        With `once` it is called at most once. Raise ConfigError for an unknown point or an invalid
+        argument.
         """
         row = point_named(point)
         hook = Hook(
@@ -116,8 +117,8 @@ class Hooks:
     ) -> Mapping[str, Any]:
         """Call the hooks of the point; return the data with their changes, or raise Denied.
 
-        Calls the hooks present at the start; without any there is not even a checkpoint. On
-        cancellation it returns at once and cancels the running hook.
+        Hooks added during the call are not called. Without hooks it returns at once, without a trio
+        checkpoint. On cancellation it returns at once and cancels the running hook.
         """
         hooks = self._by_point[point]
         if not hooks:
@@ -162,7 +163,7 @@ class Hooks:
         turn_id: TurnId | None = None,
         **data: Any,  # noqa: ANN401 - the fields of the point
     ) -> None:
-        """Queue a notification for the present hooks of the point; never waits, never fails."""
+        """Queue a notification for the current hooks of the point; never wait, never fail."""
         hooks = self._by_point[point]
         if not hooks:
             return
@@ -193,7 +194,10 @@ def _too_deep(above: tuple[str, ...]) -> str:
 
 
 def _apply_answer(hook: Hook, point: Point, data: dict[str, Any], answer: object) -> dict[str, Any]:
-    """Return the data with the hook's changes; raise Denied, or HookFailed if it is invalid."""
+    """Return the data with the hook's changes.
+
+    Raise Denied if the hook denies, and HookFailed if its answer is invalid.
+    """
     # The exact type is compared: `isinstance` may run code of the object, which may lie or raise.
     kind = type(answer)
     if answer is None:

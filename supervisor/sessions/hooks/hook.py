@@ -37,9 +37,9 @@ def _copied(value: Any) -> Any:  # noqa: ANN401 - other values are frozen and ar
 
 @attrs.frozen
 class HookEvent:
-    """Event at a point; the point's row lists the fields of `data`.
+    """Event at a hook point; the row of the point in `points.py` lists the fields of `data`.
 
-    Each hook gets its own copy: a change to the dicts inside has no effect elsewhere.
+    Each hook gets a copy, so a change to `data` affects no other hook.
     """
 
     point: PointName
@@ -55,7 +55,7 @@ class HookEvent:
 @final
 @attrs.frozen(init=False)
 class Change:
-    """Answer that continues with these field values in place of the event's."""
+    """Answer that continues with the given values for some fields of the event."""
 
     fields: Mapping[str, Any] = attrs.field(repr=False)
 
@@ -92,7 +92,7 @@ Callback: TypeAlias = Callable[[HookEvent], object]
 
 
 class Denied(Exception):
-    """A hook refused the action; the caller of `ask` raises its own error for it.
+    """A hook refused the action; the caller of `ask` turns it into the error of the action.
 
     `hook` is the name of the hook; `stops` is true if the session has to be stopped too.
     """
@@ -112,7 +112,7 @@ class HookFailed(Exception):
 
 
 class Hook:
-    """A callback at its point, until `remove()`."""
+    """A registered callback at one point; it is called until `remove()`."""
 
     __slots__ = (
         "_forget",
@@ -170,7 +170,7 @@ class Hook:
         return f"<Hook {self.name} of {self.point}{' (removed)' if self.is_removed else ''}>"
 
     def remove(self) -> None:
-        """Remove the hook; the answer of a call already in progress still counts."""
+        """Remove the hook; the answer of a running call still counts."""
         if not self.is_removed:
             self.is_removed = True
             self._forget(self)
@@ -188,7 +188,7 @@ class Hook:
         return True
 
     def begin(self) -> int:
-        """Count a call and return its number; a `once` hook is removed here."""
+        """Count a call and return its number; a `once` hook is removed."""
         self.runs += 1
         if self.once:
             self.remove()
@@ -200,7 +200,7 @@ class Hook:
 
 
 def checked_deadline(seconds: object) -> float:
-    """Return a valid deadline in seconds; raise ConfigError."""
+    """Return the deadline in seconds; raise ConfigError unless it is positive and finite."""
     if type(seconds) not in (int, float) or not 0 < seconds <= sys.float_info.max:  # type: ignore[operator]
         raise ConfigError(
             f"deadline_seconds is {short_repr(seconds)}",

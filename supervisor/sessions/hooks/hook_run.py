@@ -31,8 +31,9 @@ _CLOSED: Final = "the supervisor is closed"
 class HookLevel:
     """A running hook and the hooks that led to its call.
 
-    `path` has their names, the outermost first and its own last. A task started by a hook inherits
-    the level and may outlive the hook (a session does); then the next outer level counts.
+    `path` has the names of these hooks, the outermost first and the running one last. A task
+    started by a hook inherits the level and may outlive the hook, as a session does; then the next
+    outer level counts.
     """
 
     __slots__ = ("is_over", "outer", "path")
@@ -95,9 +96,10 @@ class HookRun:
         self._ended = trio.Event()
 
     async def answer(self) -> object:
-        """Call the hook and return its answer; raise HookFailed.
+        """Call the hook and return its answer.
 
-        On cancellation or at the deadline the call is abandoned and its task cancelled.
+        Raise HookFailed if the callback raises or is too late. On cancellation or at the deadline
+        the call is abandoned and its task cancelled.
         """
         hook = self._hook
         obstacle = self._obstacle()
@@ -127,7 +129,7 @@ class HookRun:
         return None
 
     def _abandon(self) -> None:
-        """Cancel a call whose caller no longer waits, and list it as a zombie."""
+        """Cancel a call whose caller has stopped waiting, and list its task as a zombie."""
         self._is_abandoned = True
         if self._number is None:
             self._hook.release()

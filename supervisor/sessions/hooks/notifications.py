@@ -24,7 +24,7 @@ def notify_record(
 ) -> None:
     """Notify the observers of each point that a durable record corresponds to.
 
-    `session` is the session's state while it has an actor; `is_replaced` says that another session
+    `session` is the session's state while it has an actor; `is_replaced` is True if another session
     takes its key.
     """
     body = record.body
@@ -47,7 +47,7 @@ def notify_record(
 
 
 def notify_badge(hooks: Hooks, before: SessionState | None, session: SessionState) -> None:
-    """Notify observers of health_changed if the session's badge differs."""
+    """Notify observers of health_changed if the session's badge has changed."""
     old = None if before is None else badge_of(before)
     new = badge_of(session)
     if old is not None and old != new:

@@ -1,7 +1,7 @@
 """Bounded queue of notifications for observers, which are never awaited by a session.
 
 Rule 1: to queue a notification is one synchronous step that never fails. If the queue is full the
-        oldest is dropped and counted; the log says so once until the queue is empty again.
+        oldest notification is dropped and counted, which is logged once until the queue is empty.
 Rule 2: notifications are delivered one at a time, so every observer sees them in order.
 """
 
@@ -74,7 +74,7 @@ class Observers:
         """Deliver notifications until cancelled."""
         try:
             while True:
-                # Nothing is awaited between the look and the wait, so no wake-up is missed.
+                # Nothing is awaited between the check and the wait, so no wake-up is missed.
                 if not self._queue:
                     await self._wake.wait()
                 while self._queue:

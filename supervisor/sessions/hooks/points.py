@@ -53,7 +53,7 @@ ChangeRule: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Widened(Exception):
-    """A hook returned a value that allows more than the present one."""
+    """A hook returned a value that allows more than the current value."""
 
 
 @attrs.frozen
@@ -321,7 +321,7 @@ POINTS: Final[Mapping[PointName, Point]] = MappingProxyType({row.name: row for r
 
 
 def point_named(name: object) -> Point:
-    """Return the point of that name; raise ConfigError if it does not exist."""
+    """Return the point of that name; raise ConfigError if the table has no such point."""
     point = POINTS.get(cast("PointName", name)) if isinstance(name, str) else None
     if point is None:
         raise ConfigError(

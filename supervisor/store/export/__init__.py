@@ -33,8 +33,8 @@ def export(
 ) -> Iterator[str]:
     """Yield the exported session in pieces, each computed when it is requested.
 
-    `records` are those of the session, in order from the first. With `redact`, everything that
-    looks like a secret is replaced in every format; without it, JSON lines are verbatim. Raise
+    `records` are those of the session, in order from the first. With `redact`, text that looks like
+    a secret is replaced in every format; without `redact`, JSON lines are verbatim. Raise
     `ConfigError` at once for an unknown format.
     """
     shown_info = redacted_info(info) if redact else info

@@ -1,6 +1,6 @@
 """Items of a transcript, in reading order, and notes: records shown as one sentence.
 
-All texts here come from users and agents and may contain anything: each renderer escapes them.
+The texts of items come from users and agents and are untrusted: each renderer escapes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Tone: TypeAlias = Literal["plain", "good", "bad"]
 
 @attrs.frozen
 class ChapterItem:
-    """The start of a chapter: the session was cleared, the agent has no earlier context."""
+    """The start of a chapter: the session was cleared, so the agent has no earlier context."""
 
     number: int
     at: float
@@ -38,7 +38,7 @@ class TurnStartItem:
 
 @attrs.frozen
 class TurnEndItem:
-    """The end of a turn; without an outcome, the turn was still open when the records ended."""
+    """The end of a turn; the outcome is None if the turn was still open when the records ended."""
 
     turn_id: str
     outcome: str | None
@@ -66,7 +66,7 @@ class TextItem:
 
 @attrs.define
 class CallItem:
-    """A tool call and its result; the outcome is None while it has not ended."""
+    """A tool call and its result; the outcome is None if the call has not ended."""
 
     call_id: str
     name: str
@@ -101,7 +101,7 @@ class PlanItem:
 
 @attrs.frozen
 class NoteItem:
-    """Any other record as a sentence of ours; `detail` is text of the agent or the user."""
+    """Any other record as a sentence; `detail` is text of the agent or the user."""
 
     text: str
     at: float
@@ -144,7 +144,7 @@ _INPUT_SENTENCES: Final[Mapping[str, tuple[str, Tone]]] = {
 
 
 def record_note(record: Record) -> NoteItem | None:
-    """Return the note for a record, or None if it is not shown."""
+    """Return the note for a record; None if records of its kind are not shown."""
     if record.kind in _KINDS_WITHOUT_NOTE:
         return None
     sentence = _SENTENCES.get(record.kind, _unknown)(record.kind, record.body)
@@ -164,7 +164,7 @@ def input_note(outcome: str, text: str, at: float) -> NoteItem:
 def call_note(record: Record) -> NoteItem:
     """Return the note for an update or end of a tool call whose start is missing."""
     name, outcome = record.body.get("name"), record.body.get("outcome")
-    what = "A tool call went on" if outcome is None else "A tool call ended"
+    what = "A tool call made progress" if outcome is None else "A tool call ended"
     value = record.body.get("update") if outcome is None else record.body.get("result")
     detail = value if isinstance(value, str) or value is None else json.dumps(value, default=str)
     parts = (str(part) for part in (name, outcome, detail) if part)
@@ -198,7 +198,7 @@ def _archived(_: str, body: Body) -> Sentence:
 
 def _restarting(_: str, body: Body) -> Sentence:
     attempt = body.get("attempt")
-    return f"The agent died; attempt {attempt} to restart it", (_failure(body),), "bad"
+    return f"The agent exited; attempt {attempt} to restart it", (_failure(body),), "bad"
 
 
 def _interrupted(_: str, body: Body) -> Sentence:
@@ -226,7 +226,7 @@ def _silence(kind: str, body: Body) -> Sentence:
 
 
 def _progress_resumed(_: str, body: Body) -> Sentence:
-    return f"It goes on after being {body.get('was')}", (), "good"
+    return f"The turn makes progress after being {body.get('was')}", (), "good"
 
 
 def _child_started(_: str, body: Body) -> Sentence:

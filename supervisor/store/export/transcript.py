@@ -2,10 +2,10 @@
 
 Rule 1: a text stored in parts becomes one item, and a tool call or permission request becomes one
         item with its end, even if other records came in between.
-Rule 2: items after an unfinished one wait for it, so that the order is that of the starts. At most
-        `MAX_BUFFERED` items wait; then an unfinished one is yielded without its end, which becomes
-        a note.
-Rule 3: no content of a body makes this fail: every session can be exported.
+Rule 2: items after an unfinished item wait for its end, so that they come in the order of their
+        starts. At most `MAX_BUFFERED` items wait; then an unfinished item is yielded without its
+        end, which becomes a note.
+Rule 3: no content of a body raises an exception: every session can be exported.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _USAGE_FIELDS: Final = ("input_tokens", "output_tokens", "cost")
 def transcript_items(
     records: Iterable[Record], *, redact: bool = False
 ) -> Iterator[TranscriptItem]:
-    """Yield the items of the records; each when nothing can be added to it any more."""
+    """Yield the items of the records, each when it is complete."""
     builder = _TranscriptBuilder()
     for record in records:
         builder.add(record)
@@ -65,7 +65,7 @@ def transcript_items(
 
 
 class _TranscriptBuilder:
-    """The items that were started and not yet yielded."""
+    """The items that are started and not yet yielded."""
 
     def __init__(self) -> None:
         self._buffer: deque[TranscriptItem] = deque()
@@ -80,7 +80,7 @@ class _TranscriptBuilder:
         self._last_at = 0.0
 
     def ready(self) -> Iterator[TranscriptItem]:
-        """Yield the items at the front that are complete, or over the buffer limit."""
+        """Yield the items at the front that are complete, or that exceed the buffer limit."""
         while self._buffer and (
             len(self._buffer) > MAX_BUFFERED or not self._is_open(self._buffer[0])
         ):
@@ -116,7 +116,7 @@ class _TranscriptBuilder:
         _HANDLERS.get(record.kind, _TranscriptBuilder.add_note)(self, record)
 
     def end(self) -> None:
-        """Close the open turn and add the queued inputs, after the last record."""
+        """Close the open turn and add the queued inputs; called after the last record."""
         self._close_turn_without_end()
         for text in self._waiting.values():
             self._buffer.append(input_note("waits", text, self._last_at))

@@ -16,14 +16,14 @@ from supervisor.core.text import one_line, printable
 
 
 def readable_value(value: Any) -> str:  # noqa: ANN401 - any plain data
-    """Return text as it is, and other plain data as JSON."""
+    """Return text unchanged, and other plain data as JSON."""
     if isinstance(value, str):
         return printable(value)
     return printable(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def excerpt(value: Any, letters: int = 80) -> str:  # noqa: ANN401 - any plain data
-    """Return the start of a value on one line; of a mapping with one value, that value."""
+    """Return the start of a value on one line; for a mapping with one value, of that value."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -70,7 +70,7 @@ _REDACTED_FIELDS: Final = (
 
 
 def redacted_info(info: Info) -> Info:
-    """Return the info with everything replaced that looks like a secret."""
+    """Return the info with all text replaced that looks like a secret."""
     title = info.title
     if title is not None and len(title) == MAX_TITLE_CHARS:
         # It was cut from a text, and half a secret at its end would not be recognised.

@@ -1,7 +1,7 @@
 """Import of sessions from our own JSON lines, or from files of picoclaw and ggcode.
 
-`read_import` is pure: it takes lines and returns facts. The result can be stored under any new id
-and replayed: input for which that is not true is refused here, with the line number.
+`read_import` is pure: it takes lines and returns facts. The result can always be stored under a new
+id and replayed; other input is refused with the line number.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ def read_import(
     meta: str | None = None,
     at: float = 0.0,
 ) -> ImportedSession:
-    r"""Return the session that the lines of a file describe; raise `ImportFailed`.
+    r"""Return the session that the lines of a file describe.
 
-    `lines` are those of a text file, split at "\n" only. Open it with `errors="surrogateescape"`,
-    so that bytes that are not text are reported with their line number. `meta` is the text of
-    picoclaw's meta file, if there is one. `at` is the time of entries without a time.
+    Raise `ImportFailed` if they are invalid. `lines` are those of a text file, split at "\n" only.
+    Open it with `errors="surrogateescape"`, so that bytes that are not text are reported with their
+    line number. `meta` is the text of picoclaw's meta file, if there is one. `at` is the time of
+    entries without a time.
     """
     if isinstance(lines, str):
         lines = lines.split("\n")

@@ -24,8 +24,8 @@ from supervisor.core.state import Usage
 class ImportedSession:
     """A session read from a file, without an id and not yet stored.
 
-    `created` is our own `session_created`, verbatim; None for a foreign file, and then the caller
-    builds one from the fields here. `facts` is everything after it, in order. `agent` is None if
+    `created` is our own `session_created`, verbatim; None for a foreign file, for which the caller
+    builds one from the other fields. `facts` is everything after it, in order. `agent` is None if
     the file does not name the agent.
     """
 
@@ -47,7 +47,7 @@ _MAX_SKIPPED_NAMES: Final = 20
 
 
 class HistoryBuilder:
-    """A builder of facts; `at` is the time of entries without a time."""
+    """Builder of facts; `at` is the time of entries without a time."""
 
     def __init__(self, at: float) -> None:
         self.facts: list[Fact] = []
@@ -65,7 +65,7 @@ class HistoryBuilder:
         self._call_count = 0
 
     def advance_to(self, at: float | None) -> None:
-        """Set the time of the next facts, if it is known and not earlier."""
+        """Set the time of the next facts, unless it is unknown or earlier."""
         self._at = max(self._at, at or 0.0)
 
     def skip(self, what: str) -> None:

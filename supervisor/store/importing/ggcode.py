@@ -29,7 +29,7 @@ _META_FIELDS: Final = ("title", "vendor", "endpoint", "model", "session_id")
 
 
 def read_ggcode(lines: Iterable[str], at: float) -> ImportedSession:
-    """Return the session with all messages, except summaries of other messages."""
+    """Return the session with all messages, except those that summarize other messages."""
     warnings: list[str] = []
     entries = list(read_objects(lines, warnings, max_chars=MAX_FOREIGN_LINE_CHARS))
     meta, created_at = _meta(entries)
@@ -84,7 +84,7 @@ def read_ggcode(lines: Iterable[str], at: float) -> ImportedSession:
 
 
 def _meta(entries: list[tuple[int, dict[str, Any]]]) -> tuple[dict[str, str], float | None]:
-    """Return the fields of the last `meta` line; an earlier workspace is kept if it has none."""
+    """Return the fields of the last `meta` line, with an earlier workspace if it has none."""
     meta, created_at = dict.fromkeys((*_META_FIELDS, "workspace"), ""), None
     for number, entry in entries:
         if entry.get("type") == "meta":
@@ -165,7 +165,7 @@ def _add_assistant_block(builder: HistoryBuilder, block: dict[str, Any], line: i
 
 
 def _kind_name(kind: str) -> str:
-    """Return the kind in a form that is safe to log: it may be any text."""
+    """Return the kind, which may be any text, in a form that is safe to log."""
     if not kind:
         return "unnamed"
     return kind if kind.isidentifier() and kind.isascii() else short_repr(kind)

@@ -1,4 +1,4 @@
-"""Strict JSON lines: everything that a store could not keep is refused.
+"""Strict JSON lines: data that a store cannot keep is refused.
 
 Rule 1: an error names the line and never shows its content, which may be secret.
 Rule 2: a truncated last line was left by a writer that was killed. It is not an error: everything
@@ -52,7 +52,7 @@ def read_objects(
 
 
 def parse_object(text: str, *, line: int | None = None) -> dict[str, Any]:
-    """Return the JSON object in a text; raise `ImportFailed` for anything else."""
+    """Return the JSON object in a text; raise `ImportFailed` if it is not a JSON object."""
     try:
         value = _DECODER.decode(text)
     except RecursionError:
@@ -68,7 +68,7 @@ def parse_object(text: str, *, line: int | None = None) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:  # noqa: ANN401 - any plain data
-    """Return the JSON value in a text; raise `ImportFailed` for anything else."""
+    """Return the JSON value in a text; raise `ImportFailed` if it is not JSON."""
     return parse_object(f'{{"value":{text}}}')["value"]
 
 
@@ -155,7 +155,10 @@ _FIELD_HINT: Final = "check the file and the format; correct that line, or leave
 
 
 def field(entry: Mapping[str, Any], name: str, kind: type[T], *, line: int | None) -> T:
-    """Return a field of that type; the empty value of the type if it is missing or null."""
+    """Return a field of that type, or the type's empty value if the field is missing or null.
+
+    Raise `ImportFailed` if it has another type.
+    """
     value = entry.get(name)
     if value is None:
         return kind()
@@ -165,7 +168,7 @@ def field(entry: Mapping[str, Any], name: str, kind: type[T], *, line: int | Non
 
 
 def object_list(entry: Mapping[str, Any], name: str, *, line: int | None) -> list[dict[str, Any]]:
-    """Return a field that is a list of objects."""
+    """Return a field that is a list of objects; raise `ImportFailed` if it is not."""
     found = field(entry, name, list, line=line)
     if not all(isinstance(item, dict) for item in found):
         raise ImportFailed(
@@ -175,7 +178,7 @@ def object_list(entry: Mapping[str, Any], name: str, *, line: int | None) -> lis
 
 
 def time_field(entry: Mapping[str, Any], name: str, *, line: int | None) -> float | None:
-    """Return an RFC 3339 time in seconds; None if missing or Go's zero time, in year 1."""
+    """Return an RFC 3339 time in seconds; None if it is missing or Go's zero time, in year 1."""
     text = field(entry, name, str, line=line)
     if not text:
         return None

@@ -1,8 +1,8 @@
 """Import of our own JSON lines, as `supervisor.store.export` writes them.
 
 Rule 1: kinds, bodies, times and turns are imported verbatim, or refused.
-Rule 2: the result can be replayed: every fact was folded here once, and each resulting row can be
-        stored. Everything that a repair calls an error is refused.
+Rule 2: the result can be replayed: every fact is folded once, and each resulting row can be
+        stored. A record that `repair` would report as an error is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FOLD_ERRORS: Final = (KeyError, TypeError, ValueError, AttributeError, IndexErr
 
 
 def read_native(lines: Iterable[str]) -> ImportedSession:
-    """Return the exported session; raise `ImportFailed`."""
+    """Return the exported session; raise `ImportFailed` if a line is invalid."""
     warnings: list[str] = []
     objects = read_objects(lines, warnings)
     _read_header(objects)

@@ -30,7 +30,7 @@ _ATTACHMENT_FIELDS: Final = ("media", "attachments")
 
 
 def read_picoclaw(lines: Iterable[str], meta: str | None, at: float) -> ImportedSession:
-    """Return the session with all messages, also those that no longer went to the model."""
+    """Return the session with all messages, also those that were not sent to the model any more."""
     meta_fields = {} if meta is None or not meta.strip() else _read_meta(meta)
     created_at = time_field(meta_fields, "created_at", line=None)
     warnings: list[str] = []

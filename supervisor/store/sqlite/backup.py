@@ -1,4 +1,4 @@
-"""Copies of the file: before a migration, as a backup, and restored.
+"""Copies of the file: before a migration, as a backup, and when a backup is restored.
 
 Rule 1: a copy gets its name once it is complete and on disk.
 Rule 2: an existing file is never overwritten and never lost.
@@ -33,7 +33,7 @@ def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
 
 
 def backup(source: sqlite3.Connection, target: Path) -> int:
-    """Write a backup and return its size; raise `ConfigError` if it cannot be written there."""
+    """Write a backup and return its size; raise `ConfigError` if it cannot be written."""
     target = target.absolute()
     if not target.parent.is_dir():
         raise ConfigError(f"there is no directory {target.parent.name}", hint="create it first")
@@ -42,7 +42,7 @@ def backup(source: sqlite3.Connection, target: Path) -> int:
 
 
 def copy(source: sqlite3.Connection, target: Path) -> None:
-    """Copy the database as of one moment, while others write."""
+    """Copy the database as of one moment, while other connections write."""
     try:
         with _temporary_file(target) as unfinished:
             _copy_into(source, unfinished)
@@ -86,7 +86,7 @@ def _copy_into(source: sqlite3.Connection, target: Path) -> None:
 
 
 def _forget_processes(connection: sqlite3.Connection) -> None:
-    """Empty `processes`: they belong to the original file, and a copy must not kill them."""
+    """Delete all process entries: a supervisor on the copy must not kill these processes."""
     found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'processes'").fetchone()
     if found is not None:
         connection.execute("DELETE FROM processes")
@@ -95,8 +95,8 @@ def _forget_processes(connection: sqlite3.Connection) -> None:
 def restore(backup_path: Path, path: Path) -> Path | None:
     """Replace a store that is not open by a backup; return the path of the old store, or None.
 
-    The old store is moved aside as it is, damaged or not. Raise `ConfigError` if the backup is not
-    a store, and `StoreTooNew`. The caller holds the lock.
+    The old store is kept under another name, even if it is damaged. Raise `ConfigError` if the
+    backup is not a store, and `StoreTooNew` if a newer version wrote it. The caller holds the lock.
     """
     if not backup_path.is_file():
         raise ConfigError(
@@ -122,7 +122,7 @@ def restore(backup_path: Path, path: Path) -> Path | None:
 
 
 def _set_aside(path: Path) -> Path:
-    """Link the old store to another name, with its WAL applied or moved along."""
+    """Link the old store to another name; its WAL is applied before, or moved with it."""
     old = _unused_name(path.with_name(f"{path.name}.before-restore"))
     wal = path.with_name(f"{path.name}-wal")
     if wal.exists() and wal.stat().st_size:
@@ -142,7 +142,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def check_restore_target(path: Path) -> None:
-    """Raise ConfigError if the target exists and was never a store, damaged or not."""
+    """Raise ConfigError if the target exists and is not a store, not even a damaged one."""
     if path.exists() and path.stat().st_size and not lock_path(path).exists():
         schema.refuse_unless_ours(path, may_be_new=True)
 
@@ -159,7 +159,7 @@ def remove_unfinished(path: Path) -> None:
 
 
 def _return_wal(old: Path, path: Path) -> None:
-    """Move the WAL back to the store; it has the latest commits."""
+    """Move the WAL back to the store, because it has the latest commits."""
     wal, own = old.with_name(f"{old.name}-wal"), path.with_name(f"{path.name}-wal")
     if wal.exists() and not own.exists():
         wal.replace(own)
@@ -169,7 +169,7 @@ def _return_wal(old: Path, path: Path) -> None:
 
 
 def _unused_name(wanted: Path) -> Path:
-    """Return the name, or the name with the first number that is not taken."""
+    """Return the path, with the first free number added if it exists."""
     number, name = 1, wanted
     while name.exists():
         number += 1

@@ -2,8 +2,8 @@
 
 Rule 1: a session that is only partly stored, because it is being inserted or deleted, is listed in
         `unfinished`, and no reader sees it.
-Rule 2: the commit of its row makes an inserted session complete. Before that, it can be removed at
-        any time. So after a kill half way a deleted session is deleted, and nothing is inserted.
+Rule 2: the commit of its row makes an inserted session complete. Before that commit, it can be
+        removed at any time. So a kill half way leaves neither half a deletion nor half an insert.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _INSERT_RECORDS: Final = _INSERT_RECORD + ", (?, ?, ?, ?, ?, ?, ?)" * (_ROWS_PER
 _INSERT_WORDS: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE_WORDS: Final = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
 _LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
-# The row of `meta` that is there while the index has tokens of deleted records.
+# The row of `meta` that exists while the index has tokens of deleted records.
 _MARK_INDEX_STALE: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('stale_index', '1')"
 _MARK_INDEX_CLEAN: Final = "DELETE FROM meta WHERE name = 'stale_index'"
-# What one chunk of a deletion has at most: some 30 ms, most of it for the full-text index.
+# Maximum size of one chunk of a deletion: some 30 ms, most of it for the full-text index.
 _CHUNK_RECORDS: Final = 250
 _CHUNK_CHARS: Final = 100_000
 # Pages of the index that one step of an optimization merges.
@@ -89,7 +89,7 @@ def _next_position(connection: sqlite3.Connection) -> int:
 def insert_chunk(
     connection: sqlite3.Connection, session_id: SessionId, records: Sequence[Record]
 ) -> None:
-    """See `port.Store.insert_chunk`."""
+    """Insert the next records of a large new session; see `port.Store.insert_chunk`."""
     try:
         validate_records(Write(session_id, 0, tuple(records)))
         values = [record_values(record) for record in records]
@@ -109,7 +109,7 @@ def insert_chunk(
 def inserted_count(connection: sqlite3.Connection, session_id: SessionId) -> int:
     """Return the number of records inserted for a session without a row; inside a transaction.
 
-    If the id is that of a deleted session, the rest of its records is purged first.
+    If a deleted session had the same id, its remaining records are purged first.
     """
     found = connection.execute(
         "SELECT arrives_from FROM unfinished WHERE session_id = ?", (session_id,)
@@ -127,7 +127,10 @@ def inserted_count(connection: sqlite3.Connection, session_id: SessionId) -> int
 
 
 def mark_complete(connection: sqlite3.Connection, session_id: SessionId) -> None:
-    """Make an inserted session visible, or forget a purged one; inside a transaction."""
+    """Make an inserted session visible, or drop a purged one from `unfinished`.
+
+    The caller has opened a transaction.
+    """
     connection.execute("DELETE FROM unfinished WHERE session_id = ?", (session_id,))
 
 
@@ -137,7 +140,7 @@ def mark_complete(connection: sqlite3.Connection, session_id: SessionId) -> None
 def remove_session(connection: sqlite3.Connection, session_id: SessionId) -> None:
     """Hide a session and delete its first chunk; inside a transaction.
 
-    The rest is deleted by `purge_deleted`. A small session is deleted completely at once.
+    `purge_deleted` deletes the rest. A small session is deleted completely at once.
     """
     connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
     connection.execute("DELETE FROM snapshots WHERE session_id = ?", (session_id,))
@@ -153,7 +156,7 @@ def remove_session(connection: sqlite3.Connection, session_id: SessionId) -> Non
 
 
 def _purge_chunk(connection: sqlite3.Connection, session_id: SessionId) -> bool:
-    """Delete the next chunk of a session's records; return whether it was the last one."""
+    """Delete the next chunk of a session's records; return True if it was the last chunk."""
     found = connection.execute(
         "SELECT position, kind, CAST(body AS BLOB) FROM records"
         " WHERE session_id = ? ORDER BY position LIMIT ?",
@@ -185,7 +188,7 @@ def _purge_chunk(connection: sqlite3.Connection, session_id: SessionId) -> bool:
 
 
 def purge_deleted(connection: sqlite3.Connection) -> bool:
-    """See `port.Store.purge_deleted`."""
+    """Delete one chunk of a deleted session; see `port.Store.purge_deleted`."""
     with transaction(connection):
         found = connection.execute(
             "SELECT session_id FROM unfinished WHERE arrives_from IS NULL LIMIT 1"
@@ -199,7 +202,10 @@ def purge_deleted(connection: sqlite3.Connection) -> bool:
 
 
 def find_unfinished(connection: sqlite3.Connection) -> Unfinished:
-    """See `port.Store.find_unfinished`."""
+    """Delete partly inserted sessions and return the remaining work.
+
+    See `port.Store.find_unfinished`.
+    """
     unfinished = connection.execute("SELECT 1 FROM unfinished").fetchone() is not None
     if unfinished:
         with transaction(connection):
@@ -215,7 +221,7 @@ def find_unfinished(connection: sqlite3.Connection) -> Unfinished:
 
 
 def is_index_stale(connection: sqlite3.Connection) -> bool:
-    """Return whether the index has tokens of deleted records, also from an earlier process."""
+    """Return True if the index has tokens of deleted records, also from an earlier process."""
     found = connection.execute("SELECT 1 FROM meta WHERE name = 'stale_index'").fetchone()
     return found is not None
 
@@ -223,7 +229,7 @@ def is_index_stale(connection: sqlite3.Connection) -> bool:
 def optimize_index(connection: sqlite3.Connection, *, begin: bool) -> bool:
     """Run one step of merging the index, which removes the tokens of deleted records.
 
-    `begin` starts a merge of everything that is in it now. Return whether there is more to do. See
+    `begin` starts a merge of the whole current index. Return True if another step is needed. See
     `port.Store.optimize_index`.
     """
     pages = -_CHUNK_PAGES if begin else _CHUNK_PAGES

@@ -1,4 +1,4 @@
-"""Cache of the epoch and last seq of each session, kept by the writing connection."""
+"""Cache of the epoch and last seq of each session, held by the writing connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CachedSession(NamedTuple):
 
 
 class SessionCache:
-    """Cache of the writing connection; a lookup in the file for each write took 10 % of a commit.
+    """Cache of the writing connection, because a lookup for each write took 10 % of a commit.
 
     Invariant: every entry is in the file or in the open transaction. The cache is dropped after a
     rollback, and when another connection has written.
@@ -62,11 +62,11 @@ class SessionCache:
             return state
 
     def put(self, session_id: SessionId, state: CachedSession | None) -> None:
-        """Record the session's current epoch and last seq; None once it is deleted."""
+        """Record the session's current epoch and last seq; None means that it is deleted."""
         self._states[session_id] = state
 
     def forget(self, *session_ids: SessionId) -> None:
-        """Drop entries of sessions that are changed in another way."""
+        """Drop the entries of sessions that other statements change."""
         for session_id in session_ids:
             self._states.pop(session_id, None)
 

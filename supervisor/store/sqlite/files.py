@@ -1,7 +1,7 @@
-"""Connections to the file: one writer, some readers; what their errors mean; the file's identity.
+"""Connections to the file: one writer, some readers; meaning of errors; identity of the file.
 
 Rule 1: exactly one connection writes or checkpoints. SQLite before 3.51.3 can corrupt a WAL that
-        two connections reset at once, and readers need not.
+        two connections reset at once, and readers do not need to.
 Rule 2: only its owner can read the file.
 Rule 3: a file that is deleted or replaced while it is open accepts writes, and all of them are lost
         when it is closed. SQLite does not notice, so the writer checks before and after each write.
@@ -94,8 +94,8 @@ def degraded_error(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
 def resolve_path(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a store, without symbolic links.
 
-    Absolute, because the working directory may change; without links, because locks and the WAL go
-    by the name. Raise `ConfigError` if no file can be there.
+    The path is absolute because the working directory may change, and has no links because SQLite
+    names the WAL and the locks by the path. Raise `ConfigError` if no file can have that path.
     """
     try:
         whole = Path(os.fsdecode(path)).expanduser().resolve()
@@ -117,7 +117,7 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
 
 
 def read_only_problem(path: Path) -> StoreDegraded | None:
-    """Return the error for an existing store that cannot be written; None if it can be."""
+    """Return the error for an existing store that cannot be written; None if it is writable."""
     if not path.is_file():
         return None
     beside = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-shm", ".lock"))
@@ -154,7 +154,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run the block in a transaction; take the write lock first, so that its reads are current."""
+    """Run the block in a transaction that takes the write lock first, so that reads are current."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -173,10 +173,10 @@ def set_busy_timeout(connection: sqlite3.Connection, *, patient: bool) -> None:
 
 
 def _make_wal_writable(path: Path) -> None:
-    """Make the WAL and its index writable if the file is.
+    """Make the WAL and its index writable if the file is writable.
 
-    SQLite creates them with the mode of the file, so they stay read-only after the file is
-    made writable again.
+    SQLite creates both with the mode of the file, so they stay read-only after the file is made
+    writable again.
     """
     for ending in ("-wal", "-shm"):
         beside = path.with_name(f"{path.name}{ending}")
@@ -203,7 +203,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def _add_missing_tables(connection: sqlite3.Connection) -> None:
-    """Create temporary tables and views that an older file lacks, so that it can be read as it is.
+    """Create temporary tables and views that an older file lacks, so that it can be read unchanged.
 
     A temporary name hides the same name in the file.
     """
@@ -281,7 +281,7 @@ def device_and_inode(file: Path | int) -> DeviceAndInode | None:
 
 
 def refuse_hard_links(path: Path) -> None:
-    """Raise ConfigError if the file has hard links: each name has its own lock and WAL."""
+    """Raise ConfigError if the file has hard links, because each name has its own lock and WAL."""
     if path.stat().st_nlink > 1:
         raise ConfigError(
             f"{path.name} has a hard link",

@@ -1,6 +1,6 @@
-"""Inspection of a file's schema, for `understudy doctor`: what another program has changed.
+"""Inspection of a file's schema, for `understudy doctor`: changes made by another program.
 
-sqlite-utils is imported here, by a command that may take its 150 to 340 ms.
+sqlite-utils is imported by this module, for a command that may take its 150 to 340 ms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .files import open_reader
 from .schema import VERSION, migrate, version_of
 
-if TYPE_CHECKING:  # see above
+if TYPE_CHECKING:  # slow to import
     from sqlite_utils import Database
 
 # By name: the columns of tables, and what an index covers.
@@ -23,10 +23,10 @@ _Indexes: TypeAlias = dict[str, tuple[str, int, int, tuple[str | None, ...]]]
 
 
 def schema_problems(path: Path) -> list[str]:
-    """Return how the schema of a store differs from the one that the migrations create.
+    """Return the differences between the schema of a store and the one that the migrations create.
 
     Additions are not reported, except triggers, which run at each write. A file of another version
-    has no problems here: it is migrated, or refused, when it is opened.
+    is not compared: it is migrated, or refused, when it is opened.
     """
     try:
         with closing(open_reader(path)) as connection:

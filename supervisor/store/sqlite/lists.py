@@ -30,8 +30,8 @@ def page_of_rows(
 ) -> tuple[list[Stored], int | None]:
     """Return the next matching sessions, at most `count`, and the number to continue after.
 
-    That number is None at the end. The SQL narrows, and `port.matches` decides, so that all stores
-    agree. A damaged row is logged, unless it is in `named`.
+    The number is None at the end. The SQL selects candidates and `port.matches` decides, so that
+    all stores agree. A damaged row is logged, unless it is in `named`.
     """
     conditions, values = _conditions(wanted)
     # Numbers are selected first, from an index where there is one, because rows are large.
@@ -60,7 +60,7 @@ _BADGE_CONDITIONS: Final = {
 
 
 def _conditions(wanted: Filter) -> tuple[str, Values]:
-    """Return conditions on columns that select all matching sessions, and perhaps others."""
+    """Return SQL conditions that every matching session meets; `port.matches` checks the rest."""
     if wanted is NO_FILTER:
         return "", []
     given: list[tuple[str, object]] = [
@@ -98,7 +98,7 @@ def search(
     before: int | None,
     limit: int,
 ) -> list[Hit]:
-    """See `port.Store.search`."""
+    """Return the records whose text contains all words; see `port.Store.search`."""
     # Each token is quoted, so that none is an operator of the FTS5 query language.
     query = " ".join(f'"{word}"' for word in tokenize(words))
     if not query:
@@ -126,7 +126,7 @@ def search(
 
 
 def sizes(connection: sqlite3.Connection) -> dict[SessionId, int]:
-    """See `port.Store.sizes`."""
+    """Return the size of each session's records; see `port.Store.sizes`."""
     # Late, because its import takes 150 to 340 ms; only a cleanup reads the sizes.
     from sqlite_utils import Database  # noqa: PLC0415
 

@@ -26,9 +26,9 @@ _OWNER_ONLY = 0o600
 
 @contextmanager
 def locked(path: Path) -> Iterator[Lock]:
-    """Hold the lock of a store; raise `StoreLocked` with the process that holds it.
+    """Hold the lock of a store in the block; raise `StoreLocked` if another process holds it.
 
-    The lock file is not deleted afterwards: another process may just have locked it.
+    The lock file is not deleted afterwards, because another process may just have locked it.
     """
     lock = Lock(path)
     try:
@@ -49,7 +49,7 @@ class Lock:
     def check(self) -> None:
         """Acquire the lock again if its file was deleted.
 
-        Raise `StoreDegraded` if another process has acquired it first, or it cannot be acquired.
+        Raise `StoreDegraded` if another process has acquired the lock, or it cannot be acquired.
         """
         if device_and_inode(lock_path(self._path)) == self._identity:
             return
@@ -77,7 +77,10 @@ class Lock:
 
 
 def _acquire(path: Path) -> int:
-    """Acquire the lock and return its descriptor; raise `StoreLocked` or `ConfigError`."""
+    """Acquire the lock and return its descriptor.
+
+    Raise `StoreLocked` if another process holds it, and `ConfigError` if its file cannot be opened.
+    """
     # Not inherited by agents: Python opens files with O_CLOEXEC.
     try:
         descriptor = os.open(lock_path(path), os.O_CREAT | os.O_RDWR, _OWNER_ONLY)

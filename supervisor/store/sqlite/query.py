@@ -1,6 +1,6 @@
 """Run one SELECT of a user on the store file, read-only and within limits.
 
-Rule 1: the connection cannot write, and its authorizer allows reading and nothing else: no PRAGMA,
+Rule 1: the connection cannot write, and its authorizer allows only reading: no PRAGMA,
         no ATTACH, no transaction, no function that reaches outside the file.
 Rule 2: time, memory and result size are bounded, so that a query cannot stop the machine.
 Rule 3: `sqlite_utils.Database.query` is not used: it opens a savepoint, which rule 1 refuses.
@@ -29,7 +29,7 @@ _MAX_VALUE_BYTES: Final = 16 * 1024**2
 _MAX_HEAP_BYTES: Final = 512 * 1024**2
 # A LIKE pattern with many wildcards takes exponential time inside one step, which no deadline ends.
 _MAX_PATTERN_BYTES: Final = 128
-# Steps of SQLite's virtual machine between two looks at the clock; about 0.1 ms.
+# Steps of SQLite's virtual machine between two checks of the clock; about 0.1 ms.
 _STEPS_PER_CHECK: Final = 10_000
 
 _ALLOWED_ACTIONS: Final = frozenset(
@@ -59,7 +59,7 @@ class QueryLimitExceeded(SupervisorError):
 
 
 class QueryResult:
-    """The columns of a result, and its rows in an iterator that reads them as they are needed."""
+    """The columns of a result, and an iterator that reads its rows on demand."""
 
     def __init__(self, cursor: sqlite3.Cursor, run: _Run, limit: int) -> None:
         self.columns = _unique_names([column[0] for column in cursor.description])
@@ -97,8 +97,9 @@ def open_query(
     """Run a SELECT on a store file and yield its result.
 
     Works with and without a running supervisor, on files of every version, and changes nothing.
-    Raises `ConfigError` for a file that is not a store, `InvalidQuery`, `QueryLimitExceeded`, and
-    `StoreDegraded` if the file cannot be read. Ctrl-C raises `KeyboardInterrupt`.
+    Raise `ConfigError` for a file that is not a store, `InvalidQuery` if the SQL is not a valid
+    SELECT, `QueryLimitExceeded` if a limit is reached, and `StoreDegraded` if the file cannot be
+    read. Ctrl-C raises `KeyboardInterrupt`.
     """
     path = resolve_path(path)
     schema.refuse_unless_ours(path, may_be_new=True)
@@ -117,7 +118,7 @@ def open_query(
 
 
 class _Run:
-    """The limits of one query, and what its errors mean."""
+    """The limits of one query, and the translation of its errors."""
 
     def __init__(self, path: Path, seconds: float) -> None:
         self._path = path
@@ -170,7 +171,7 @@ class _Run:
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise what SQLite raises inside the block as an error of ours."""
+        """Turn exceptions of SQLite inside the block into our errors."""
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning, MemoryError, ValueError) as error:
@@ -232,7 +233,7 @@ def _size(value: Any) -> int:  # noqa: ANN401 - a value of SQLite
 
 
 def _unique_names(names: list[str]) -> list[str]:
-    """Return the names, repeated ones with a number, so that each can be a JSON key."""
+    """Return the names, with a number added to repeated ones, so that each can be a JSON key."""
     seen: dict[str, int] = {}
     unique: list[str] = []
     for name in names:

@@ -65,7 +65,7 @@ _FIRST_VERSION_WITH_RESTING: Final = 2
 
 
 def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | None:
-    """See `port.Store.read`."""
+    """Return the session as of its last commit; see `port.Store.read`."""
     found = connection.execute(f"{SELECT_STORED} WHERE id = ?", (session_id,)).fetchone()
     return None if found is None else _to_stored(found)
 
@@ -103,7 +103,7 @@ def records(
     limit: int | None,
     turn: TurnId | None,
 ) -> list[Record]:
-    """See `port.Store.records`."""
+    """Return the records after a number; see `port.Store.records`."""
     found = connection.execute(
         f"""
         SELECT {_RECORD_COLUMNS} FROM records
@@ -119,7 +119,7 @@ def records(
 def records_of_input(
     connection: sqlite3.Connection, session_id: SessionId, input_id: InputId
 ) -> list[Record]:
-    """See `port.Store.records_of_input`."""
+    """Return the records of an input; see `port.Store.records_of_input`."""
     # The plus keeps SQLite from using the index on (session_id, seq), where it would walk through
     # all earlier records to find the minimum.
     (accepted,) = connection.execute(
@@ -146,7 +146,7 @@ def records_of_input(
 def all_records(
     connection: sqlite3.Connection, after: int, limit: int | None
 ) -> list[tuple[int, Record]]:
-    """See `port.Store.all_records`."""
+    """Return the records of all sessions after a position; see `port.Store.all_records`."""
     found = connection.execute(
         f"""
         SELECT {_RECORD_COLUMNS}, position FROM records
@@ -159,7 +159,7 @@ def all_records(
 
 
 def last_position(connection: sqlite3.Connection) -> int:
-    """See `port.Store.last_position`."""
+    """Return the position of the last visible record; see `port.Store.last_position`."""
     found = connection.execute(
         f"""
         SELECT position FROM records WHERE {IS_COMPLETE} AND position < {_FIRST_HIDDEN_POSITION}
@@ -170,7 +170,7 @@ def last_position(connection: sqlite3.Connection) -> int:
 
 
 def records_of_kinds(connection: sqlite3.Connection, kinds: Collection[str]) -> list[Record]:
-    """See `port.Store.records_of_kinds`."""
+    """Return all records of these kinds; see `port.Store.records_of_kinds`."""
     # Literals instead of parameters, so that a partial index over some kinds can be used.
     wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds) if kind.isidentifier())
     found = connection.execute(
@@ -209,7 +209,7 @@ def _readable_records(found: Iterable[Sequence[Any]]) -> list[Record]:
 
 
 def raw_records(connection: sqlite3.Connection, session_id: SessionId) -> list[RawRecord]:
-    """See `port.Store.raw_records`."""
+    """Return the undecoded records of a session; see `port.Store.raw_records`."""
     # A damaged value may not be valid UTF-8.
     connection.text_factory = _text_or_bytes
     try:
@@ -235,7 +235,7 @@ def _text_or_bytes(value: bytes) -> str | bytes:
 def snapshot(
     connection: sqlite3.Connection, session_id: SessionId, at: int
 ) -> tuple[int, SessionState] | None:
-    """See `port.Store.snapshot`."""
+    """Return the latest snapshot at or before a number; see `port.Store.snapshot`."""
     found = connection.execute(
         "SELECT seq, CAST(row AS BLOB) FROM snapshots WHERE session_id = ? AND seq <= ?"
         " ORDER BY seq DESC",
@@ -254,7 +254,7 @@ _IS_RESTING: Final = "resting AND id NOT IN (SELECT root FROM sessions WHERE par
 
 
 def startup_rows(connection: sqlite3.Connection, named: set[SessionId]) -> StartupRows:
-    """See `port.Store.startup_rows`."""
+    """Return all sessions as start-up needs them; see `port.Store.startup_rows`."""
     # A read-only store may be of a version without the column `resting`.
     is_resting = _IS_RESTING if version_of(connection) >= _FIRST_VERSION_WITH_RESTING else "FALSE"
     resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)} FROM sessions"
@@ -299,7 +299,7 @@ def readable_rows(
 
 
 def raw_row(connection: sqlite3.Connection, session_id: SessionId) -> RawRow | None:
-    """See `port.Store.raw_row`."""
+    """Return the undecoded row of a session; see `port.Store.raw_row`."""
     found = connection.execute(
         f"SELECT id, epoch, {_key_sql(connection)}, root, CAST(row AS BLOB)"
         " FROM sessions WHERE id = ?",
@@ -311,7 +311,7 @@ def raw_row(connection: sqlite3.Connection, session_id: SessionId) -> RawRow | N
 def damaged(
     connection: sqlite3.Connection, known_readable: Collection[SessionId]
 ) -> list[SessionId]:
-    """See `port.Store.damaged`."""
+    """Return the sessions with unreadable rows; see `port.Store.damaged`."""
     readable = frozenset(known_readable)
     there = [one for (one,) in connection.execute("SELECT id FROM sessions ORDER BY number")]
     return [one for one in there if one not in readable and _is_damaged(connection, one)]
@@ -326,7 +326,7 @@ def _is_damaged(connection: sqlite3.Connection, session_id: SessionId) -> bool:
 
 
 def stored_reply(connection: sqlite3.Connection, scope: str, key: str) -> StoredReply | None:
-    """See `port.Store.stored_reply`."""
+    """Return the reply stored under a key; see `port.Store.stored_reply`."""
     found = connection.execute(
         "SELECT fingerprint, answer FROM kept WHERE scope = ? AND owner = ? AND key = ?",
         (*split_scope(scope), key),
@@ -343,6 +343,6 @@ def stored_reply(connection: sqlite3.Connection, scope: str, key: str) -> Stored
 
 
 def processes(connection: sqlite3.Connection) -> list[ProcessEntry]:
-    """See `port.Store.processes`."""
+    """Return the recorded processes; see `port.Store.processes`."""
     found = connection.execute("SELECT session_id, pid, start_time, boot_id FROM processes")
     return [ProcessEntry(*one) for one in found]

@@ -126,8 +126,8 @@ def _version_2(db: Database) -> None:
     """Add the columns `resting` (start-up need not read the row) and `key`.
 
     `resting` is `core.recovery.needs_no_recovery` of the row. For existing rows it is computed in
-    SQL, so that this migration does not change when a later program changes the rows. A field
-    left out of a row is empty. A row that cannot be read does not rest.
+    SQL, so that this migration does not change when a later program changes the rows. A field left
+    out of a row is empty. For a row that cannot be read, `resting` is false.
     """
     db.execute("ALTER TABLE sessions ADD COLUMN resting INTEGER NOT NULL DEFAULT 0")
     db.execute("ALTER TABLE sessions ADD COLUMN key TEXT")
@@ -274,7 +274,7 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the schema version of the file; 0 for an empty one."""
+    """Return the schema version of the file; 0 for an empty file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
@@ -282,7 +282,8 @@ def version_of(connection: sqlite3.Connection) -> int:
 def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
     """Raise ConfigError if the file is not a store, StoreTooNew if its version is newer.
 
-    Reads only the header: even a read-only SQLite connection changes files beside a foreign one.
+    Only the header is read, because even a read-only SQLite connection changes files beside a
+    foreign file.
     """
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -330,7 +331,7 @@ def _refuse_if_newer(version: int, path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Apply all migrations that the file lacks, each in a transaction of its own.
+    """Apply all migrations that the file lacks, each in its own transaction.
 
     A migration that raises leaves the file at the version before it.
     """
@@ -374,7 +375,7 @@ def _with_version(migration: Migration, number: int) -> Migration:
 
 
 def _record_earlier_versions(migrations: Migrations, db: Database, version: int) -> None:
-    """Make `_sqlite_migrations` agree with `user_version`, which is what counts.
+    """Make `_sqlite_migrations` agree with `user_version`, which is authoritative.
 
     A file written before version 6 has no such table: its migrations are recorded as applied.
     """

@@ -1,8 +1,8 @@
 """The store port on an SQLite file, run in threads.
 
-Rule 1: a started write runs to its end. If its caller is cancelled, it is committed or not, and
-        never left half done in a thread.
-Rule 2: readers have connections and threads of their own, and each read is short.
+Rule 1: a started write runs to its end. If its caller is cancelled, the write is still committed or
+        refused, and no thread is left running.
+Rule 2: readers have separate connections and threads, and each read is short.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ async def open_sqlite(
 ) -> AsyncIterator[SqliteStore]:
     """Open a store, created or migrated if necessary; close it when the block is left.
 
-    With `dedicated_thread` the writer runs in a thread of its own instead of trio's.
+    With `dedicated_thread` the writer runs in a dedicated thread instead of trio's.
 
-    Raise `StoreLocked`, `StoreTooNew`, `ConfigError` if the file is not a store, and
-    `StoreDegraded` if it cannot be opened.
+    Raise `StoreLocked` if another supervisor has the file open, `StoreTooNew` if a newer version
+    wrote it, `ConfigError` if it is not a store, and `StoreDegraded` if it cannot be opened.
     """
     whole = resolve_path(path)
     with locked(whole) as lock:
@@ -130,7 +130,7 @@ class SqliteStore:
         self._idle_connections: list[sqlite3.Connection] = []
 
     async def open(self) -> None:
-        """Open and migrate the file; raise an error that says why it cannot be opened."""
+        """Open and migrate the file; raise as `open_sqlite` does."""
         await self._run_in_thread(self._writer_thread, self._open)
 
     def _open(self) -> None:

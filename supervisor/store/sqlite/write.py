@@ -83,7 +83,10 @@ def commit(
     snapshot_every: int,
     known: SessionCache | None = None,
 ) -> list[Answer]:
-    """See `port.Store.commit`; raise errors of sqlite3 for problems of the file."""
+    """Commit the writes in one transaction; see `port.Store.commit`.
+
+    Errors of sqlite3 that concern the file are raised unchanged.
+    """
     known = known or SessionCache()
     encoded = [_encode_write(write) for write in writes]
     try:
@@ -99,7 +102,7 @@ def commit(
 
 
 def _is_bad_value(error: BaseException) -> bool:
-    """Return whether SQLite refused a value; it would accept another."""
+    """Return True if SQLite refused a value of the write, not the write itself."""
     wrong = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
     # Lone surrogates and too large numbers: sqlite3 raises Python's own errors for them.
     wrong_for_python = (sqlite3.ProgrammingError, ValueError, OverflowError)
@@ -140,7 +143,7 @@ class _EncodedPart(NamedTuple):
 
 
 class _EncodedWrite(NamedTuple):
-    """A write with its encoded parts, or the error that they cannot be encoded."""
+    """A write with its encoded parts, or the error if they cannot be encoded."""
 
     write: Write
     parts: Sequence[_EncodedPart] = ()
@@ -291,7 +294,7 @@ class _Batch:
 
 
 def _columns(row: SessionState, encoded: str) -> Values:
-    """Return the columns of a new session: its row, and those that lists filter by."""
+    """Return the columns of a new session: its row, and the columns that lists filter by."""
     key, lineage = row.key, row.lineage
     return (
         row.id,
@@ -321,7 +324,7 @@ def claim(
     session_ids: Sequence[SessionId],
     known: SessionCache | None = None,
 ) -> list[Stored | None]:
-    """See `port.Store.claim`."""
+    """Increase the epoch of each session by one; see `port.Store.claim`."""
     if known is not None:
         known.forget(*session_ids)
     with transaction(connection):
@@ -335,7 +338,7 @@ def claim(
 def delete(
     connection: sqlite3.Connection, session_id: SessionId, known: SessionCache | None = None
 ) -> None:
-    """See `port.Store.delete`."""
+    """Delete a session for all readers; see `port.Store.delete`."""
     if known is not None:
         known.forget(session_id)
     with transaction(connection):
@@ -343,14 +346,14 @@ def delete(
 
 
 def probe(connection: sqlite3.Connection) -> None:
-    """See `port.Store.probe`."""
+    """Write without changing anything; see `port.Store.probe`."""
     with transaction(connection):
         # Writes the same value: a transaction that writes nothing does not touch the disk.
         connection.execute(f"PRAGMA user_version = {version_of(connection)}")
 
 
 def record_process(connection: sqlite3.Connection, process: ProcessEntry) -> None:
-    """See `port.Store.record_process`."""
+    """Store the identity of a process; see `port.Store.record_process`."""
     with transaction(connection):
         connection.execute(
             "INSERT OR REPLACE INTO processes (boot_id, pid, start_time, session_id)"
@@ -360,7 +363,7 @@ def record_process(connection: sqlite3.Connection, process: ProcessEntry) -> Non
 
 
 def forget_process(connection: sqlite3.Connection, process: ProcessEntry) -> None:
-    """See `port.Store.forget_process`."""
+    """Remove the entry of a process; see `port.Store.forget_process`."""
     with transaction(connection):
         connection.execute(
             "DELETE FROM processes WHERE boot_id = ? AND pid = ? AND start_time = ?",

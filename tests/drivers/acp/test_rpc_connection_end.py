@@ -143,7 +143,7 @@ async def test_an_agent_that_does_not_read_ends_the_connection(results: CallResu
     results.of("untold", lambda: connection.notify("n"))
     await trio.sleep(1.5)
 
-    assert results.came["served"] == "the agent does not read what it is sent"
+    assert results.came["served"] == "the agent does not read its input"
     assert results.reason("sent") == results.reason("untold") == results.came["served"]
 
 
