@@ -73,7 +73,7 @@ async def inputs(call: OperationCall) -> Page[Input]:
     raises=(SessionNotFound, InputRefused, ConfigError),
 )
 async def input_(call: OperationCall) -> InputState:
-    """Return the state of an input; wait at most `wait` seconds until the input is settled.
+    """Return the state of an input; wait at most `wait` seconds for its result.
 
     If the client disconnects, only the wait ends.
     """

@@ -93,7 +93,7 @@ async def history(call: OperationCall) -> Page[TurnRecords]:
 
 @operation("GET", "/v1/sessions/{id}/why", raises=(SessionNotFound,))
 async def why(call: OperationCall) -> Why:
-    """Explain what a session waits for, and the sessions that it waits for in turn."""
+    """Explain what a session waits for, and what the awaited sessions wait for."""
     return await call.session.why()
 
 
