@@ -247,7 +247,7 @@ class RemoteSession(RemoteInputs):
         return content.decode()
 
     async def repair(self, *, dry_run: bool = True, force: bool = False) -> RepairReport:
-        """Check the records; without `dry_run`, close what was left open."""
+        """Examine the records; without `dry_run`, append the records that close an open turn."""
         from supervisor.store.repair import RepairReport  # noqa: PLC0415 - rarely needed
 
         return await self._transport.request(

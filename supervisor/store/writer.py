@@ -236,7 +236,7 @@ class Writer(Actor):
             later.answer(stored)
 
     async def _result_or_failure(self, work: Awaitable[T]) -> T | Later[T]:
-        """Return the result, or an answer that raises in the caller: the writer does not crash."""
+        """Await the work; if it raises, pass the exception to the caller, so that the writer goes on."""
         try:
             return await work
         except Exception as error:  # noqa: BLE001 - raised in the caller

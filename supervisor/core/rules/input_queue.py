@@ -59,7 +59,10 @@ def _set_expiry_timer(draft: Draft) -> None:
 def settle_input(
     draft: Draft, waiting: PendingInput, outcome: InputOutcome, detail: str | None = None
 ) -> None:
-    """Settle an input, once."""
+    """Record the final outcome of an input, which removes it from the queue.
+
+    The caller makes sure that the input is still waiting.
+    """
     draft.note("input_settled", input_id=waiting.id, outcome=outcome, detail=detail)
 
 

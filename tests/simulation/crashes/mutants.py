@@ -13,7 +13,6 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.recovery import RecoveryPlan
 from supervisor.sessions import recovery
-from supervisor.sessions.admission import Admission
 from supervisor.sessions.child_notifications import Acknowledged
 from supervisor.store.port import Write
 from supervisor.store.writer import Writer
@@ -57,7 +56,7 @@ def _restore_no_counts(patch: pytest.MonkeyPatch) -> None:
     def forget(*_: object, **__: object) -> None:
         return None
 
-    patch.setattr(Admission, "restore", forget)
+    patch.setattr("supervisor.sessions.recovery.restore_tree", forget)
 
 
 def _answer_too_early(patch: pytest.MonkeyPatch) -> None:
