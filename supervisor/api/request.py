@@ -4,6 +4,8 @@ A body is parsed twice. orjson refuses lone surrogates, infinite numbers and byt
 UTF-8, but takes the last of two equal names and approximates a large integer. The parser of the
 standard library lets us refuse both, but fails at depth, so the depth is checked in between.
 
+`params.decode_body` turns the parsed body into arguments.
+
 Rule 1: a body that is too large or too slow is refused, and not kept in memory.
 Rule 2: a refusal is sent only after the rest of the body was read, within a bound; otherwise the
         connection is reset before the client has read the answer.

@@ -1,5 +1,7 @@
 """All commands: name, module and summary.
 
+A new command needs a row here, a function in `commands/` and an example in `examples.py`.
+
 Rule 1: plain data and no imports, because this is all that `understudy --help` loads.
 """
 

@@ -2,7 +2,8 @@
 
 A store that cannot write must not prevent a user from stopping an agent. So while it is degraded, a
 session adopts, in memory, steps that only reduce its activity or have no effect; anything that
-starts or allows work waits for the commit.
+starts or allows work waits for the commit. `store/__init__.py` lists the modules that handle a full
+disk.
 """
 
 from __future__ import annotations

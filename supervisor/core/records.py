@@ -5,7 +5,9 @@ Rule 2: a body is plain data that JSON can carry; folding needs no other data.
 Rule 3: output of an agent within a turn (text, thoughts, updates) changes no row, because it is
         written while decisions wait for their commit.
 
-A record is a fact with a number; records are stored, published and replayed.
+A record is a fact with a number; records are stored, published and replayed. A new kind needs a
+fold (`fold.py` or `fold_turns.py`), a sentence in `store/export/items.py` and in
+`cli/commands/log.py`, and a row in `docs/reference/records.md`.
 
 `BODY_FIELDS` lists the fields of each kind that imports, repairs and start-up check before they
 fold: a field exists, and is text, a number, a list or an object. Folding checks the inside of

@@ -1,4 +1,4 @@
-"""The strict converter: cattrs with hooks that coerce nothing.
+"""The strict converter: cattrs with hooks that coerce nothing and refuse unknown fields.
 
 `decode` uses it with detailed errors, which report every fault with its path. `store/codec.py` uses
 it without detailed errors, which is faster and raises the first fault.

@@ -1,7 +1,8 @@
 """The store's health: watch the database file, and react when the health changes.
 
 A write fails if the file was deleted, moved or replaced. An idle supervisor may not write for
-hours, so the file is also checked periodically, while it can still be restored.
+hours, so the file is also checked periodically, while it can still be restored. A full disk is a
+change of health too; `store/__init__.py` lists the modules that handle it.
 """
 
 from __future__ import annotations

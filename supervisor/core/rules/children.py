@@ -1,4 +1,7 @@
-"""Rules for children: admission, refusal, notifications; and for changes in the tree."""
+"""Rules for children: records of admission and refusal, notifications, changes in the tree.
+
+`core/tree/admission.py` checks the limits before.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A tree is interrupted level by level from the deepest, so that a parent does not start or steer
 descendants that have been interrupted already. The named session comes last.
+
+`sessions/interrupter.py` carries the interrupt out.
 """
 
 from __future__ import annotations
