@@ -30,6 +30,22 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
     variable is missing fails to start and the others do not. Raise one ConfigError for all
     functions that cannot be imported.
     """
+    made, problems = _try_agents(configuration, environ)
+    if problems:
+        raise config_error(problems)
+    return made
+
+
+def agent_problems(
+    configuration: Configuration, *, environ: Mapping[str, str]
+) -> list[ConfigProblem]:
+    """Return the problems for which `make_agents` would raise; functions are imported."""
+    return _try_agents(configuration, environ)[1]
+
+
+def _try_agents(
+    configuration: Configuration, environ: Mapping[str, str]
+) -> tuple[list[AgentKind], list[ConfigProblem]]:
     made, problems = list[Any](), list[ConfigProblem]()
     for table in configuration.agents:
         try:
@@ -41,9 +57,7 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
             problems.append(
                 ConfigProblem(path, f"is not an agent: {error.args[0]}", error.hint, origin)
             )
-    if problems:
-        raise config_error(problems)
-    return made
+    return made, problems
 
 
 def _make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:

@@ -26,6 +26,7 @@ from supervisor.core.errors import AgentUnknown, ConfigError, short_repr
 from .agent_assembly import assemble
 from .agent_schema import AGENTS
 from .agent_table import AgentTable
+from .agents import agent_problems
 from .paths import configuration_files, expand_path, home_folder
 from .schema import (
     EXAMPLE,
@@ -54,6 +55,8 @@ from .toml_file import read_file
 PREFIX: Final = "UNDERSTUDY_"
 # Path of a file that replaces all others.
 FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
+# All names share the prefix, so that even unrelated ones are similar.
+_CLOSE_VARIABLE: Final = 0.85
 # Variables with our prefix that are not settings.
 IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
 
@@ -77,7 +80,7 @@ def read_environment(schema: Table, environ: Mapping[str, str], source: Source) 
         path = known.get(name)
         named = attrs.evolve(source, name=name)
         if path is None:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE_VARIABLE)
             hint = f"did you mean {close[0]}?" if close else "unset it"
             origin = Origin("environment", ascii(name)[1:-1])
             layer.problems.append(
@@ -110,6 +113,13 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
         table[name] = value
     return tables
 
+
+# The options of `understudy serve`, by the settings that they set.
+OPTIONS_OF_SERVE: Final = {
+    "daemon.tcp_port": "--tcp",
+    "daemon.socket": "--socket",
+    "daemon.state_folder": "--state-folder",
+}
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -172,10 +182,17 @@ def check(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> list[ConfigProblem]:
-    """Return all problems of one file, or of everything that `load` would read."""
+    """Return all problems of one file, or of everything that `load` would read.
+
+    The functions of agents are imported, because the daemon refuses one that cannot be.
+    """
     environ = {} if environ is None else environ
     merged = _read_layers(cwd, environ, flags or {}, path)
-    return [*merged.problems, *_build(merged, environ).problems]
+    built = _build(merged, environ)
+    found = [*merged.problems, *built.problems]
+    if built.configuration is not None:
+        found += agent_problems(built.configuration, environ=environ)
+    return found
 
 
 @attrs.frozen
@@ -221,7 +238,9 @@ def _read_layers(
             _add_file(merged, file, home, is_required=False)
     variables = Source(kind="environment", folder=folder, home=home, is_text=True)
     merged.add(read_environment(SCHEMA, environ, variables))
-    flag_source = Source(kind="flag", folder=folder, home=home, is_text=True)
+    flag_source = Source(
+        kind="flag", folder=folder, home=home, is_text=True, names=OPTIONS_OF_SERVE
+    )
     merged.add(read_flags(SCHEMA, flags, flag_source))
     return merged
 

@@ -54,13 +54,16 @@ def _create_folders(path: Path) -> None:
 def _check_owner_and_mode(
     path: Path, found: os.stat_result, refused: int, *, expected_mode: str
 ) -> None:
+    # A folder such as /tmp is shared on purpose, whoever owns it.
+    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    own_folder = "use a folder of its own with mode 700"
     if found.st_uid != os.geteuid():
         raise ConfigError(
             f"{path} belongs to another user (uid {found.st_uid})",
-            hint="choose a path of your own, or run as the owner",
+            hint=own_folder if is_shared else "choose a path of your own, or run as the owner",
         )
     if found.st_mode & refused:
         raise ConfigError(
             f"{path} is accessible to other users (mode {stat.S_IMODE(found.st_mode):o})",
-            hint=f"chmod {expected_mode} {path}",
+            hint=own_folder if is_shared else f"chmod {expected_mode} {path}",
         )

@@ -27,6 +27,7 @@ from tests.support.cli_runner import COMMAND, Caller
         (supervisor.SpawnRefused("x", hint="y", limit="max_children"), 4),
         (supervisor.QueueFull("x", hint="y"), 4),
         (supervisor.ConfigError("x", hint="y"), 1),
+        (supervisor.InvalidKey("x", hint="y"), 2),
         (supervisor.StoreLocked("x", hint="y"), 1),
     ],
 )

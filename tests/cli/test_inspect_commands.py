@@ -19,7 +19,7 @@ def test_ps_lists_sessions_that_are_not_stopped(call: Caller, kept: Kept) -> Non
         kept.parent,
         kept.child,
     ]
-    assert "1 stopped session is not shown; --all shows them." in shown.err
+    assert "1 stopped session is not shown; --all shows it." in shown.err
 
 
 def test_ps_all_lists_stopped_sessions(call: Caller, kept: Kept) -> None:
