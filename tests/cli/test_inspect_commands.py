@@ -216,3 +216,10 @@ def test_a_file_can_be_read_while_a_supervisor_has_it_open(call: Caller, kept: K
             )
 
     assert trio.run(main) == 0
+
+
+def test_log_refuses_a_kind_that_does_not_exist(call: Caller, kept: Kept) -> None:
+    done = call("log", "over", "--kind", "turn_end", "--state", kept.path)
+
+    assert done.code == 2
+    assert "Did you mean turn_ended?" in done.err

@@ -112,7 +112,7 @@ async def _apply_changes(screen: Screen, session: Session, changes: dict[str, An
     if changes["promote"]:
         receipt = await session.promote_input(changes["promote"])
         if receipt.status == "queued":
-            screen.note("The agent cannot be steered now; the input stays queued.")
+            screen.note("The agent cannot be steered; the input stays queued.")
     if changes["cancel"]:
         await session.cancel_input(changes["cancel"])
 
