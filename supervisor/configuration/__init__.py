@@ -13,9 +13,9 @@ problems as a list. docs/reference/settings.md lists the settings.
 
 from .agent_presets import Preset, find_program, presets
 from .agent_table import AgentTable, FromEnvironment, McpServer
-from .agents import agent_problems, make_agents
+from .agents import agent_problems, check, make_agents
 from .dump import to_plain, values
-from .loader import Configuration, check, load
+from .loader import Configuration, load
 from .schema import DaemonSettings
 from .sources import ConfigProblem, Origin
 

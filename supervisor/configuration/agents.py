@@ -1,4 +1,4 @@
-"""Construction of agents from their tables.
+"""Construction of agents from their tables, and the check of a configuration with its agents.
 
 Drivers are imported when needed, because they take longer to import than the whole configuration.
 """
@@ -14,12 +14,11 @@ import attrs
 from supervisor.core.errors import ConfigError, short_repr
 
 from .agent_table import AgentTable, FromEnvironment, McpServer, Secret
+from .loader import AnyPath, Configuration, read
 from .sources import DEFAULT, ConfigProblem, config_error
 
 if TYPE_CHECKING:
     from supervisor.drivers.port import AgentKind
-
-    from .loader import Configuration
 
 
 def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> list[AgentKind]:
@@ -34,6 +33,24 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
     if problems:
         raise config_error(problems)
     return made
+
+
+def check(
+    path: AnyPath | None = None,
+    *,
+    cwd: AnyPath | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> list[ConfigProblem]:
+    """Return all problems of one file, or of everything that `load` would read.
+
+    The functions of agents are imported, because the daemon refuses one that cannot be.
+    """
+    environ = {} if environ is None else environ
+    found = read(cwd=cwd, environ=environ, flags=flags, path=path)
+    if found.configuration is None:
+        return found.problems
+    return [*found.problems, *agent_problems(found.configuration, environ=environ)]
 
 
 def agent_problems(

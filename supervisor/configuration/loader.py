@@ -26,7 +26,6 @@ from supervisor.core.errors import AgentUnknown, ConfigError, short_repr
 from .agent_assembly import assemble
 from .agent_schema import AGENTS
 from .agent_table import AgentTable
-from .agents import agent_problems
 from .paths import configuration_files, expand_path, home_folder
 from .schema import (
     EXAMPLE,
@@ -167,32 +166,31 @@ def load(
     With a `path`, or UNDERSTUDY_CONFIG in the environment, only that file is read. `flags` are
     values by their paths. Raise one ConfigError with every problem.
     """
-    merged = _read_layers(cwd, environ, flags or {}, path)
-    built = _build(merged, environ)
-    problems = [*merged.problems, *built.problems]
-    if problems or built.configuration is None:
-        raise config_error(problems)
-    return built.configuration
+    found = read(cwd=cwd, environ=environ, flags=flags, path=path)
+    if found.problems or found.configuration is None:
+        raise config_error(found.problems)
+    return found.configuration
 
 
-def check(
-    path: AnyPath | None = None,
+@attrs.frozen
+class LoadResult:
+    """A configuration without its invalid values, if one can be built, and all problems."""
+
+    configuration: Configuration | None
+    problems: list[ConfigProblem]
+
+
+def read(
     *,
-    cwd: AnyPath | None = None,
-    environ: Mapping[str, str] | None = None,
+    cwd: AnyPath | None,
+    environ: Mapping[str, str],
     flags: Mapping[str, object] | None = None,
-) -> list[ConfigProblem]:
-    """Return all problems of one file, or of everything that `load` would read.
-
-    The functions of agents are imported, because the daemon refuses one that cannot be.
-    """
-    environ = {} if environ is None else environ
+    path: AnyPath | None = None,
+) -> LoadResult:
+    """Read the same sources as `load`, and return the problems beside the configuration."""
     merged = _read_layers(cwd, environ, flags or {}, path)
     built = _build(merged, environ)
-    found = [*merged.problems, *built.problems]
-    if built.configuration is not None:
-        found += agent_problems(built.configuration, environ=environ)
-    return found
+    return LoadResult(built.configuration, [*merged.problems, *built.problems])
 
 
 @attrs.frozen
@@ -275,15 +273,7 @@ def _file_problem(name: str, wrong: InvalidValue) -> ConfigProblem:
     return ConfigProblem("", wrong.problem, wrong.hint, Origin("file", name))
 
 
-@attrs.frozen
-class _BuildResult:
-    """A configuration, or the problems that prevent it."""
-
-    configuration: Configuration | None
-    problems: list[ConfigProblem]
-
-
-def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> _BuildResult:
+def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> LoadResult:
     values, problems = merged.values, list[ConfigProblem]()
     settings = _settings(values)
     origins = dict.fromkeys(leaves(SCHEMA), DEFAULT)
@@ -302,7 +292,7 @@ def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> _BuildResult:
     except ConfigError as error:
         wrong = str(error.args[0]).removeprefix("daemonsettings.socket ")
         problems.append(ConfigProblem("daemon.socket", wrong, error.hint, DEFAULT))
-        return _BuildResult(None, problems)
+        return LoadResult(None, problems)
     configuration = Configuration(
         settings=settings,
         agents=tuple(agents),
@@ -310,7 +300,7 @@ def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> _BuildResult:
         origins=MappingProxyType({dotted(path): origin for path, origin in origins.items()}),
         files=tuple(merged.files),
     )
-    return _BuildResult(configuration, problems)
+    return LoadResult(configuration, problems)
 
 
 def _has_problem(agent: str, problems: Iterable[ConfigProblem]) -> bool:
