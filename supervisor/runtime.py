@@ -79,6 +79,8 @@ async def open(  # noqa: A001 - public as supervisor.open
     Raise `ConfigError` for an invalid argument, `StoreLocked` if another supervisor has the file
     open, and `StoreTooNew` if a newer version wrote it.
     """
+    if not trio.lowlevel.in_trio_task():
+        raise ConfigError("supervisor.open() needs trio", hint="run the program with trio.run()")
     if settings is None:
         settings = Settings()
     elif not isinstance(settings, Settings):

@@ -18,7 +18,7 @@ FAMILIES: Final = (
     (
         "Begin",
         (
-            ("demo", "demo.demo:demo", "Show the main features in a few seconds."),
+            ("demo", "demo.demo:demo", "Show the main features in about ten seconds."),
             ("run", "commands.run:run", "Send one text to an agent and print its answer."),
             ("chat", "commands.chat:chat", "Chat with an agent, without a daemon."),
         ),

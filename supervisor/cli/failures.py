@@ -44,10 +44,10 @@ class Interrupted(SupervisorError):
     """The user pressed Ctrl-C."""
 
 
-def require_file(path: str) -> None:
+def require_file(path: str, *, hint: str = "check the path") -> None:
     """Raise `FileNotThere` if the path does not exist."""
     if not os.path.exists(path):  # noqa: PTH110 - also for text that cannot be a path
-        raise FileNotThere(f"file not found: {path}", hint="check the path")
+        raise FileNotThere(f"file not found: {path}", hint=hint)
 
 
 # By error code, so that no error class has to be imported. Others exit with ERROR.
@@ -65,10 +65,35 @@ _CODES: Final = {
     "output_too_large": REFUSED,
     "no_daemon": NO_DAEMON,
     "wrong_usage": USAGE,
+    "invalid_key": USAGE,
     "invalid_query": USAGE,
     "query_limit_exceeded": REFUSED,
     "interrupted": INTERRUPTED,
 }
+
+
+# Hints of the embedding API, and what to do on the command line instead.
+COMMAND_HINTS: Final = {
+    "unarchive it first": "unarchive it with `understudy archive ID --undo`",
+    "use that session, or replace it with new()": "send to that session, or archive it",
+    "give a turn_id from history(), or None to fork at the end": (
+        "see `understudy log ID --kind turn_ended`, or leave out --at-turn to fork at the end"
+    ),
+    "give the `next` of a page, or None for the first": (
+        "give the `next` of a page, or leave it out for the first"
+    ),
+    "send it later, or with another when_busy": "send it later, or with another --when-busy",
+    "open it again; accepted inputs are stored": (
+        "start the daemon again with `understudy serve`; accepted inputs are stored"
+    ),
+    "name another file, or one that does not exist yet": "name an understudy store",
+    "open it again": "start the daemon again with `understudy serve`",
+}
+
+
+def hint_of(error: SupervisorError) -> str:
+    """Return what the user of a command can do about the error."""
+    return COMMAND_HINTS.get(error.hint, error.hint)
 
 
 def exit_code_of(error: SupervisorError) -> int:
@@ -78,16 +103,16 @@ def exit_code_of(error: SupervisorError) -> int:
 
 def report(error: SupervisorError, screen: Screen) -> int:
     """Print the error and its hint; return the exit code."""
-    problem = str(error.args[0])
+    problem, hint = str(error.args[0]), hint_of(error)
     if screen.as_json:
-        said: dict[str, object] = {"code": error.code, "message": problem, "hint": error.hint}
+        said: dict[str, object] = {"code": error.code, "message": problem, "hint": hint}
         if isinstance(error, SpawnRefused):
             said |= {"limit": error.limit, "used": error.used, "allowed": error.allowed}
         screen.err.write(json_text({"error": said}) + "\n")
         screen.err.flush()
         return exit_code_of(error)
     screen.note(Cell("error: ", "red"), problem.rstrip())
-    screen.note(Cell("hint: ", "cyan"), error.hint)
+    screen.note(Cell("hint: ", "cyan"), hint)
     return exit_code_of(error)
 
 

@@ -47,6 +47,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command as click does, and suggest the closest name if none matches."""
+        if args[0] == "help" and len(args) > 1:
+            args = [*args[1:], "--help"]
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             close = difflib.get_close_matches(name, COMMANDS, n=1)

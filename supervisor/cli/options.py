@@ -74,6 +74,20 @@ class Size(click.ParamType[int]):
         return count
 
 
+class Text(click.ParamType[str]):
+    """A text that is not blank."""
+
+    name = "text"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the text."""
+        if not str(value).strip():
+            self.fail("it is blank; write some text, or leave the option out", param, ctx)
+        return str(value)
+
+
 class Count(click.ParamType[int]):
     """A whole number of at least `minimum`. Unlike click's type it adds no range to the help."""
 
@@ -99,6 +113,8 @@ DURATION = Duration()
 
 SIZE = Size()
 
+TEXT = Text()
+
 # More than any session accepts; an endless device must not fill the memory.
 MAX_TEXT_CHARACTERS = 16 * 1024 * 1024
 
@@ -110,10 +126,21 @@ def input_text(words: tuple[str, ...]) -> str:
     too long.
     """
     if words and words != ("-",):
-        return " ".join(words)
+        return require_text(" ".join(words))
     if not words and sys.stdin.isatty():
         raise click.UsageError("TEXT is missing. Write it, or pipe it in.")
-    text = sys.stdin.read(MAX_TEXT_CHARACTERS + 1)
+    try:
+        text = sys.stdin.read(MAX_TEXT_CHARACTERS + 1)
+        text.encode()  # Python decodes other bytes as lone surrogates in some locales
+    except UnicodeError:
+        raise click.UsageError("Standard input is not UTF-8.") from None
     if len(text) > MAX_TEXT_CHARACTERS:
         raise click.UsageError(f"Standard input has more than {MAX_TEXT_CHARACTERS} characters.")
-    return text.rstrip("\n")
+    return require_text(text.rstrip("\n"))
+
+
+def require_text(text: str) -> str:
+    """Return the text; raise click's `UsageError` if it is blank."""
+    if not text.strip():
+        raise click.UsageError("TEXT is blank. Write some text.")
+    return text

@@ -33,7 +33,16 @@ def load_configuration(
     """
     from supervisor.configuration import load  # noqa: PLC0415 - slow to import
 
+    require_configuration_file(path)
     return load(cwd=_working_folder(), environ=os.environ, flags=flags, path=path)
+
+
+def require_configuration_file(path: str | None) -> None:
+    """Raise `FileNotThere` if the file named by the user or by the environment does not exist."""
+    named = path or os.environ.get("UNDERSTUDY_CONFIG")
+    if named:
+        hint = "check the path" if path else "correct or unset $UNDERSTUDY_CONFIG"
+        require_file(os.path.expanduser(named), hint=hint)  # noqa: PTH111 - it may be no path
 
 
 def _working_folder() -> Path | None:
@@ -80,6 +89,7 @@ async def open_target(
 async def _connected(access: Access) -> AsyncIterator[Target]:
     from supervisor.client import NoDaemon, connect_once  # noqa: PLC0415 - only for who talks to it
 
+    require_configuration_file(None)
     try:
         async with connect_once() as sup:
             yield cast("Target", sup)  # it has the same methods; a test compares them
@@ -118,7 +128,8 @@ def _dead_owner_pid(state: str) -> int | None:
     return pid if is_gone else None
 
 
-_MIN_LENGTH: Final = 2
+# A shorter text is a part of too many ids; it can be a name.
+_MIN_ID_PART: Final = 2
 
 _MAX_CANDIDATES_SHOWN: Final = 5
 
@@ -134,8 +145,6 @@ async def find_session(sup: Target, text: str) -> Session:
     try:
         return await sup.get(text)
     except SessionNotFound as error:
-        if len(text) < _MIN_LENGTH:
-            raise
         found = await _matching_ids(sup, text)
         if len(found) == 1:
             return sup.session(found[0])
@@ -155,7 +164,7 @@ async def _matching_ids(sup: Target, text: str) -> list[str]:
     """Return the ids of sessions with this name or key; else ids that begin or end with it."""
     named = all_sessions(sup, with_text=text)
     exact: list[str] = [one.id async for one in named if text in (one.name, one.key)]
-    if exact:
+    if exact or len(text) < _MIN_ID_PART:
         return exact
     ids: list[str] = [one.id async for one in all_sessions(sup)]
     ids += (await sup.stats()).damaged  # only the id of a damaged row is readable

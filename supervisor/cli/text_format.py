@@ -58,6 +58,17 @@ def badge_cell(word: str) -> Cell:
     return Cell(word, BADGE_STYLES.get(word))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return the number with the noun, which gets a plural s unless there is one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def cut_note(which: str, number: int, noun: str) -> str:
+    """Return the note that a list is incomplete: `Only the first 10 rows are shown ...`."""
+    shown = f"{noun} is" if number == 1 else f"{number} {noun}s are"
+    return f"Only the {which} {shown} shown; --limit shows more."
+
+
 def cell_width(text: str) -> int:
     """Return the number of terminal columns that the text takes."""
     if text.isascii():

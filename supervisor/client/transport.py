@@ -129,8 +129,9 @@ class Transport:
             return await self._http.request(request)
         except ListenQueueFull:
             raise self.daemon_busy_error() from None
-        except Unreachable as error:
-            raise self.no_daemon_error() from error
+        except Unreachable:
+            # The cause, a refused or missing socket, says no more than the error.
+            raise self.no_daemon_error() from None
         except ConnectionBroken as error:
             raise self.answer_lost_error() from error
 

@@ -13,9 +13,9 @@ problems as a list. docs/reference/settings.md lists the settings.
 
 from .agent_presets import Preset, find_program, presets
 from .agent_table import AgentTable, FromEnvironment, McpServer
-from .agents import make_agents
+from .agents import agent_problems, check, make_agents
 from .dump import to_plain, values
-from .loader import Configuration, check, load
+from .loader import Configuration, load
 from .schema import DaemonSettings
 from .sources import ConfigProblem, Origin
 
@@ -28,6 +28,7 @@ __all__ = [
     "McpServer",
     "Origin",
     "Preset",
+    "agent_problems",
     "check",
     "find_program",
     "load",

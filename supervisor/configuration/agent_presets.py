@@ -50,7 +50,7 @@ _PRESETS: Final[Mapping[str, _PresetEntry]] = MappingProxyType(
         "codex": _PresetEntry(("codex-acp",), "npm install -g @agentclientprotocol/codex-acp"),
         "gemini": _PresetEntry(
             ("gemini --acp",),
-            'npm install -g @google/gemini-cli; older versions need "gemini --experimental-acp"',
+            "npm install -g @google/gemini-cli; older versions need `gemini --experimental-acp`",
         ),
         "copilot": _PresetEntry(("copilot --acp",), "npm install -g @github/copilot"),
         "qwen": _PresetEntry(("qwen --acp",), "npm install -g @qwen-code/qwen-code"),

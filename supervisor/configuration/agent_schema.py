@@ -15,6 +15,7 @@ from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.redaction import REDACTED
+from supervisor.core.validation import AGENT_NAME_HINT, is_agent_name
 
 from .agent_presets import PRESET_NAMES
 from .agent_table import Driver, FromEnvironment, OutputForm, Secret, Transport
@@ -27,7 +28,6 @@ BUILT_IN: Final = ("echo", "scripted")
 
 MAX_SECONDS: Final = 86400
 
-_AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _FUNCTION: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -146,10 +146,8 @@ def _seconds(value: float, _: Source) -> float:
 def _check_agent_name(name: str) -> None:
     if name in BUILT_IN:
         raise InvalidValue("is a built-in agent", hint="choose another name")
-    if not _AGENT.fullmatch(name):
-        raise InvalidValue(
-            "is not a name for an agent", hint="use at most 64 letters, digits, - and _"
-        )
+    if not is_agent_name(name):
+        raise InvalidValue("is not a name for an agent", hint=AGENT_NAME_HINT)
 
 
 def _check_variable(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Construction of agents from their tables.
+"""Construction of agents from their tables, and the check of a configuration with its agents.
 
 Drivers are imported when needed, because they take longer to import than the whole configuration.
 """
@@ -14,12 +14,11 @@ import attrs
 from supervisor.core.errors import ConfigError, short_repr
 
 from .agent_table import AgentTable, FromEnvironment, McpServer, Secret
+from .loader import AnyPath, Configuration, read
 from .sources import DEFAULT, ConfigProblem, config_error
 
 if TYPE_CHECKING:
     from supervisor.drivers.port import AgentKind
-
-    from .loader import Configuration
 
 
 def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> list[AgentKind]:
@@ -30,6 +29,40 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
     variable is missing fails to start and the others do not. Raise one ConfigError for all
     functions that cannot be imported.
     """
+    made, problems = _try_agents(configuration, environ)
+    if problems:
+        raise config_error(problems)
+    return made
+
+
+def check(
+    path: AnyPath | None = None,
+    *,
+    cwd: AnyPath | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> list[ConfigProblem]:
+    """Return all problems of one file, or of everything that `load` would read.
+
+    The functions of agents are imported, because the daemon refuses one that cannot be.
+    """
+    environ = {} if environ is None else environ
+    found = read(cwd=cwd, environ=environ, flags=flags, path=path)
+    if found.configuration is None:
+        return found.problems
+    return [*found.problems, *agent_problems(found.configuration, environ=environ)]
+
+
+def agent_problems(
+    configuration: Configuration, *, environ: Mapping[str, str]
+) -> list[ConfigProblem]:
+    """Return the problems for which `make_agents` would raise; functions are imported."""
+    return _try_agents(configuration, environ)[1]
+
+
+def _try_agents(
+    configuration: Configuration, environ: Mapping[str, str]
+) -> tuple[list[AgentKind], list[ConfigProblem]]:
     made, problems = list[Any](), list[ConfigProblem]()
     for table in configuration.agents:
         try:
@@ -41,9 +74,7 @@ def make_agents(configuration: Configuration, *, environ: Mapping[str, str]) -> 
             problems.append(
                 ConfigProblem(path, f"is not an agent: {error.args[0]}", error.hint, origin)
             )
-    if problems:
-        raise config_error(problems)
-    return made
+    return made, problems
 
 
 def _make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:

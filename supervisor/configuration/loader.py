@@ -54,6 +54,8 @@ from .toml_file import read_file
 PREFIX: Final = "UNDERSTUDY_"
 # Path of a file that replaces all others.
 FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
+# All names share the prefix, so that even unrelated ones are similar.
+_CLOSE_VARIABLE: Final = 0.85
 # Variables with our prefix that are not settings.
 IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
 
@@ -77,7 +79,7 @@ def read_environment(schema: Table, environ: Mapping[str, str], source: Source) 
         path = known.get(name)
         named = attrs.evolve(source, name=name)
         if path is None:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE_VARIABLE)
             hint = f"did you mean {close[0]}?" if close else "unset it"
             origin = Origin("environment", ascii(name)[1:-1])
             layer.problems.append(
@@ -110,6 +112,13 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
         table[name] = value
     return tables
 
+
+# The options of `understudy serve`, by the settings that they set.
+OPTIONS_OF_SERVE: Final = {
+    "daemon.tcp_port": "--tcp",
+    "daemon.socket": "--socket",
+    "daemon.state_folder": "--state-folder",
+}
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -157,25 +166,31 @@ def load(
     With a `path`, or UNDERSTUDY_CONFIG in the environment, only that file is read. `flags` are
     values by their paths. Raise one ConfigError with every problem.
     """
+    found = read(cwd=cwd, environ=environ, flags=flags, path=path)
+    if found.problems or found.configuration is None:
+        raise config_error(found.problems)
+    return found.configuration
+
+
+@attrs.frozen
+class LoadResult:
+    """A configuration without its invalid values, if one can be built, and all problems."""
+
+    configuration: Configuration | None
+    problems: list[ConfigProblem]
+
+
+def read(
+    *,
+    cwd: AnyPath | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object] | None = None,
+    path: AnyPath | None = None,
+) -> LoadResult:
+    """Read the same sources as `load`, and return the problems beside the configuration."""
     merged = _read_layers(cwd, environ, flags or {}, path)
     built = _build(merged, environ)
-    problems = [*merged.problems, *built.problems]
-    if problems or built.configuration is None:
-        raise config_error(problems)
-    return built.configuration
-
-
-def check(
-    path: AnyPath | None = None,
-    *,
-    cwd: AnyPath | None = None,
-    environ: Mapping[str, str] | None = None,
-    flags: Mapping[str, object] | None = None,
-) -> list[ConfigProblem]:
-    """Return all problems of one file, or of everything that `load` would read."""
-    environ = {} if environ is None else environ
-    merged = _read_layers(cwd, environ, flags or {}, path)
-    return [*merged.problems, *_build(merged, environ).problems]
+    return LoadResult(built.configuration, [*merged.problems, *built.problems])
 
 
 @attrs.frozen
@@ -221,7 +236,9 @@ def _read_layers(
             _add_file(merged, file, home, is_required=False)
     variables = Source(kind="environment", folder=folder, home=home, is_text=True)
     merged.add(read_environment(SCHEMA, environ, variables))
-    flag_source = Source(kind="flag", folder=folder, home=home, is_text=True)
+    flag_source = Source(
+        kind="flag", folder=folder, home=home, is_text=True, names=OPTIONS_OF_SERVE
+    )
     merged.add(read_flags(SCHEMA, flags, flag_source))
     return merged
 
@@ -256,15 +273,7 @@ def _file_problem(name: str, wrong: InvalidValue) -> ConfigProblem:
     return ConfigProblem("", wrong.problem, wrong.hint, Origin("file", name))
 
 
-@attrs.frozen
-class _BuildResult:
-    """A configuration, or the problems that prevent it."""
-
-    configuration: Configuration | None
-    problems: list[ConfigProblem]
-
-
-def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> _BuildResult:
+def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> LoadResult:
     values, problems = merged.values, list[ConfigProblem]()
     settings = _settings(values)
     origins = dict.fromkeys(leaves(SCHEMA), DEFAULT)
@@ -283,7 +292,7 @@ def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> _BuildResult:
     except ConfigError as error:
         wrong = str(error.args[0]).removeprefix("daemonsettings.socket ")
         problems.append(ConfigProblem("daemon.socket", wrong, error.hint, DEFAULT))
-        return _BuildResult(None, problems)
+        return LoadResult(None, problems)
     configuration = Configuration(
         settings=settings,
         agents=tuple(agents),
@@ -291,7 +300,7 @@ def _build(merged: _MergedLayers, environ: Mapping[str, str]) -> _BuildResult:
         origins=MappingProxyType({dotted(path): origin for path, origin in origins.items()}),
         files=tuple(merged.files),
     )
-    return _BuildResult(configuration, problems)
+    return LoadResult(configuration, problems)
 
 
 def _has_problem(agent: str, problems: Iterable[ConfigProblem]) -> bool:

@@ -63,13 +63,16 @@ def check_owner_and_mode(
 
     Root may use the files of every user.
     """
+    # A folder such as /tmp is shared on purpose, whichever user owns it.
+    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    own_folder = "use a folder of its own with mode 700"
     if os.geteuid() not in (found.st_uid, 0):
         raise ConfigError(
             f"{path} belongs to another user (uid {found.st_uid})",
-            hint="choose a path of your own, or run as the owner",
+            hint=own_folder if is_shared else "choose a path of your own, or run as the owner",
         )
     if found.st_mode & refused:
         raise ConfigError(
             f"{path} is accessible to other users (mode {stat.S_IMODE(found.st_mode):o})",
-            hint=f"chmod {expected_mode} {path}",
+            hint=own_folder if is_shared else f"chmod {expected_mode} {path}",
         )

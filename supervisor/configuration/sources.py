@@ -39,6 +39,8 @@ class Origin:
                 return self.name if self.line is None else f"{self.name} line {self.line}"
             case "environment":
                 return f"${self.name}"
+            case "flag" if self.name.startswith("--"):
+                return self.name
             case _:
                 return f"{self.kind} {self.name}"
 
@@ -63,9 +65,20 @@ class ConfigProblem:
     hint: str
     origin: Origin
 
+    @property
+    def sentence(self) -> str:
+        """The origin and the problem, with the path that it concerns."""
+        match self.origin.kind:
+            case "environment" if not self.path:
+                return f"{self.origin} {self.problem}"
+            case "flag" if self.origin.name.startswith("--"):
+                return f"{self.origin} {self.problem}"
+            case _:
+                what = f"{self.path} {self.problem}" if self.path else self.problem
+                return f"{self.origin}: {what}"
+
     def __str__(self) -> str:
-        what = f"{self.path} {self.problem}" if self.path else self.problem
-        return f"{self.origin}: {what}; {self.hint}"
+        return f"{self.sentence}; {self.hint}"
 
 
 class InvalidValue(Exception):
@@ -82,7 +95,7 @@ class Source:
     """A layer of values: a file, the environment, or the flags.
 
     Relative paths start at `folder`. With `is_text`, all values are text, numbers included. `name`
-    is empty if each value has a different name, as environment variables do.
+    is empty if each value has a different name: the name in `names`, by path, or the path.
     """
 
     kind: OriginKind
@@ -91,10 +104,12 @@ class Source:
     home: Path
     is_text: bool = False
     lines: Mapping[KeyPath, int] = attrs.field(factory=dict, repr=False)
+    names: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
     def origin(self, path: KeyPath) -> Origin:
         """Return the origin of the value at a path."""
-        name = escape_unprintable(self.name) if self.name else dotted(path)
+        own = self.names.get(dotted(path), dotted(path))
+        name = escape_unprintable(self.name) if self.name else own
         return Origin(self.kind, name, self.lines.get(path))
 
 
@@ -113,8 +128,7 @@ def config_error(problems: Iterable[ConfigProblem]) -> ConfigError:
     found = list(problems)
     if len(found) == 1:
         (only,) = found
-        what = f"{only.path} {only.problem}" if only.path else only.problem
-        return ConfigError(f"{only.origin}: {what}", hint=only.hint)
+        return ConfigError(only.sentence, hint=only.hint)
     listed = "".join(f"\n  {problem}" for problem in found)
     return ConfigError(
         f"the configuration has {len(found)} problems:{listed}\n",

@@ -75,7 +75,7 @@ class SessionKey:
             raise InvalidKey(f"{short_repr(text)} is not text", hint=_FORM)
         parts = text.split(":")
         if not _MIN_PARTS <= len(parts) <= len(_PARTS):
-            raise InvalidKey(f"{short_repr(text)} has {len(parts)} parts", hint=_FORM)
+            raise InvalidKey(f"{short_repr(text)} is not a key", hint=_FORM)
         return cls(*(_unescaped(part, text) for part in parts))
 
     def _parts(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
 
@@ -17,6 +18,10 @@ def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | Non
 
 
 T = TypeVar("T")
+
+_AGENT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+AGENT_NAME_HINT: Final = "use at most 64 letters, digits, - and _"
 
 MAX_NAME_BYTES = 1024
 
@@ -52,6 +57,18 @@ def check_text(name: str, text: object) -> str:
             f"{name} has {size} bytes of {MAX_NAME_BYTES} allowed", hint="make it shorter"
         )
     return exact_str(text)
+
+
+def is_agent_name(name: object) -> bool:
+    """Return True for a name that an agent may have; it is also part of keys and of settings."""
+    return isinstance(name, str) and _AGENT_NAME.fullmatch(name) is not None
+
+
+def check_agent_name(name: object) -> str:
+    """Return the name of an agent; raise ConfigError."""
+    if not isinstance(name, str) or not is_agent_name(name):
+        raise ConfigError(f"the name of an agent is {short_repr(name)}", hint=AGENT_NAME_HINT)
+    return exact_str(name)
 
 
 def check_prompt(text: str) -> str:

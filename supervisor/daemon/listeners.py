@@ -80,8 +80,17 @@ _PROBE_SECONDS: Final = 1.0
 
 @contextmanager
 def hold_socket_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the socket in the block; raise `StoreLocked` if another process holds it."""
-    with locked(path):
+    """Hold the lock of the socket in the block; raise `StoreLocked`, which names the holder."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(path))
+        except StoreLocked:
+            holder = _read_lock_file(path)
+            who = "" if holder is None else f" (process {holder.pid})"
+            raise StoreLocked(
+                f"a daemon already runs{who} and listens on {path}",
+                hint="use that daemon, or stop it first",
+            ) from None
         yield
 
 

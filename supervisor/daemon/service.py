@@ -190,7 +190,8 @@ class _Daemon:
         await self.signals.wait_to_leave()
         settings = self.configuration.settings
         running = sup.introspect().running_turns()
-        status = f"draining: {running} turns may end within {settings.exit_seconds:g} s"
+        turns = "1 turn" if running == 1 else f"{running} turns"
+        status = f"draining: {turns} may end within {settings.exit_seconds:g} s"
         notifier.stopping(status)
         logger.info("%s", status)
         drain_state.drain()

@@ -22,6 +22,7 @@ from supervisor.core.errors import ConfigError, OutputTooLarge, short_repr
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep, Outcome
 from supervisor.core.text import describe_error, plain_text
+from supervisor.core.validation import check_agent_name
 
 from .port import BlockedOn, DriverContext
 from .runtime import DriverRuntime
@@ -48,10 +49,7 @@ class PythonAgent:
     runs_process: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise ConfigError(
-                f"the name of an agent is {short_repr(self.name)}", hint="give a text"
-            )
+        check_agent_name(self.name)
         if not _is_async(self.function):
             raise ConfigError(
                 f"agent {short_repr(self.name)} is {short_repr(self.function)}, which is not an"
@@ -69,6 +67,9 @@ def agent(name: str) -> Callable[[AgentFunction], PythonAgent]:
 
     The function takes a `Turn` and returns its final text.
     """
+    if callable(name):
+        raise ConfigError("@supervisor.agent needs a name", hint='write @supervisor.agent("name")')
+    check_agent_name(name)
     return lambda function: PythonAgent(name, function)
 
 

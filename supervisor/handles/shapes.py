@@ -146,7 +146,7 @@ class Why:
         return "cycle" if self.cycle else self.chain[-1].waits_for
 
     def __str__(self) -> str:
-        lines = [f"{waits}, since {waits.seconds:.0f} s" for waits in self.chain]
+        lines = [f"{waits}, for {waits.seconds:.0f} s" for waits in self.chain]
         if self.cycle:
             lines.append(f"they wait for each other: {' -> '.join((*self.cycle, self.cycle[0]))}")
         return "\n".join(lines)

@@ -236,7 +236,7 @@ class Writer(Actor):
             later.answer(stored)
 
     async def _result_or_failure(self, work: Awaitable[T]) -> T | Later[T]:
-        """Await the work; pass its exception to the caller that asked, so that the writer goes on."""
+        """Await the work; pass its exception to the caller, so that the writer goes on."""
         try:
             return await work
         except Exception as error:  # noqa: BLE001 - raised in the caller

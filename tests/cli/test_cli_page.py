@@ -72,6 +72,13 @@ def test_the_page_has_the_help_text_of_each_command(title: str, one: click.Comma
     assert plain(one.help) in plain(sections()[title])
 
 
+def test_descriptions_are_not_indented() -> None:
+    """Markdown shows indented text as code."""
+    text = re.sub(r"^```.*?^```", "", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+    assert re.findall(r"^ {4}.*|^[^|\n]*\S {2,}\S.*", text, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_has_the_examples_that_help_shows(name: str, call: Caller) -> None:
     shown = [line.strip() for line in SHELL.findall(sections()[name]) for line in line.splitlines()]

@@ -296,3 +296,8 @@ def test_completion_completes_commands() -> None:
     done = in_a_process(env={**os.environ, "_UNDERSTUDY_COMPLETE": "bash_complete", **asked})
 
     assert done.out == "plain,doctor\n"
+
+
+def test_help_explains_one_command(call: Caller) -> None:
+    assert call("help", "ps").out == call("ps", "--help").out
+    assert call("help", "nonsense").code == 2

@@ -130,7 +130,81 @@ def test_config_check_lists_all_problems(call: Caller, home: Path) -> None:
 
 
 def test_config_check_reads_the_named_file(call: Caller, home: Path) -> None:
-    assert call("config", "check", home / "missing.toml").code == 1
+    write(home, "[settings]\nqueue_cup = 20\n")
+
+    assert call("config", "check", home / "understudy.toml").code == 1
+    assert call("config", "check", home / "missing.toml").code == 3
+
+
+def test_a_missing_file_in_the_environment_is_not_found(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", "/nowhere/understudy.toml")
+
+    for command in (["ps"], ["config"], ["config", "check"]):
+        done = call(*command)
+        assert done.code == 3
+        assert "hint: correct or unset $UNDERSTUDY_CONFIG\n" in done.err
+
+
+NOT_IMPORTABLE = '[agents.greeter]\nfunction = "greeter_agents:greeter"\n'
+
+
+def test_config_check_reports_a_function_that_cannot_be_imported(call: Caller, home: Path) -> None:
+    write(home, NOT_IMPORTABLE)
+
+    done = call("config", "check")
+
+    assert done.code == 1
+    assert "greeter_agents:greeter could not be imported" in done.out
+    assert done.err == "1 problem.\n"
+
+
+def test_agents_lists_a_function_that_cannot_be_imported_as_not_ready(
+    call: Caller, home: Path
+) -> None:
+    write(home, NOT_IMPORTABLE)
+
+    (greeter,) = [one for one in call("agents", "--json").json if one["name"] == "greeter"]
+
+    assert not greeter["ready"]
+    assert "could not be imported" in greeter["hint"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("x = ", []),
+        ("", ["--config", "missing.toml"]),
+        ("", ["--tcp", "99999"]),
+        ("", ["--socket", "x" * 120]),
+        (NOT_IMPORTABLE, []),
+    ],
+)
+def test_serve_exits_with_2_on_an_invalid_configuration(
+    call: Caller, home: Path, text: str, options: list[str]
+) -> None:
+    """The systemd unit does not restart a daemon that exits with 2."""
+    write(home, text)
+
+    assert call("serve", *options).code == 2
+
+
+def test_a_problem_of_an_option_is_told_by_the_name_of_the_option(call: Caller) -> None:
+    assert call("serve", "--tcp", "99999").err.startswith("error: --tcp is 99999\n")
+
+
+def test_a_setting_without_a_value_is_printed_as_in_a_file(call: Caller) -> None:
+    (line,) = [one for one in call("config").out.splitlines() if "turn_deadline_seconds" in one]
+
+    assert '"none"' in line
+    assert call("config", "get", "settings.turn_deadline_seconds").out == "none\n"
+
+
+def test_a_problem_of_a_whole_file_has_one_blank_after_its_path(call: Caller, home: Path) -> None:
+    write(home, "x = ")
+
+    assert "understudy.toml: is not TOML" in call("config", "check").out
 
 
 def test_config_token_fails_without_a_token_file(call: Caller) -> None:

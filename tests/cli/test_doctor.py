@@ -104,6 +104,27 @@ def test_a_folder_open_to_other_users_is_a_warning(tmp_path: Path) -> None:
     assert levels(storage.check_folder(folder / "missing")) == []
 
 
+@pytest.mark.parametrize("name", [".", "missing", "missing/too"])
+def test_a_folder_that_cannot_be_written_is_an_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel answers a user who is not root."""
+    tmp_path.chmod(0o500)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)
+
+    (found,) = storage.check_folder(tmp_path / name)
+
+    assert (found.level, found.code) == ("error", "unwritable-folder")
+
+
+def test_a_function_that_cannot_be_imported_is_an_error(call: Caller, home: Path) -> None:
+    file = home / "understudy.toml"
+    file.write_text('[agents.greeter]\nfunction = "greeter_agents:greeter"\n')
+    file.chmod(0o600)
+
+    assert levels(agents_check.check_configuration_files(None)) == ["error"]
+
+
 @pytest.mark.parametrize(
     ("free", "level"), [(10 * 2**30, "ok"), (2**29, "warning"), (2**20, "error")]
 )

@@ -11,11 +11,11 @@ import pytest
 import supervisor
 from supervisor.cli import group
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.failures import exit_code_of, report
+from supervisor.cli.failures import COMMAND_HINTS, exit_code_of, report
 from supervisor.cli.output import Screen, json_text
 from supervisor.core.errors import SupervisorError
 from tests.cli.conftest import Kept
-from tests.support.cli_runner import COMMAND, Caller
+from tests.support.cli_runner import COMMAND, ROOT, Caller
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,7 @@ from tests.support.cli_runner import COMMAND, Caller
         (supervisor.SpawnRefused("x", hint="y", limit="max_children"), 4),
         (supervisor.QueueFull("x", hint="y"), 4),
         (supervisor.ConfigError("x", hint="y"), 1),
+        (supervisor.InvalidKey("x", hint="y"), 2),
         (supervisor.StoreLocked("x", hint="y"), 1),
     ],
 )
@@ -249,3 +250,10 @@ def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
 
         assert process.stdout.read() == b"b\n"
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("hint", COMMAND_HINTS)
+def test_each_replaced_hint_is_one_of_the_embedding_api(hint: str) -> None:
+    files = (file for file in (ROOT / "supervisor").rglob("*.py") if file.name != "failures.py")
+
+    assert any(f'"{hint}"' in file.read_text() for file in files)

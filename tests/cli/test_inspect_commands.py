@@ -19,7 +19,7 @@ def test_ps_lists_sessions_that_are_not_stopped(call: Caller, kept: Kept) -> Non
         kept.parent,
         kept.child,
     ]
-    assert "1 stopped session is not shown; --all shows them." in shown.err
+    assert "1 stopped session is not shown; --all shows it." in shown.err
 
 
 def test_ps_all_lists_stopped_sessions(call: Caller, kept: Kept) -> None:
@@ -216,3 +216,10 @@ def test_a_file_can_be_read_while_a_supervisor_has_it_open(call: Caller, kept: K
             )
 
     assert trio.run(main) == 0
+
+
+def test_log_refuses_a_kind_that_does_not_exist(call: Caller, kept: Kept) -> None:
+    done = call("log", "over", "--kind", "turn_end", "--state", kept.path)
+
+    assert done.code == 2
+    assert "Did you mean turn_ended?" in done.err

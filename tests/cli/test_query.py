@@ -17,7 +17,7 @@ from supervisor.store.sqlite import query
 from supervisor.store.sqlite.query import InvalidQuery, QueryLimitExceeded, open_query
 from tests.cli.conftest import HOSTILE, Kept
 from tests.store.fixtures.make import load
-from tests.support.cli_runner import Caller
+from tests.support.cli_runner import Caller, on_a_terminal
 
 FORBIDDEN = [
     "ATTACH '{folder}/other.db' AS other",
@@ -262,7 +262,7 @@ def test_a_truncated_result_is_told_as_a_warning(call: Caller, kept: Kept) -> No
     done = call("query", "SELECT id FROM sessions", "--limit", "1", "--state", kept.path)
 
     assert done.code == 0
-    assert "only the first 1 rows" in done.err
+    assert "Only the first row is shown; --limit shows more." in done.err
 
 
 @pytest.mark.parametrize(
@@ -299,3 +299,24 @@ def test_a_file_that_is_not_a_store_is_refused(call: Caller, tmp_path: Path) -> 
 
 def test_csv_and_json_exclude_each_other(call: Caller, kept: Kept) -> None:
     assert call("query", "SELECT 1", "--csv", "--json", "--state", kept.path).code == 2
+
+
+LONG = "SELECT printf('%.*c', 300, 'x') AS long"
+
+
+def test_a_long_value_is_complete_in_a_pipe(call: Caller, kept: Kept) -> None:
+    assert call("query", LONG, "--state", kept.path).out == f"long\n{'x' * 300}\n"
+
+
+def test_a_long_value_is_cut_with_a_mark_on_a_terminal(kept: Kept) -> None:
+    with on_a_terminal("query", LONG, "--state", kept.path, columns=400) as terminal:
+        assert terminal.end() == 0
+
+    assert f"{'x' * 199}…\r\n" in terminal.seen
+
+
+def test_a_query_before_the_first_start_says_how_to_create_the_store(call: Caller) -> None:
+    done = call("query", "SELECT 1")
+
+    assert done.code == 3
+    assert "`understudy serve` creates the store" in done.err

@@ -143,7 +143,8 @@ def test_a_text_that_is_too_large_is_refused_by_a_limit(call: Caller) -> None:
 
 
 def test_blank_text_is_refused(call: Caller) -> None:
-    assert call("run", stdin="\n").code == 1
+    assert call("run", stdin="\n").code == 2
+    assert call("run", " ").code == 2
 
 
 def test_yes_and_mode_exclude_each_other(call: Caller) -> None:

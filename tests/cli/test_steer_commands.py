@@ -15,6 +15,10 @@ Prepare: TypeAlias = Callable[[supervisor.Supervisor], Awaitable[object]]
 Daemon: TypeAlias = Callable[[Prepare], None]
 
 
+# A real process, because a Python agent can always be steered.
+SLOW = supervisor.command("slow", ["sleep", "60"])
+
+
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     """Have commands find a supervisor in which that was done before."""
@@ -22,8 +26,10 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     def use(prepare: Prepare) -> None:
         @asynccontextmanager
         async def connected(_: str) -> AsyncIterator[supervisor.Supervisor]:
-            settings = supervisor.Settings(exit_seconds=0.0, queue_cap=2)
-            async with supervisor.open(settings=settings) as sup:
+            settings = supervisor.Settings(
+                exit_seconds=0.0, queue_cap=2, ladder=supervisor.Ladder(ask_seconds=0.01)
+            )
+            async with supervisor.open(settings=settings, agents=[SLOW]) as sup:
                 await prepare(sup)
                 yield sup
 
@@ -53,10 +59,35 @@ async def stopped(sup: supervisor.Supervisor) -> None:
 async def busy(sup: supervisor.Supervisor) -> None:
     session = await sup.create("scripted", name="bob")
     await session.send("tool bash 60\nsay over")
+    await _seen(session, "tool_call")
+
+
+async def _seen(session: supervisor.Session, kind: str) -> None:
     async with session.watch() as feed:
         async for item in feed:
-            if isinstance(item, supervisor.Record) and item.kind == "tool_call":
+            if isinstance(item, supervisor.Record) and item.kind == kind:
                 return
+
+
+async def queued_without_steering(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("slow", name="bob")
+    await session.send("begin")
+    await _seen(session, "turn_started")
+    await session.send("later")
+
+
+async def archived(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("echo", name="bob")
+    await session.stop()
+    await session.archive()
+
+
+async def keyed(sup: supervisor.Supervisor) -> None:
+    await sup.create("echo", key="echo:mail:bob")
+
+
+async def one_letter(sup: supervisor.Supervisor) -> None:
+    await sup.create("echo", name="x")
 
 
 async def full(sup: supervisor.Supervisor) -> None:
@@ -69,10 +100,7 @@ async def full(sup: supervisor.Supervisor) -> None:
 async def asking(sup: supervisor.Supervisor) -> None:
     session = await sup.create("scripted", name="bob")
     await session.send("ask rm")
-    async with session.watch() as feed:
-        async for item in feed:
-            if isinstance(item, supervisor.Record) and item.kind == "permission_asked":
-                return
+    await _seen(session, "permission_asked")
 
 
 def test_new_creates_a_session(call: Caller, daemon: Daemon) -> None:
@@ -141,7 +169,37 @@ def test_an_interrupt_of_an_ended_turn_changes_nothing(call: Caller, daemon: Dae
 
     done = call("interrupt", "bob")
 
-    assert (done.code, done.out) == (0, "Nothing to interrupt.\n")
+    assert (done.code, done.out, done.err) == (0, "Nothing to interrupt.\n", "")
+
+
+def test_an_interrupt_of_nothing_says_that_the_replacement_was_not_sent(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(idle)
+
+    done = call("interrupt", "bob", "--replace-with", "other")
+
+    assert done.err == "The text was not sent; use `understudy send bob TEXT`.\n"
+
+
+async def hanging(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.send("hang")
+    await _seen(session, "turn_started")
+
+
+def test_an_interrupt_of_a_turn_that_hangs_says_that_its_task_still_runs(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(hanging)
+
+    done = call("interrupt", "bob")
+
+    assert (done.code, "1 unreachable" in done.out) == (1, True)
+    assert done.err.endswith(
+        "The agent did not react. Its turn is closed, but its task still runs;"
+        " `understudy why bob` shows it.\n"
+    )
 
 
 def test_interrupt_takes_only_one_scope(call: Caller) -> None:
@@ -231,3 +289,88 @@ def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> Non
 
     assert "waits for tool" in call("why", "bob").out
     assert call("why", "bob", "--json").json["chain"][0]["waits_for"] == "tool"
+
+
+def test_promote_says_that_the_agent_cannot_be_steered(
+    call: Caller, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    async def prepare(sup: supervisor.Supervisor) -> None:
+        await queued_without_steering(sup)
+        (info,) = (await sup.list()).items
+        (waiting,) = await sup.session(info.id).inputs()
+        found.append(waiting.id)
+
+        async def promote(session: supervisor.Session, _: str) -> supervisor.Receipt:
+            return await real(session, found[-1])  # ids differ between supervisors
+
+        monkeypatch.setattr(supervisor.Session, "promote_input", promote)
+
+    real = supervisor.Session.promote_input
+    daemon(prepare)
+
+    done = call("inputs", "bob", "--promote", "in_x")
+
+    assert done.code == 0
+    assert "The agent cannot be steered; the input stays queued" in done.err
+
+
+def test_a_session_with_a_name_of_one_letter_is_found(call: Caller, daemon: Daemon) -> None:
+    daemon(one_letter)
+
+    assert call("send", "x", "hello", "--wait").out == "hello\n"
+    assert call("send", "y", "hello").code == 3
+
+
+@pytest.mark.parametrize(
+    ("prepare", "command", "hint"),
+    [
+        (archived, ["send", "bob", "hello"], "unarchive it with `understudy archive ID --undo`"),
+        (
+            busy,
+            ["send", "bob", "x", "--when-busy", "reject"],
+            "send it later, or with another --when-busy",
+        ),
+        (
+            stopped,
+            ["fork", "bob", "--at-turn", "nope"],
+            "see `understudy log ID --kind turn_ended`, or leave out --at-turn",
+        ),
+        (idle, ["search", "x", "--cursor", "zzz"], "or leave it out for the first"),
+        (
+            keyed,
+            ["new", "echo", "--key", "echo:mail:bob"],
+            "send to that session, or archive it",
+        ),
+    ],
+)
+def test_hints_name_commands_and_options(
+    call: Caller, daemon: Daemon, prepare: Prepare, command: list[str], hint: str
+) -> None:
+    daemon(prepare)
+
+    assert hint in call(*command).err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["new", "echo", "--key", "x"],
+        ["new", "echo", "--name", ""],
+        ["send", "bob", " "],
+        ["spawn", "bob", "echo", ""],
+    ],
+)
+def test_invalid_values_are_wrong_usage(call: Caller, daemon: Daemon, command: list[str]) -> None:
+    daemon(idle)
+
+    assert call(*command).code == 2
+
+
+def test_standard_input_that_is_not_text_is_refused(call: Caller, daemon: Daemon) -> None:
+    daemon(idle)
+
+    done = call("send", "bob", "-", stdin="\udcff")
+
+    assert (done.code, "Standard input is not UTF-8." in done.err) == (2, True)

@@ -49,8 +49,45 @@ def test_export_redacts_secrets_with_redact(call: Caller, tmp_path: Path) -> Non
 def test_export_to_a_missing_folder_is_an_error(call: Caller, kept: Kept) -> None:
     done = call("export", "anna", "-o", "/nowhere/at/all.md", "--state", kept.path)
 
-    assert done.code == 1
-    assert "No such file or directory" in done.err
+    assert done.code == 3
+    assert "error: there is no directory /nowhere/at\n" in done.err
+
+
+@pytest.mark.parametrize("path", [".", "new/"])
+def test_export_to_a_directory_is_refused(call: Caller, kept: Kept, home: Path, path: str) -> None:
+    done = call("export", "anna", "-o", path, "--state", kept.path)
+
+    assert done.code == 2
+    assert f"{path} is a directory; name a file." in done.err
+    assert list(home.iterdir()) == []
+
+
+def test_a_backup_into_a_missing_folder_is_refused_with_its_path(call: Caller, kept: Kept) -> None:
+    done = call("backup", "/nowhere/b.db", "--state", kept.path)
+
+    assert "there is no directory /nowhere\n" in done.err
+
+
+def test_an_import_for_an_unknown_agent_is_a_warning(
+    call: Caller, kept: Kept, tmp_path: Path
+) -> None:
+    copy = tmp_path / "anna.jsonl"
+    call("export", "anna", "--format", "jsonl", "-o", copy, "--state", kept.path)
+
+    done = call("import", copy, "--agent", "nope", "--state", kept.path)
+    known = call("import", copy, "--agent", "scripted", "--state", kept.path)
+
+    assert (done.code, known.err) == (0, "")
+    assert "warning: agent nope is not configured" in done.err
+
+
+@pytest.mark.parametrize("command", [["restore", "--state", "new.db"], ["ps", "--state"]])
+def test_a_file_of_another_program_has_a_hint_to_name_a_store(
+    call: Caller, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "page.html").write_text("<html>" * 100)
+
+    assert "hint: name an understudy store\n" in call(*command, tmp_path / "page.html").err
 
 
 def test_an_invalid_import_file_is_reported_with_its_line(

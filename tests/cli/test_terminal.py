@@ -41,6 +41,7 @@ def test_a_second_ctrl_c_exits_despite_a_hanging_agent() -> None:
         terminal.press_ctrl_c()
 
         assert terminal.end() == 130
+    assert "warning" not in terminal.seen
 
 
 def test_ctrl_c_without_a_turn_exits() -> None:

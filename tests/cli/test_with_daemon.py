@@ -1,6 +1,8 @@
 """Commands with a real daemon process and terminals."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_runner import COMMAND, Caller, in_a_process, on_a_terminal
+from tests.support.cli_runner import COMMAND, ROOT, Caller, in_a_process, on_a_terminal
 
 
 @pytest.fixture
@@ -155,3 +157,19 @@ def test_the_daemon_is_reloaded_and_stopped(daemon: subprocess.Popen[str], home:
     _, log = daemon.communicate(timeout=30)
     assert daemon.returncode == 0
     assert "configuration reloaded" in log
+
+
+def test_the_tutorial_can_be_followed_with_the_scripted_agent(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    page = (ROOT / "docs/tutorial/daemon.md").read_text()
+    (typed,) = re.findall(r"With `scripted`, send steps:\n\n```console\n(.*?)```", page, re.DOTALL)
+    call("new", "scripted", "--name", "builder")
+
+    said = [
+        call(*shlex.split(line.removeprefix("$ understudy "))).out for line in typed.splitlines()
+    ]
+
+    assert [text.split()[0] for text in said[:3]] == ["started", "queued", "staged"]
+    assert "say in French" in said[3]
+    assert "1 stopped in" in call("interrupt", "builder", "--reason", "that was plenty").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -58,6 +59,8 @@ async def test_a_missing_socket_raises_no_daemon(folder: Path, connect: Connect)
 
     assert caught.value.code == "no_daemon"
     assert "understudy serve" in caught.value.hint
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("Traceback") == 1
 
 
 async def test_the_default_address_is_the_configured_socket(folder: Path, connect: Connect) -> None:

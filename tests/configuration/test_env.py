@@ -76,7 +76,7 @@ def test_a_variable_of_the_wrong_type_is_refused_with_its_name(
 
 
 def test_an_unknown_variable_with_our_prefix_is_refused(home: Home) -> None:
-    with pytest.raises(ConfigError, match="UNDERSTUDY_QUEUECAP: is not a variable") as refusal:
+    with pytest.raises(ConfigError, match="UNDERSTUDY_QUEUECAP is not a variable") as refusal:
         home.load(UNDERSTUDY_QUEUECAP="3")
 
     assert refusal.value.hint == "did you mean UNDERSTUDY_QUEUE_CAP?"
@@ -122,3 +122,10 @@ def test_flags_can_describe_agents(home: Home) -> None:
 def test_a_flag_with_an_unknown_path_is_refused(home: Home, path: str) -> None:
     with pytest.raises(ConfigError):
         home.load(flags={path: "x"})
+
+
+def test_an_unknown_variable_gets_no_far_fetched_suggestion(home: Home) -> None:
+    with pytest.raises(ConfigError, match=r"^\$UNDERSTUDY_NOPE is not a variable") as refusal:
+        home.load(UNDERSTUDY_NOPE="1")
+
+    assert refusal.value.hint == "unset it"

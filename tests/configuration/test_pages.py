@@ -110,4 +110,7 @@ def test_the_page_says_how_large_a_file_may_be() -> None:
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_example_can_be_loaded(home: Home, text: str) -> None:
-    assert check(home.write("example.toml", text)) == []
+    # The functions of the examples are those of a reader.
+    found = check(home.write("example.toml", text))
+
+    assert [one for one in found if "could not be imported" not in one.problem] == []

@@ -37,6 +37,17 @@ def test_a_folder_open_to_other_users_is_refused(folder: Path, others: str, bits
     assert refusal.value.hint == f"chmod 700 {folder}/open"
 
 
+def test_the_mode_of_a_shared_folder_is_never_to_be_changed(folder: Path) -> None:
+    """A chmod of /tmp would lock out all other users."""
+    (folder / "tmp").mkdir()
+    (folder / "tmp").chmod(0o1777)
+
+    with pytest.raises(ConfigError, match="accessible to other users") as refusal:
+        make_folder(folder / "tmp", others="nothing")
+
+    assert refusal.value.hint == "use a folder of its own with mode 700"
+
+
 def test_a_state_folder_may_be_readable_by_other_users(folder: Path) -> None:
     (folder / "state").mkdir()
     (folder / "state").chmod(0o755)
@@ -151,7 +162,7 @@ def test_a_replaced_socket_is_not_removed(folder: Path) -> None:
 def test_only_one_process_holds_the_socket_lock(folder: Path) -> None:
     with (
         hold_socket_lock(folder / "s"),
-        pytest.raises(StoreLocked, match=f"process {os.getpid()}, since"),
+        pytest.raises(StoreLocked, match=rf"a daemon already runs \(process {os.getpid()}\)"),
         hold_socket_lock(folder / "s"),
     ):
         pass

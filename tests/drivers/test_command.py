@@ -39,7 +39,7 @@ async def runtime(nursery: trio.Nursery, processes: FakeProcesses) -> DriverRunt
     [
         ({"command": "tool"}, "a list of words"),
         ({"command": []}, "the program and its arguments"),
-        ({"name": " "}, "a text"),
+        ({"name": " "}, "64 letters"),
         ({"output": "yaml"}, "text, json_lines"),
         ({"output": "text", "text": "result"}, "omit text"),
         ({"text": "a..b"}, "names separated by dots"),

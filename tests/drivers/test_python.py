@@ -378,7 +378,14 @@ def test_the_decorator_makes_an_agent_with_name_and_function() -> None:
     assert (made.name, made.function) == ("mine", _function)
 
 
-@pytest.mark.parametrize("name", ["", "  ", None, 7, b"mine"])
+def test_the_decorator_without_a_name_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"^@supervisor\.agent needs a name") as refused:
+        supervisor.agent(_function)  # type: ignore[arg-type] # a common mistake
+
+    assert refused.value.hint == 'write @supervisor.agent("name")'
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x y", "-x", "x" * 65, None, 7, b"mine"])
 def test_an_agent_without_a_name_is_refused(name: Any) -> None:
     with pytest.raises(ConfigError) as refused:
         supervisor.agent(name)(_function)

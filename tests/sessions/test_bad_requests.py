@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -317,3 +318,14 @@ def test_an_agent_needs_an_async_function(function: Any) -> None:  # noqa: ANN40
         supervisor.agent("a")(function)
 
     assert refused.value.hint
+
+
+def test_open_under_asyncio_is_refused_with_what_to_do() -> None:
+    async def main() -> None:
+        async with supervisor.open():
+            raise AssertionError
+
+    with pytest.raises(ConfigError, match="needs trio") as refusal:
+        asyncio.run(main())
+
+    assert "trio.run" in refusal.value.hint

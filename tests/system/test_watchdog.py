@@ -75,12 +75,12 @@ def test_an_agent_that_never_yields_is_logged_with_its_stack() -> None:
 
 def test_a_callable_object_is_named_as_agent() -> None:
     printed = run("""
-        agent = supervisor.PythonAgent("an object", Greedy())
+        agent = supervisor.PythonAgent("an-object", Greedy())
         with watched([agent]):
             await agent.function(None)
     """)
 
-    assert "agent an object" in printed
+    assert "agent an-object" in printed
 
 
 def test_a_blockage_outside_agents_names_no_agent() -> None:

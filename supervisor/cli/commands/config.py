@@ -13,14 +13,14 @@ import click
 from supervisor.cli.failures import ERROR, OK, SettingNotFound
 from supervisor.cli.options import config_option, json_option
 from supervisor.cli.output import Screen, json_text
-from supervisor.cli.target import load_configuration
-from supervisor.cli.text_format import Cell
+from supervisor.cli.target import load_configuration, require_configuration_file
+from supervisor.cli.text_format import Cell, counted
+from supervisor.configuration import agent_problems, find_program, presets, to_plain, values
 from supervisor.configuration import check as check_configuration
-from supervisor.configuration import find_program, presets, to_plain, values
 from supervisor.core.errors import short_repr
 
 if TYPE_CHECKING:
-    from supervisor.configuration import AgentTable, Preset
+    from supervisor.configuration import AgentTable, ConfigProblem, Preset
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[get|check|token]")
@@ -39,7 +39,7 @@ def config(ctx: click.Context, *, config_path: str | None, as_json: bool) -> Non
         screen.data(to_plain(configuration))
         return
     rows = [
-        (path, json_text(value), Cell(str(origin), "dim" if origin.kind == "default" else "green"))
+        (path, _toml_text(value), Cell(str(origin), "dim" if origin.kind == "default" else "green"))
         for path, value, origin in values(configuration)
     ]
     screen.table(("SETTING", "VALUE", "FROM"), rows, shrinkable=[1, 2])
@@ -60,12 +60,18 @@ def get(*, name: str, config_path: str | None, as_json: bool) -> None:
     if name not in found:
         close = difflib.get_close_matches(name, found, n=1)
         hint = f"did you mean {close[0]}?" if close else "`understudy config` lists them"
-        raise SettingNotFound(f"there is not a setting {short_repr(name)}", hint=hint)
+        raise SettingNotFound(f"no setting is called {short_repr(name)}", hint=hint)
     value, origin = found[name]
     if as_json:
         screen.data({"setting": name, "value": value, "from": str(origin)})
     else:
-        screen.line(value if isinstance(value, str) else json_text(value))
+        plain = "none" if value is None else value
+        screen.line(plain if isinstance(plain, str) else json_text(plain))
+
+
+def _toml_text(value: object) -> str:
+    """Return the value as it is written in a file, where "none" stands for no value."""
+    return '"none"' if value is None else json_text(value)
 
 
 @config.command("check", short_help="List all problems of the configuration.")
@@ -74,14 +80,16 @@ def get(*, name: str, config_path: str | None, as_json: bool) -> None:
 def check(*, path: str | None, as_json: bool) -> int:
     """List all problems in a file, or in all files that are read; exit with 1 if there are any."""
     screen = Screen(as_json=as_json)
+    require_configuration_file(path)
     found = check_configuration(path, cwd=Path.cwd(), environ=os.environ)
     if as_json:
         screen.data(found)
     else:
         for problem in found:
-            screen.line(Cell(f"{problem.origin}: ", "bold"), f"{problem.path} {problem.problem}")
+            origin = str(problem.origin)
+            screen.line(Cell(origin, "bold"), problem.sentence.removeprefix(origin))
             screen.line(Cell("  hint: ", "cyan"), problem.hint)
-        screen.note("No problems." if not found else f"{len(found)} problems.")
+        screen.note(f"{counted(len(found), 'problem')}." if found else "No problems.")
     return ERROR if found else OK
 
 
@@ -158,15 +166,20 @@ def list_agents(config_path: str | None) -> list[ListedAgent]:
         ListedAgent(name, "built in", "python", True, what)  # noqa: FBT003
         for name, what in _BUILT_IN_AGENTS
     ]
-    configured = [_configured(agent) for agent in configuration.agents]
+    problems = {one.path: one for one in agent_problems(configuration, environ=os.environ)}
+    configured = [
+        _configured(agent, problems.get(f"agents.{agent.name}")) for agent in configuration.agents
+    ]
     return [*built_in, *configured, *(_preset(preset) for preset in presets(os.environ))]
 
 
-def _configured(agent: AgentTable) -> ListedAgent:
+def _configured(agent: AgentTable, problem: ConfigProblem | None) -> ListedAgent:
     detail = agent.function or " ".join(agent.command)
     missing = agent.missing_variables(os.environ)
     hint = None
-    if missing:
+    if problem is not None:
+        hint = f"{problem.problem}; {problem.hint}"
+    elif missing:
         hint = f"set {', '.join(f'${name}' for name in missing)} in its environment"
     elif agent.command and find_program(agent.command, os.environ) is None:
         hint = f"the program {agent.command[0]} is not on the PATH"

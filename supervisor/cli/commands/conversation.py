@@ -101,11 +101,15 @@ class PermissionPrompt:
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
-        async for request_id in self._request_ids:
-            waiting = {one.id: one for one in await self._sup.permissions()}
-            request = waiting.get(request_id)  # type: ignore[call-overload]
-            if request is not None:
-                await self._answer(request)
+        try:
+            async for request_id in self._request_ids:
+                waiting = {one.id: one for one in await self._sup.permissions()}
+                request = waiting.get(request_id)  # type: ignore[call-overload]
+                if request is not None:
+                    await self._answer(request)
+        finally:
+            # The records of the shutdown follow, and no observer runs then.
+            self._hook.remove()
 
     async def _answer(self, request: PermissionRequest) -> None:
         self._start_line()

@@ -62,10 +62,13 @@ _DECISIONS = ["allow_once", "allow_always", "reject_once", "reject_always"]
 
 @click.command()
 @click.argument("request", metavar="REQUEST")
-@click.argument("decision", type=click.Choice(_DECISIONS))
+@click.argument("decision", metavar="DECISION", type=click.Choice(_DECISIONS))
 @json_option
 def answer(*, request: str, decision: str, as_json: bool) -> int:
-    """Answer a permission request; `understudy inbox` lists them."""
+    """Answer a permission request; `understudy inbox` lists them.
+
+    DECISION is allow_once, allow_always, reject_once or reject_always.
+    """
     screen = Screen(as_json=as_json)
     return run_async(screen, partial(_answer, screen, request, decision))
 

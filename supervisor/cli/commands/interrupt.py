@@ -65,13 +65,17 @@ async def _interrupt(screen: Screen, session: str, scope: Scope, asked: dict[str
     if screen.as_json:
         screen.data(report)
     else:
-        _show(screen, report)
+        _show(screen, session, report, scope, asked["replace_with"])
     return ERROR if report.unreachable else OK
 
 
-def _show(screen: Screen, report: InterruptReport) -> None:
+def _show(
+    screen: Screen, session: str, report: InterruptReport, scope: Scope, replacement: str | None
+) -> None:
     if not report.matched:
         screen.line("Nothing to interrupt.")
+        if replacement is not None:
+            screen.note(f"The text was not sent; use `understudy send {session} TEXT`.")
         return
     words = ("stopped", "already_over", "stale", "unreachable")
     counted = [
@@ -82,4 +86,15 @@ def _show(screen: Screen, report: InterruptReport) -> None:
     step = f", by {report.ladder_step}" if report.ladder_step else ""
     screen.line(f"{', '.join(counted) or 'nothing'} in {format_duration(report.seconds)}{step}")
     if report.unreachable:
-        screen.note("The agent cannot interrupt that; interrupt the turn instead.")
+        screen.note(_unreachable_note(session, scope))
+
+
+def _unreachable_note(session: str, scope: Scope) -> str:
+    from supervisor.core.scopes import ToolCall  # noqa: PLC0415 - late
+
+    if isinstance(scope, ToolCall):
+        return "The agent cannot interrupt that; interrupt the turn instead."
+    return (
+        "The agent did not react. Its turn is closed, but its task still runs;"
+        f" `understudy why {session}` shows it."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -13,7 +14,8 @@ from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, format_duration, format_time
-from supervisor.core.records import Record
+from supervisor.core.errors import short_repr
+from supervisor.core.records import KINDS, Record
 
 _STYLES: Final = {
     "agent_text": "green",
@@ -126,8 +128,18 @@ def log(
     `understudy watch ID` also prints later records.
     """
     screen = Screen(as_json=as_json)
+    for kind in kinds:
+        _require_kind(kind)
     work = partial(_log, screen, state, session, after=after, last=last, kinds=frozenset(kinds))
     return run_async(screen, work)
+
+
+def _require_kind(kind: str) -> None:
+    if kind in KINDS:
+        return
+    close = difflib.get_close_matches(kind, KINDS, n=1)
+    guess = f" Did you mean {close[0]}?" if close else f" Kinds are {', '.join(sorted(KINDS))}."
+    raise click.BadParameter(f"{short_repr(kind)} is not a kind of record.{guess}")
 
 
 async def _log(

@@ -15,7 +15,7 @@ from supervisor.cli.options import DURATION, SIZE, Count, config_option, json_op
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import find_session, load_configuration, open_target
-from supervisor.cli.text_format import Cell, format_size
+from supervisor.cli.text_format import Cell, counted, format_size
 
 from .show import show_info
 
@@ -86,11 +86,11 @@ def _repair_notes(report: RepairReport) -> Iterator[str]:
         if report.row_made:
             yield "--write rebuilds its row."
         if count:
-            yield f"--write appends {count} records that close open turns and calls."
+            yield f"--write appends {counted(count, 'record')} to close open turns and calls."
         return
     if report.row_made:
         yield "The row was rebuilt."
-    yield f"{count} records appended."
+    yield f"{counted(count, 'record')} appended."
 
 
 @click.command()
@@ -215,6 +215,6 @@ def _show_cleanup(screen: Screen, report: CleanupReport) -> None:
         screen.table(("ID", "BECAUSE"), [(one, why) for one, why in report.deleted.items()])
     count = len(report.deleted)
     verb = "would be deleted" if report.dry_run else "deleted"
-    screen.note(f"{count} session{'' if count == 1 else 's'} {verb}, {format_size(report.bytes)}.")
+    screen.note(f"{counted(count, 'session')} {verb}, {format_size(report.bytes)}.")
     for one, why in report.failed.items():
         screen.warn(f"{one} was not deleted: {why}")

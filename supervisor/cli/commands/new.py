@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.options import DURATION, json_option
+from supervisor.cli.options import DURATION, TEXT, json_option, require_text
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_created
 from supervisor.cli.target import find_session, open_target
@@ -18,9 +18,11 @@ from supervisor.cli.target import find_session, open_target
 @click.command()
 @click.argument("agent", metavar="AGENT")
 @click.option("--key", metavar="KEY", help="Key of the session: agent:channel:peer[:thread].")
-@click.option("--name", metavar="NAME", help="Name of the session.")
-@click.option("--title", metavar="TITLE", help="Title of the session.")
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Tag; may be repeated.")
+@click.option("--name", metavar="NAME", type=TEXT, help="Name of the session.")
+@click.option("--title", metavar="TITLE", type=TEXT, help="Title of the session.")
+@click.option(
+    "--tag", "tags", metavar="TAG", type=TEXT, multiple=True, help="Tag; may be repeated."
+)
 @click.option(
     "--workspace", metavar="FOLDER", type=click.Path(), help="Working directory of the agent."
 )
@@ -43,8 +45,8 @@ async def _new(screen: Screen, agent: str, options: dict[str, Any]) -> None:
 @click.argument("session", metavar="ID")
 @click.argument("agent", metavar="AGENT")
 @click.argument("text", metavar="TEXT")
-@click.option("--role", default="worker", show_default=True, help="Role of the child.")
-@click.option("--name", metavar="NAME", help="Name of the child.")
+@click.option("--role", default="worker", type=TEXT, show_default=True, help="Role of the child.")
+@click.option("--name", metavar="NAME", type=TEXT, help="Name of the child.")
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Stop after: 10m.")
 @click.option("--detached", is_flag=True, help="Keep the child when its parent stops.")
 @click.option("--wake", is_flag=True, help="Start a turn of the parent when the child ends.")
@@ -66,7 +68,7 @@ def spawn(
         "lifetime": "detached" if detached else "with_parent",
         "on_end": "wake" if wake else "tell",
     }
-    return run_async(screen, partial(_spawn, screen, session, agent, text, asked))
+    return run_async(screen, partial(_spawn, screen, session, agent, require_text(text), asked))
 
 
 async def _spawn(

@@ -13,7 +13,7 @@ from supervisor.cli.async_runner import run_async
 from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
-from supervisor.cli.text_format import Cell, badge_cell, format_age
+from supervisor.cli.text_format import Cell, badge_cell, counted, cut_note, format_age
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
@@ -69,9 +69,10 @@ async def _ps(
         now = time.time()
         screen.table(HEADERS, [_row(info, now) for info in found], shrinkable=[len(HEADERS) - 1])
     if cursor is not None:
-        screen.note(f"Only the first {len(found)} are shown; --limit shows more.")
+        screen.note(cut_note("first", len(found), "session"))
     elif hidden:
-        screen.note(f"{hidden} stopped {_sessions_are(hidden)} not shown; --all shows them.")
+        are, them = ("is", "it") if hidden == 1 else ("are", "them")
+        screen.note(f"{counted(hidden, 'stopped session')} {are} not shown; --all shows {them}.")
     elif not found and not damaged:
         screen.note("No sessions.")
     for session_id in damaged:
@@ -107,10 +108,6 @@ def _row(info: Info, now: float) -> tuple[Cell | str, ...]:
         format_age(now - info.last_active_at),
         ": ".join(said for said in (info.name, info.title) if said),
     )
-
-
-def _sessions_are(count: int) -> str:
-    return "session is" if count == 1 else "sessions are"
 
 
 @click.command()

@@ -18,7 +18,7 @@ from supervisor.cli.options import Count, input_text, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.safe import safe
 from supervisor.cli.target import find_session, load_configuration, open_target
-from supervisor.cli.text_format import Cell, format_timestamp
+from supervisor.cli.text_format import Cell, cut_note, format_timestamp, truncate
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def _search(
     for hit in page.items:
         _show(screen, hit)
     if page.next is not None:
-        screen.note(f"Only the last {len(page.items)} are shown; --limit shows more.")
+        screen.note(cut_note("newest", len(page.items), "message"))
     elif not page.items:
         screen.note("No message contains these words. Whole words are matched, in any order.")
 
@@ -93,8 +93,8 @@ def _show(screen: Screen, hit: SearchHit) -> None:
     screen.line("    ", one_line(hit.snippet))
 
 
-# Characters of a value in the table; CSV and JSON have all of it.
-_MAX_CELL_CHARACTERS = 200
+# Columns of a value in a table on a terminal; in a pipe nothing is cut.
+_MAX_CELL_WIDTH = 200
 
 
 @click.command()
@@ -123,7 +123,8 @@ def query(*, sql: str, as_csv: bool, limit: int, state: str | None, as_json: boo
         raise click.UsageError("--csv and --json exclude each other.")
     screen = Screen(as_json=as_json)
     path = state or load_configuration(None).daemon.database
-    require_file(path)
+    hint = "`understudy serve` creates the store; --state PATH uses another one"
+    require_file(path, hint=hint if state is None else "check the path")
     with open_query(Path(path), input_text((sql,)), limit=limit) as result:
         if as_json:
             _print_json(screen, result)
@@ -132,7 +133,7 @@ def query(*, sql: str, as_csv: bool, limit: int, state: str | None, as_json: boo
         else:
             _print_table(screen, result)
     if result.is_truncated:
-        screen.warn(f"only the first {limit} rows are shown; --limit shows more")
+        screen.warn(cut_note("first", limit, "row"))
     return 0
 
 
@@ -161,8 +162,13 @@ def _csv_line(values: Sequence[str]) -> str:
 
 
 def _print_table(screen: Screen, result: QueryResult) -> None:
-    rows = [[Cell(_text(value)[:_MAX_CELL_CHARACTERS]) for value in row] for row in result]
+    rows = [[Cell(_table_text(screen, value)) for value in row] for row in result]
     screen.table(result.columns, rows, shrinkable=range(len(result.columns)))
+
+
+def _table_text(screen: Screen, value: Value) -> str:
+    text = _text(value)
+    return truncate(text, _MAX_CELL_WIDTH) if screen.is_terminal else text
 
 
 def _text(value: Value) -> str:

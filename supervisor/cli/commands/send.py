@@ -10,7 +10,7 @@ import click
 
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.failures import OK
-from supervisor.cli.options import DURATION, input_text, json_option
+from supervisor.cli.options import DURATION, TEXT, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_receipt, show_result
 from supervisor.cli.target import find_session, open_target
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 )
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Expires after: 10m.")
 @click.option(
-    "--key", "idempotency_key", metavar="KEY", help="Idempotency key: accept the input only once."
+    "--key",
+    "idempotency_key",
+    metavar="KEY",
+    type=TEXT,
+    help="Idempotency key: accept the input only once.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the end of the turn and print its text.")
 @json_option
@@ -96,17 +100,19 @@ def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN4
 async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None:
     async with open_target(screen) as sup:
         found = await find_session(sup, session)
-        await _apply_changes(found, changes)
+        await _apply_changes(screen, found, changes)
         show_inputs(screen, await found.inputs())
 
 
-async def _apply_changes(session: Session, changes: dict[str, Any]) -> None:
+async def _apply_changes(screen: Screen, session: Session, changes: dict[str, Any]) -> None:
     if changes["edit"]:
         await session.edit_input(*changes["edit"])
     if changes["move"]:
         await session.move_input(*changes["move"])
     if changes["promote"]:
-        await session.promote_input(changes["promote"])
+        receipt = await session.promote_input(changes["promote"])
+        if receipt.status == "queued":
+            screen.note("The agent cannot be steered; the input stays queued.")
     if changes["cancel"]:
         await session.cancel_input(changes["cancel"])
 

@@ -8,9 +8,11 @@ from typing import Any, Final
 import click
 
 from supervisor.cli.async_runner import run_async
+from supervisor.cli.failures import FileNotThere, report
 from supervisor.cli.options import config_option, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import load_configuration
+from supervisor.core.errors import ConfigError
 
 
 @click.command()
@@ -31,7 +33,7 @@ def serve(*, config_path: str | None, as_json: bool, **options: Any) -> int:  # 
     configuration. Exits with 0 if every turn ended by itself, with 6 if some were interrupted, with
     7 if a task did not end. With --json the log is JSON.
     """
-    from supervisor.daemon import run  # noqa: PLC0415 - slow to import
+    from supervisor.daemon import ExitCode, run  # noqa: PLC0415 - slow to import
 
     flags = {
         "daemon.tcp_port": options["tcp"],
@@ -40,7 +42,13 @@ def serve(*, config_path: str | None, as_json: bool, **options: Any) -> int:  # 
         "daemon.log_format": "json" if as_json else None,
     }
     load = partial(load_configuration, config_path, flags=flags)
-    return run(load(), load=load)
+    try:
+        configuration = load()
+    except (ConfigError, FileNotThere) as error:
+        # systemd does not restart a daemon that exits with 2.
+        report(error, Screen(as_json=as_json))
+        return ExitCode.MISCONFIGURED
+    return run(configuration, load=load)
 
 
 @click.command()

@@ -16,6 +16,7 @@ from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import (
     Cell,
     badge_cell,
+    counted,
     format_age,
     format_duration,
     format_timestamp,
@@ -96,8 +97,8 @@ def _tree_fields(info: Info, now: float) -> Iterator[tuple[str, str]]:
 
 
 def _work_fields(info: Info) -> Iterator[tuple[str, str]]:
-    counted = (("turn", info.turns), ("message", info.messages), ("tool call", info.tool_calls))
-    yield "counts", ", ".join(f"{number} {name}{'s' * (number != 1)}" for name, number in counted)
+    counts = (("turn", info.turns), ("message", info.messages), ("tool call", info.tool_calls))
+    yield "counts", ", ".join(counted(number, name) for name, number in counts)
     yield from _nonempty(
         ("turn", info.turn_id),
         ("queued", str(info.queued) if info.queued else None),

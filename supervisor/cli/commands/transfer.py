@@ -13,14 +13,16 @@ import click
 import trio
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.failures import ERROR, OK, require_file
+from supervisor.cli.failures import ERROR, OK, FileNotThere, require_file
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
-from supervisor.cli.target import all_sessions, find_session, open_target
+from supervisor.cli.target import all_sessions, find_session, load_configuration, open_target
 from supervisor.cli.text_format import Cell, format_size
 from supervisor.core.errors import NotStorable
+
+from .run import BUILT_IN
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
@@ -59,6 +61,8 @@ def export(
     --output, and can hold several sessions: a tree, or all.
     """
     screen = Screen(as_json=as_json)
+    if output is not None:
+        _require_place_for_file(output)
     if form == "sqlite":
         if output is None:
             raise click.UsageError("--format sqlite needs --output PATH.")
@@ -72,6 +76,15 @@ def export(
         raise click.UsageError("Missing argument 'ID'.")
     work = partial(_export, screen, state, session, form, output=output, redact=redact)
     return run_async(screen, work)
+
+
+def _require_place_for_file(output: str) -> None:
+    """Raise `FileNotThere` or click's `UsageError` unless a file can have this path."""
+    path = Path(output)
+    if path.is_dir() or output.endswith("/"):
+        raise click.UsageError(f"{output} is a directory; name a file.")
+    if not path.parent.is_dir():
+        raise FileNotThere(f"there is no directory {path.parent}", hint="create it first")
 
 
 async def _export(
@@ -223,12 +236,18 @@ def import_(
 async def _import(
     screen: Screen, state: str | None, paths: tuple[str, ...], form: str, agent: str | None
 ) -> None:
+    known = {*BUILT_IN, *(one.name for one in load_configuration(None).agents)}
     async with open_target(screen, state=state, access="keep") as sup:
         for path in paths:
             require_file(path)
             async with progress(screen, f"importing {path}"):
                 made = await sup.import_(path, form, agent=agent)  # type: ignore[arg-type]  # click has looked
                 info = await made.info()
+            if info.agent not in known:
+                screen.warn(
+                    f"agent {info.agent} is not configured:"
+                    " the session can be read, but cannot be resumed"
+                )
             if screen.as_json:
                 screen.data(info)
             else:

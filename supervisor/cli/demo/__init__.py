@@ -1,1 +1,1 @@
-"""`understudy demo`: the main features in a few seconds, with a proof of durability."""
+"""`understudy demo`: the main features in about ten seconds, with a proof of durability."""

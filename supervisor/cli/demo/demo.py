@@ -1,4 +1,4 @@
-"""`understudy demo`: the main features in a few seconds; at the end a kill -9."""
+"""`understudy demo`: the main features in about ten seconds; at the end a kill -9."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PIPE_TEMPO: Final = 0.4
 @click.command()
 @json_option
 def demo(*, as_json: bool) -> int:
-    """Show the main features in a few seconds, and leave nothing behind.
+    """Show the main features in about ten seconds, and leave nothing behind.
 
     Sessions are spawned, queue inputs, are steered and interrupted, stall, crash and recover; then
     a supervisor is killed with -9, and nothing is lost. The demo needs no agent, no network and no
@@ -86,7 +86,7 @@ async def _perform(stage: Stage, tempo: float) -> int:
         how = "nothing was lost" if nothing_lost else "something was lost, which must not be"
         stage.tell(
             "done",
-            f"that took {seconds:.1f} s, {how}, and nothing is left of it."
+            f"that took {seconds:.1f} s, {how}, and no files or processes remain."
             " Next: `understudy chat`, or `understudy --help`",
             ok=nothing_lost,
             **play.facts,
@@ -144,8 +144,12 @@ def _tell_of_death(play: Play, killed: KilledSupervisor) -> None:
         acknowledged=len(killed.acknowledged),
     )
     gone = killed.agent_gone_seconds
-    fate = "is still there" if gone is None else f"is gone too, within {format_duration(gone)}"
-    play.tell("crash", f"its agent, process {killed.agent_pid}, {fate}: the guardian saw to it")
+    fate = (
+        "is still there"
+        if gone is None
+        else f"is gone too: its guardian killed it within {format_duration(gone)}"
+    )
+    play.tell("crash", f"its agent, process {killed.agent_pid}, {fate}")
 
 
 def _tell_of_recovery(play: Play, proof: Proof) -> None:

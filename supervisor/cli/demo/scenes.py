@@ -106,15 +106,20 @@ def package_folder() -> str:
 
 CHILDREN: Final = 3
 SILENCE_SECONDS: Final = 1.0
+ERRANDS: Final = (
+    ("lights", "focus the lamps"),
+    ("sound", "tune the speakers"),
+    ("props", "sharpen the swords"),
+)
 BACK_OFF_SECONDS: Final = 0.3
 
 
 async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
     """Spawn children up to the limit, and one more, which is refused."""
     director = await sup.create("player", name="director", limits=Limits(max_children=CHILDREN))
-    play.tell("spawn", f"director is there, and may have {CHILDREN} children")
+    play.tell("spawn", f"director has started, and may have {CHILDREN} children")
     cast = {}
-    for name, errand in (("lights", "focus"), ("sound", "tune"), ("props", "sharpen")):
+    for name, errand in ERRANDS:
         # The stall policy is set when a session is created.
         cast[name] = await director.spawn(
             "player",
@@ -177,7 +182,7 @@ async def interrupt(play: Play, props: Session) -> None:
     async with followed(props) as feed:
         receipt = await props.send("build")
         hammering = await wait_for_record(feed, "tool_call", name=HAMMERING)
-        play.tell("interrupt", f"props has two tool calls in hand: {HAMMERING} and {PAINTING}")
+        play.tell("interrupt", f"props runs two tool calls: {HAMMERING} and {PAINTING}")
         await play.breathe_shortly()
         report = await props.interrupt(ToolCall(hammering.body["call_id"]), reason="too loud")
     play.tell(

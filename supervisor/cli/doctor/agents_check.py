@@ -114,10 +114,7 @@ def check_configuration_files(path: str | None) -> Iterator[Finding]:
     """Report every problem of the configuration."""
     problems = check(path, cwd=Path.cwd(), environ=os.environ)
     for problem in problems:
-        what = f"{problem.path} {problem.problem}" if problem.path else problem.problem
-        yield error(
-            "configuration", "configuration-wrong", f"{problem.origin}: {what}", problem.hint
-        )
+        yield error("configuration", "configuration-wrong", problem.sentence, problem.hint)
     if not problems:
         yield ok("configuration", "no problems")
 

@@ -17,7 +17,7 @@ from supervisor.cli.options import config_option, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import load_configuration
-from supervisor.cli.text_format import Cell
+from supervisor.cli.text_format import Cell, counted
 from supervisor.core.errors import ConfigError
 
 from . import agents_check, daemon_check, software, storage
@@ -89,11 +89,7 @@ def _show(screen: Screen, findings: Sequence[Finding]) -> None:
     if not count and not warnings:
         screen.line("No problems found.")
     else:
-        screen.line(f"{_counted(count, 'error')}, {_counted(warnings, 'warning')}.")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        screen.line(f"{counted(count, 'error')}, {counted(warnings, 'warning')}.")
 
 
 def _errors(findings: Sequence[Finding]) -> list[Finding]:

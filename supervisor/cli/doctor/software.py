@@ -58,7 +58,7 @@ def check_sqlite(version: str | None = None) -> Iterator[Finding]:
             "sqlite",
             "sqlite-wal",
             f"SQLite {said} can corrupt a file that two programs write at once (fixed in 3.51.3)",
-            "nothing to do while no other program writes to the store; understudy writes alone",
+            "nothing to do while understudy is the only writer of the store",
         )
     else:
         yield ok("sqlite", f"SQLite {said}")

@@ -41,10 +41,13 @@ def check_storage(settings: DaemonSettings, *, store: Path | None = None) -> Ite
 
 
 def check_folder(folder: Path) -> Iterator[Finding]:
-    """Check that a folder, if it exists, is private."""
+    """Check that a folder is private and writable, or can be created when it is needed."""
     there = _stat(folder)
     if there is None:
-        return  # it is created, private, when it is first needed
+        nearest = next((one for one in folder.parents if one.exists()), Path("/"))
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            yield _unwritable(f"{folder} cannot be created: you cannot write to {nearest}")
+        return
     if not stat.S_ISDIR(there.st_mode):
         yield error(
             "permissions", "no-folder", f"{folder} is not a directory", "move that file away"
@@ -64,6 +67,17 @@ def check_folder(folder: Path) -> Iterator[Finding]:
             f"other users can enter {folder} ({mode:o})",
             f"`chmod 700 {folder}`",
         )
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        yield _unwritable(f"you cannot write to {folder}")
+
+
+def _unwritable(what: str) -> Finding:
+    return error(
+        "permissions",
+        "unwritable-folder",
+        what,
+        "change its mode, or set other folders in daemon.state_folder and daemon.socket",
+    )
 
 
 def check_file(file: Path) -> Iterator[Finding]:

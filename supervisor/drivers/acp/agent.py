@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
+from supervisor.core.validation import check_agent_name
 from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.environment import check_command, check_env
 from supervisor.drivers.runtime import DriverRuntime
@@ -48,7 +49,7 @@ def acp(
     if the agent does not offer them. Raise `ConfigError` for an invalid argument.
     """
     return AcpAgent(
-        _checked_text("name", name),
+        check_agent_name(name),
         check_command(name, command),
         check_env(name, env),
         None if auth is None else _checked_text("auth", auth),

@@ -18,6 +18,7 @@ from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.state import Agent, Capabilities, Decision, LadderStep
+from supervisor.core.validation import check_agent_name
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.environment import check_command, check_env
 from supervisor.drivers.runtime import DriverRuntime
@@ -167,10 +168,8 @@ def command(
             f"the resume_command of agent {short_repr(name)} has no conversation placeholder",
             hint="add {session_id} to it",
         )
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigError(f"the name of an agent is {short_repr(name)}", hint="give a text")
     return CommandAgent(
-        name=name,
+        name=check_agent_name(name),
         command=check_command(name, command),
         env=check_env(name, env),
         resume_command=resumes,

@@ -54,7 +54,7 @@ def sleep(turn: ScriptTurn, seconds: str) -> Waiting[None]:
 
 
 def ask(turn: ScriptTurn, name: str) -> Waiting[None]:
-    """Ask permission to use TOOL, and say `allowed` or `rejected`."""
+    """Ask permission to use TOOL, and say `TOOL: allowed` or `TOOL: rejected`."""
     if not name:
         raise ConfigError(f"a tool's name is {short_repr(name)}", hint="give some text")
     call = {"toolCallId": turn.session.new_call_id(), "title": name, "status": "pending"}
@@ -63,7 +63,7 @@ def ask(turn: ScriptTurn, name: str) -> Waiting[None]:
 
 
 def spawn(_turn: ScriptTurn, rest: str) -> None:
-    """Fail the turn, because a process cannot spawn a session."""
+    """Start a child and say its id; a process cannot, and fails the turn."""
     agent, _, text = rest.partition(" ")
     if not text.strip():
         raise ConfigError(f"spawn {short_repr(rest)} has no text", hint="write: spawn AGENT TEXT")

@@ -36,7 +36,7 @@ def backup(source: sqlite3.Connection, target: Path) -> int:
     """Write a backup and return its size; raise `ConfigError` if it cannot be written."""
     target = target.absolute()
     if not target.parent.is_dir():
-        raise ConfigError(f"there is no directory {target.parent.name}", hint="create it first")
+        raise ConfigError(f"there is no directory {target.parent}", hint="create it first")
     copy(source, target)
     return target.stat().st_size
 

@@ -293,7 +293,7 @@ def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
     if may_be_new and (is_unfinished or not header):
         return
     if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
-        raise _not_ours(path)
+        raise _not_ours(path, may_be_new=may_be_new)
     changes, version, application = (
         int.from_bytes(header[offset : offset + 4], "big") for offset in (40, 60, 68)
     )
@@ -302,7 +302,7 @@ def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
         return
     is_new = application == version == changes == 0
     if not may_be_new or not is_new:
-        raise _not_ours(path)
+        raise _not_ours(path, may_be_new=may_be_new)
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
@@ -311,14 +311,15 @@ def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (tables or version):
-        raise _not_ours(path)
+        raise _not_ours(path, may_be_new=True)
     _refuse_if_newer(version, path)
 
 
-def _not_ours(path: Path) -> ConfigError:
+def _not_ours(path: Path, *, may_be_new: bool) -> ConfigError:
+    hint = "name another file, or one that does not exist yet"
     return ConfigError(
         f"{path.name} is not an understudy store",
-        hint="name another file, or one that does not exist yet",
+        hint=hint if may_be_new else "name an understudy store",
     )
 
 
