@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from sqlite_utils import Database
 
+from supervisor import Session, SessionNotFound
+from supervisor.store.export import sqlite_export
 from tests.cli.conftest import Kept
 from tests.support.cli_runner import Caller
 
@@ -153,3 +156,90 @@ def test_a_damaged_session_is_left_out_with_a_warning(
     assert done.code == 1
     assert f"session {kept.over} is left out" in done.err
     assert rows(target, "SELECT count(*) FROM sessions") == [(3,)]
+
+
+# Targets and faults ----------------------------------------------------------------------
+
+
+def refused(call: Caller, kept: Kept, target: Path, form: str = "sqlite") -> str:
+    arguments = ["--all"] if form == "sqlite" else [kept.anna]
+    done = call("export", *arguments, "--format", form, "-o", target, "--state", kept.path)
+    assert done.code == 2
+    return done.err
+
+
+@pytest.mark.parametrize("form", ["sqlite", "markdown"])
+def test_an_export_never_replaces_a_store(call: Caller, kept: Kept, form: str) -> None:
+    before = kept.path.read_bytes()
+
+    assert "is an understudy store" in refused(call, kept, kept.path, form)
+
+    assert kept.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", [".lock", "-wal", "-shm"])
+def test_an_export_never_replaces_the_file_beside_a_lock_or_log(
+    call: Caller, kept: Kept, target: Path, ending: str
+) -> None:
+    target.write_bytes(b"")
+    target.with_name(target.name + ending).write_bytes(b"")
+
+    assert "is an understudy store" in refused(call, kept, target)
+
+
+def test_an_export_never_replaces_a_device_or_pipe(call: Caller, kept: Kept, target: Path) -> None:
+    os.mkfifo(target)
+
+    assert "is not a regular file" in refused(call, kept, target)
+
+    assert target.is_fifo()
+
+
+def test_an_export_follows_a_link(call: Caller, kept: Kept, target: Path) -> None:
+    link = target.with_name("link.db")
+    link.symlink_to(target)
+    export(call, kept, link, "--all")
+
+    assert link.is_symlink()
+    assert len(rows(target, "SELECT id FROM sessions")) == 4
+
+
+def test_an_earlier_export_is_replaced(call: Caller, kept: Kept, target: Path) -> None:
+    export(call, kept, target, "--all")
+    export(call, kept, target, kept.anna)
+
+    assert rows(target, "SELECT id FROM sessions") == [(kept.anna,)]
+
+
+def test_a_session_deleted_during_the_export_is_left_out(
+    call: Caller, kept: Kept, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = Session.export
+
+    async def export_or_miss(session: Session, *arguments: Any, **options: Any) -> str:  # noqa: ANN401 - as `export`
+        if session.id == kept.over:
+            raise SessionNotFound(f"session {session.id} does not exist", hint="see list()")
+        return await exported(session, *arguments, **options)
+
+    monkeypatch.setattr(Session, "export", export_or_miss)
+    done = call("export", "--all", "--format", "sqlite", "-o", target, "--state", kept.path)
+
+    assert done.code == 0
+    assert f"session {kept.over} is left out: it was deleted meanwhile" in done.err
+    assert len(rows(target, "SELECT id FROM sessions")) == 3
+
+
+def test_a_full_disk_is_an_error_of_the_system(
+    call: Caller, kept: Kept, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite_export, "_add_session", fail)
+    done = call("export", "--all", "--format", "sqlite", "-o", target, "--state", kept.path)
+
+    assert done.code == 1
+    assert "cannot write the database: database or disk is full" in done.err
+    assert "bug" not in done.err
+    assert "unfinished" not in done.err
+    assert list(target.parent.glob("*unfinished*")) == []

@@ -5,7 +5,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -320,3 +325,55 @@ def test_a_query_before_the_first_start_says_how_to_create_the_store(call: Calle
 
     assert done.code == 3
     assert "`understudy serve` creates the store" in done.err
+
+
+# Functions that run long without a step ---------------------------------------------------
+
+# instr() compares 4 million positions with 2 million characters in one call.
+STUCK = (
+    "SELECT instr(replace(hex(zeroblob(4000000)), '0', 'a'),"
+    " replace(hex(zeroblob(2000000)), '0', 'a') || 'b')"
+)
+PROGRAM = """
+import sys
+from supervisor.store.sqlite import query
+query.QUERY_SECONDS = float(sys.argv.pop(1))
+from supervisor.cli import main
+main()
+"""
+
+
+def start_stuck_query(path: Path, *, seconds: float) -> subprocess.Popen[str]:
+    arguments = [str(seconds), "query", STUCK, "--state", str(path)]
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments], stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_a_function_that_does_not_return_ends_with_the_process(kept: Kept) -> None:
+    process = start_stuck_query(kept.path, seconds=0.2)
+
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 4
+    assert "the query ran longer than 0.2 s" in told
+
+
+def test_ctrl_c_ends_a_query_in_a_function_that_does_not_return(kept: Kept) -> None:
+    process = start_stuck_query(kept.path, seconds=300)
+    try:
+        # Another second of CPU time after the imports: the function runs.
+        while process.poll() is None and cpu_ticks(process.pid) < 2.5 * os.sysconf("SC_CLK_TCK"):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert process.returncode == -signal.SIGINT
+
+
+def cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -69,7 +69,7 @@ def test_a_daemon_refuses_a_second_daemon_and_leaves_nothing(home: Home) -> None
         code, said = refused(home)
         assert code == ExitCode.FAILED
         assert f"process {first.pid}" in said
-        assert "hint: use that supervisor, or stop it first" in said
+        assert "hint: use that daemon, or stop it first" in said
         found = find_daemon(home.socket)
         assert found is not None
         assert found.pid == first.pid

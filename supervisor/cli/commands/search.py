@@ -5,7 +5,11 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Sequence
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.failures import require_file
+from supervisor.cli.failures import report, require_file
 from supervisor.cli.options import Count, input_text, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.safe import safe
@@ -97,6 +101,10 @@ def _show(screen: Screen, hit: SearchHit) -> None:
 _MAX_CELL_WIDTH = 200
 
 
+# SQLite gets this much longer than its own deadline to return.
+_STUCK_SECONDS = 1.0
+
+
 @click.command()
 @click.argument("sql", metavar="SQL")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with a header.")
@@ -117,6 +125,7 @@ def query(*, sql: str, as_csv: bool, limit: int, state: str | None, as_json: boo
     With - the SQL is read from standard input. Without --state it is the store of the daemon. With
     --json every row is printed as an object on a line.
     """
+    from supervisor.store.sqlite import query as query_module  # noqa: PLC0415 - late
     from supervisor.store.sqlite.query import open_query  # noqa: PLC0415 - late
 
     if as_csv and as_json:
@@ -125,7 +134,11 @@ def query(*, sql: str, as_csv: bool, limit: int, state: str | None, as_json: boo
     path = state or load_configuration(None).daemon.database
     hint = "`understudy serve` creates the store; --state PATH uses another one"
     require_file(path, hint=hint if state is None else "check the path")
-    with open_query(Path(path), input_text((sql,)), limit=limit) as result:
+    text = input_text((sql,))
+    with (
+        _end_if_stuck(screen, query_module.QUERY_SECONDS),
+        open_query(Path(path), text, limit=limit, seconds=query_module.QUERY_SECONDS) as result,
+    ):
         if as_json:
             _print_json(screen, result)
         elif as_csv:
@@ -135,6 +148,36 @@ def query(*, sql: str, as_csv: bool, limit: int, state: str | None, as_json: boo
     if result.is_truncated:
         screen.warn(cut_note("first", limit, "row"))
     return 0
+
+
+@contextmanager
+def _end_if_stuck(screen: Screen, seconds: float) -> Iterator[None]:
+    """End the process if SQLite does not return in the block, or at Ctrl-C.
+
+    One call of a function such as instr() can take hours. SQLite checks the deadline only between
+    its steps, and Python handles a signal only when SQLite returns. A query changes nothing, so the
+    process may end at any moment.
+    """
+    from supervisor.store.sqlite.query import QueryLimitExceeded  # noqa: PLC0415 - late
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        if not ended.wait(seconds + _STUCK_SECONDS):
+            error = QueryLimitExceeded(
+                f"the query ran longer than {seconds:g} s", hint="call functions on shorter values"
+            )
+            os._exit(report(error, screen))
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL) if is_main else None
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if is_main:
+            signal.signal(signal.SIGINT, before)
 
 
 def _print_json(screen: Screen, result: QueryResult) -> None:

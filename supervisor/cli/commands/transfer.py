@@ -20,7 +20,7 @@ from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
 from supervisor.cli.target import all_sessions, find_session, load_configuration, open_target
 from supervisor.cli.text_format import Cell, format_size
-from supervisor.core.errors import NotStorable
+from supervisor.core.errors import NotStorable, SessionNotFound
 
 from .run import BUILT_IN
 
@@ -62,7 +62,7 @@ def export(
     """
     screen = Screen(as_json=as_json)
     if output is not None:
-        _require_place_for_file(output)
+        output = _require_place_for_file(output)
     if form == "sqlite":
         if output is None:
             raise click.UsageError("--format sqlite needs --output PATH.")
@@ -78,13 +78,25 @@ def export(
     return run_async(screen, work)
 
 
-def _require_place_for_file(output: str) -> None:
-    """Raise `FileNotThere` or click's `UsageError` unless a file can have this path."""
+def _require_place_for_file(output: str) -> str:
+    """Return the path of the file to write, with links followed.
+
+    Raise `FileNotThere` or click's `UsageError` unless an export may replace what is there: a store
+    or a device would be lost.
+    """
+    from supervisor.store.sqlite.inspection import looks_like_store  # noqa: PLC0415 - late
+
     path = Path(output)
     if path.is_dir() or output.endswith("/"):
         raise click.UsageError(f"{output} is a directory; name a file.")
     if not path.parent.is_dir():
         raise FileNotThere(f"there is no directory {path.parent}", hint="create it first")
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise click.UsageError(f"{output} is not a regular file; name another one.")
+    if target.exists() and looks_like_store(target):
+        raise click.UsageError(f"{output} is an understudy store; name another file.")
+    return str(target) if path.is_symlink() else output
 
 
 async def _export(
@@ -129,9 +141,12 @@ async def _export_database(
             for number, one in enumerate(await _selected(sup, session, tree=tree)):
                 try:
                     text = await sup.session(one).export("jsonl", redact=redact)
-                except NotStorable as error:  # the others are exported all the same
+                except NotStorable as error:  # other sessions are exported all the same
                     screen.warn(f"session {one} is left out: {error}")
                     failed += 1
+                    continue
+                except SessionNotFound:  # deleted since it was listed
+                    screen.warn(f"session {one} is left out: it was deleted meanwhile")
                     continue
                 texts.append(Path(folder, f"{number}.jsonl"))
                 await trio.to_thread.run_sync(texts[-1].write_text, text, "utf-8")
@@ -176,8 +191,10 @@ def _write_database(
         count = write(Path(name), texts)
         size = Path(name).stat().st_size
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # users do not know the temporary name
         raise
     return count, size
 

@@ -8,6 +8,7 @@ Rule 3: sqlite-utils is imported here, late: the import takes about 150 ms.
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -72,8 +73,16 @@ _AGENT_TOTALS_SQL: Final = """
 def write_sqlite(path: Path, exports: Iterable[str]) -> int:
     """Create a database in an empty or new file from the texts of `jsonl` exports.
 
-    Return the number of sessions. Only one session is in memory at a time.
+    Return the number of sessions. Only one session is in memory at a time. Raise OSError if the
+    file cannot be written, for example because the disk is full.
     """
+    try:
+        return _write(path, exports)
+    except sqlite3.OperationalError as error:
+        raise OSError(errno.EIO, f"cannot write the database: {error}", str(path)) from error
+
+
+def _write(path: Path, exports: Iterable[str]) -> int:
     from sqlite_utils import Database  # noqa: PLC0415 - rule 3
 
     count = 0

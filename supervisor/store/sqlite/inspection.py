@@ -1,4 +1,4 @@
-"""Inspection of a file's schema, for `understudy doctor`: changes made by another program.
+"""Inspection of a file: whether it is a store, and changes of its schema by another program.
 
 sqlite-utils is imported by this module, for a command that may take its 150 to 340 ms.
 """
@@ -9,10 +9,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .files import open_reader
-from .schema import VERSION, migrate, version_of
+from .schema import APPLICATION_ID, VERSION, migrate, version_of
 
 if TYPE_CHECKING:  # slow to import
     from sqlite_utils import Database
@@ -20,6 +20,20 @@ if TYPE_CHECKING:  # slow to import
 # By name: the columns of tables, and what an index covers.
 _Columns: TypeAlias = dict[str, tuple[tuple[str, str, int, int], ...]]
 _Indexes: TypeAlias = dict[str, tuple[str, int, int, tuple[str | None, ...]]]
+
+# Names of the lock, the log and the index of the log, which lie beside a store.
+_COMPANION_ENDINGS: Final = (".lock", "-wal", "-shm")
+_APPLICATION_ID_BYTES: Final = slice(68, 72)
+
+
+def looks_like_store(path: Path) -> bool:
+    """Return True if the file is a store, or has files beside it that only a store has."""
+    if any(path.with_name(path.name + ending).exists() for ending in _COMPANION_ENDINGS):
+        return True
+    with path.open("rb") as file:
+        header = file.read(_APPLICATION_ID_BYTES.stop)
+    application = int.from_bytes(header[_APPLICATION_ID_BYTES], "big")
+    return header.startswith(b"SQLite format 3\0") and application == APPLICATION_ID
 
 
 def schema_problems(path: Path) -> list[str]:
