@@ -281,3 +281,14 @@ def test_findings_are_made_only_by_ok_warning_and_error() -> None:
     for file in folder.rglob("*.py"):
         if file.name != "findings.py":
             assert "Finding(" not in file.read_text()
+
+
+def test_a_missing_configuration_file_is_a_finding(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", "/nowhere/understudy.toml")
+
+    done = call("doctor")
+
+    assert done.code == 1
+    assert "configuration-wrong: /nowhere/understudy.toml: file not found" in done.out
