@@ -101,6 +101,9 @@ def test_a_folder_open_to_other_users_is_a_warning(tmp_path: Path) -> None:
     folder.chmod(0o755)
 
     assert levels(storage.check_folder(folder)) == ["warning"]
+    assert hints(storage.check_folder(folder)) == f"`chmod 700 {folder}`"
+    folder.chmod(0o1777)
+    assert "chmod" not in hints(storage.check_folder(folder))
     assert levels(storage.check_folder(folder / "missing")) == []
 
 

@@ -224,8 +224,8 @@ async def test_a_chain_reads_as_lines(
     await trio.sleep(90.0)
 
     assert str(await session.why()).splitlines() == [
-        f"{session.id} (fake, running) waits for child ({child.id}), since 90 s",
-        f"{child.id} (fake, running) waits for tool (bash), since 90 s",
+        f"{session.id} (fake, running) waits for child ({child.id}), for 90 s",
+        f"{child.id} (fake, running) waits for tool (bash), for 90 s",
     ]
 
 
