@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+import trio
+
 from supervisor.api.reports import VersionReport
+from supervisor.core.errors import ConfigError
 
 from .address import find_address
 from .http_client import OneShotClient
@@ -51,6 +54,8 @@ async def connect_once(
 
 @asynccontextmanager
 async def _open_supervisor(transport: Transport) -> AsyncIterator[RemoteSupervisor]:
+    if not trio.lowlevel.in_trio_task():
+        raise ConfigError("supervisor.connect() needs trio", hint="run the program with trio.run()")
     await _check_version(transport)
     try:
         yield RemoteSupervisor(transport)

@@ -2,12 +2,15 @@
 
 import io
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
+from trio_util import run_and_cancelling
 
-from supervisor.cli.commands.conversation import OutputPrinter, parse_decision
+import supervisor
+from supervisor.cli.commands.conversation import OutputPrinter, PermissionPrompt, parse_decision
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
@@ -97,3 +100,17 @@ async def test_short_or_piped_work_shows_no_progress(autojump_clock: MockClock) 
             await trio.sleep(seconds)
 
         assert err.getvalue() == ""
+
+
+async def test_no_record_is_observed_after_the_questions_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Records of a shutdown would be reported as a failed observer."""
+    seen: list[object] = []
+    monkeypatch.setattr(PermissionPrompt, "_on_record", lambda _, event: seen.append(event))
+    async with supervisor.open() as sup:
+        async with run_and_cancelling(PermissionPrompt(Screen(), sup, None).run):
+            await wait_all_tasks_blocked()
+        await sup.create("echo")
+
+    assert seen == []

@@ -101,6 +101,9 @@ def test_a_folder_open_to_other_users_is_a_warning(tmp_path: Path) -> None:
     folder.chmod(0o755)
 
     assert levels(storage.check_folder(folder)) == ["warning"]
+    assert hints(storage.check_folder(folder)) == f"`chmod 700 {folder}`"
+    folder.chmod(0o1777)
+    assert "chmod" not in hints(storage.check_folder(folder))
     assert levels(storage.check_folder(folder / "missing")) == []
 
 
@@ -281,3 +284,14 @@ def test_findings_are_made_only_by_ok_warning_and_error() -> None:
     for file in folder.rglob("*.py"):
         if file.name != "findings.py":
             assert "Finding(" not in file.read_text()
+
+
+def test_a_missing_configuration_file_is_a_finding(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", "/nowhere/understudy.toml")
+
+    done = call("doctor")
+
+    assert done.code == 1
+    assert "configuration-wrong: /nowhere/understudy.toml: file not found" in done.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -61,6 +62,17 @@ async def test_a_missing_socket_raises_no_daemon(folder: Path, connect: Connect)
     assert "understudy serve" in caught.value.hint
     shown = "".join(traceback.format_exception(caught.value))
     assert shown.count("Traceback") == 1
+
+
+def test_connect_under_asyncio_is_refused_with_what_to_do(connect: Connect) -> None:
+    async def main() -> None:
+        async with connect("/nowhere/s"):
+            raise AssertionError
+
+    with pytest.raises(supervisor.ConfigError, match="needs trio") as refusal:
+        asyncio.run(main())
+
+    assert "trio.run" in refusal.value.hint
 
 
 async def test_the_default_address_is_the_configured_socket(folder: Path, connect: Connect) -> None:

@@ -12,7 +12,7 @@ import click
 import trio
 
 from supervisor.cli.async_runner import run_async
-from supervisor.cli.failures import ERROR, OK
+from supervisor.cli.failures import ERROR, OK, FileNotThere
 from supervisor.cli.options import config_option, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
@@ -65,7 +65,7 @@ def _check_all(config_path: str | None, store: Path | None) -> list[Finding]:
     ]
     try:
         configuration = load_configuration(config_path)
-    except ConfigError:  # already reported by check_configuration_files
+    except (ConfigError, FileNotThere):  # already reported by check_configuration_files
         return findings
     return [
         *findings,

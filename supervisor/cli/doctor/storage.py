@@ -20,6 +20,8 @@ from .findings import Finding, error, ok, warning
 
 _OTHER_USERS_MODE: Final = stat.S_IRWXG | stat.S_IRWXO
 
+_OTHER_FOLDERS: Final = "set other folders in daemon.state_folder and daemon.socket"
+
 LOW_DISK_BYTES: Final = 1024**3
 
 FULL_DISK_BYTES: Final = 64 * 1024**2
@@ -48,6 +50,8 @@ def check_folder(folder: Path) -> Iterator[Finding]:
         if not os.access(nearest, os.W_OK | os.X_OK):
             yield _unwritable(f"{folder} cannot be created: you cannot write to {nearest}")
         return
+    # A folder such as /tmp: its mode and owner must not be changed.
+    is_shared = there.st_mode & stat.S_ISVTX
     if not stat.S_ISDIR(there.st_mode):
         yield error(
             "permissions", "no-folder", f"{folder} is not a directory", "move that file away"
@@ -57,7 +61,7 @@ def check_folder(folder: Path) -> Iterator[Finding]:
             "permissions",
             "foreign-folder",
             f"{folder} belongs to user {there.st_uid}",
-            "change its owner, or set other folders in daemon.state_folder and daemon.socket",
+            _OTHER_FOLDERS if is_shared else f"change its owner, or {_OTHER_FOLDERS}",
         )
     elif there.st_mode & _OTHER_USERS_MODE:
         mode = stat.S_IMODE(there.st_mode)
@@ -65,7 +69,7 @@ def check_folder(folder: Path) -> Iterator[Finding]:
             "permissions",
             "open-folder",
             f"other users can enter {folder} ({mode:o})",
-            f"`chmod 700 {folder}`",
+            _OTHER_FOLDERS if is_shared else f"`chmod 700 {folder}`",
         )
     elif not os.access(folder, os.W_OK | os.X_OK):
         yield _unwritable(f"you cannot write to {folder}")
@@ -76,7 +80,7 @@ def _unwritable(what: str) -> Finding:
         "permissions",
         "unwritable-folder",
         what,
-        "change its mode, or set other folders in daemon.state_folder and daemon.socket",
+        f"change its mode, or {_OTHER_FOLDERS}",
     )
 
 
