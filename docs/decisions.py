@@ -21,6 +21,7 @@ AREAS: Final = {
     "drivers": "Agents and processes",
     "api": "HTTP and command line",
     "testing": "Testing",
+    "structure": "Layout of the packages",
 }
 SECTIONS: Final = ("Context", "Choice", "Price", "When to reconsider")
 
