@@ -22,6 +22,8 @@ class Actor:
     of them awaits, messages wait too.
     """
 
+    __slots__ = ("ref",)  # so that a subclass with slots has no dict
+
     def __init_subclass__(cls) -> None:
         # Ctrl-C is deferred inside the runtime, where it would leave half-done work. It is not
         # deferred in user code, so that an endless loop there can be interrupted.

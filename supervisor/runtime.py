@@ -170,7 +170,7 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
             liveness=liveness,
             hooks=hooks,
             make_context=make_context,
-            schedule_input_expiry=router.input_expiry.schedule,
+            schedule_input_expiry=schedule_input_expiry,
         )
 
     def stop(session_id: SessionId, cause: Cause, detail: str | None) -> None:
@@ -194,6 +194,8 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
     admission = Admission(services, tree, registry, stop=stop)
     router = SessionRouter(services, registry, admission, hooks)
     keys = KeyIndex()
+    # One bound method for all actors: each would take 64 bytes.
+    schedule_input_expiry = router.input_expiry.schedule
     lifecycle = Lifecycle(services, registry, router, admission, keys, hooks=hooks)
     spawner = Spawner(services, registry, router, admission, lifecycle, hooks=hooks)
     repair = SessionRepair(services, registry, router, admission, keys, stop=stop)

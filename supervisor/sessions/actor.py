@@ -9,7 +9,6 @@ Rule 3: if the outcome of a commit is unknown, this incarnation ends; the next o
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
@@ -17,7 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 import attrs
 import trio
 
-from actors import Actor, ActorStopped, Later, MailboxFull, StopActor
+from actors import Actor, Later, StopActor
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
@@ -34,12 +33,12 @@ from supervisor.store.writer_messages import Claim, Commit
 
 from .admission import Admission
 from .agent_runner import AgentRunner
-from .degraded import DegradedSteps, StepReports, StepWritten, WriteFailed
+from .degraded import DegradedSteps, StepReports, StepWritten
 from .driver_context import NO_FIELDS, DriverReport, MakeContext, output_fields
 from .hooks.blocking import BlockingHooks
 from .idempotency import Idempotency, SessionRequest, find_known_reply, store_receipt
 from .liveness import Liveness
-from .log import Log
+from .log import Log, WriteFailed
 from .perform import Performer
 from .refusals import session_not_found, store_degraded, unknown_agent_problem
 from .registry import RECHECK
@@ -57,8 +56,24 @@ class SessionActor(Actor):
     `schedule_input_expiry` sets the timer for queued inputs of a session whose actor stops idle.
     """
 
-    # Set by `on_start`.
-    session: SessionState
+    __slots__ = (
+        "_admission",
+        "_degraded",
+        "_hooks",
+        "_is_commit_unknown",
+        "_liveness",
+        "_make_context",
+        "_performer",
+        "_schedule_input_expiry",
+        "_services",
+        "agent_runner",
+        "log",
+        "session",
+        "session_timers",
+        "slot",
+    )
+
+    session: SessionState  # this and the next four are set by `on_start`
     log: Log
     agent_runner: AgentRunner
     session_timers: SessionTimers
@@ -138,7 +153,7 @@ class SessionActor(Actor):
             self._services.active_clock,
             epoch=stored.epoch,
             last_seq=stored.last_seq,
-            on_write_failed=self._on_write_failed,
+            ref=self.ref,
         )
         self.session_timers = SessionTimers(
             self._services.timers, self._liveness, self.slot, self.ref
@@ -154,8 +169,6 @@ class SessionActor(Actor):
         )
         self._performer = Performer(
             self.slot,
-            self.log,
-            self._state,
             timers=self.session_timers,
             runner=self.agent_runner,
             admission=self._admission,
@@ -310,11 +323,6 @@ class SessionActor(Actor):
             reports = StepReports(self._services, self.ref, self.log)
             self._degraded = DegradedSteps(self._performer.perform, reports)
         return self._degraded.adopt(event, step, held, last, kept)
-
-    def _on_write_failed(self, error: Exception) -> None:
-        """Report output that could not be stored to this actor."""
-        with contextlib.suppress(ActorStopped, MailboxFull):  # the next commit fails too
-            self.ref.tell(WriteFailed(self.log, error), urgent=True)
 
     @property
     def _has_degraded_steps(self) -> bool:

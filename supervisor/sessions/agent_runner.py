@@ -11,7 +11,7 @@ from actors import Ref
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.agent_events import TurnEnded
-from supervisor.core.effects import OfferSteering, StartTurn, WithdrawSteering
+from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, WithdrawSteering
 from supervisor.core.ids import InputId
 from supervisor.core.state import Failure, Outcome, SessionState
 from supervisor.drivers.port import Driver
@@ -109,7 +109,6 @@ class AgentRunner:
         "_context",
         "_driver",
         "_hooks",
-        "_limiter",
         "_log",
         "_make_context",
         "_ref",
@@ -132,7 +131,6 @@ class AgentRunner:
     ) -> None:
         self._slot = slot
         self._services = services
-        self._limiter = services.start_limiter
         self._log = log
         self._ref = ref
         self._state = state
@@ -171,7 +169,7 @@ class AgentRunner:
         if kind.runs_process:
             self._driver.start()  # it waits for a start slot by itself
         else:
-            self._limiter.start(self._driver)
+            self._services.start_limiter.start(self._driver)
 
     def accept_report(self, report: DriverReport) -> bool:
         """Update the driver by its report; return False if the session must not handle it.
@@ -194,14 +192,18 @@ class AgentRunner:
     def _release_start_slot(self) -> None:
         """Release the start slot of an agent that has reported its start."""
         if self._driver is not None:
-            self._limiter.release(self._driver)
+            self._services.start_limiter.release(self._driver)
 
     # Turns ----------------------------------------------------------------------------------
 
     def call_driver(self, order: DriverCall) -> None:
         """Call the driver, if there is one."""
         if self._driver is not None:
-            self._limiter.call(self._driver, order)
+            self._services.start_limiter.call(self._driver, order)
+
+    def begin_turn(self, effect: StartTurn | AdoptTurn) -> None:
+        """Open the log for the output of a turn that starts."""
+        self._log.begin_turn(effect.turn, max_bytes=self._state().terms.max_turn_bytes)
 
     def start_turn(self, order: StartTurn) -> None:
         """Pass the turn to the driver, at once or after the hooks before a turn."""
@@ -251,7 +253,7 @@ class AgentRunner:
             if not self._closing:
                 self._report_closed()
             return
-        has_not_begun = self._limiter.cancel(driver)
+        has_not_begun = self._services.start_limiter.cancel(driver)
         self._detach(context)
         if has_not_begun:
             self._report_closed()
@@ -263,7 +265,7 @@ class AgentRunner:
         """Drop the driver of an agent that has exited or is closing."""
         context.is_closed = True
         if context is self._context and self._driver is not None:
-            self._limiter.cancel(self._driver)
+            self._services.start_limiter.cancel(self._driver)
             self._slot.progress.blocked_on = None
             self._driver = self._context = None
 
@@ -281,7 +283,7 @@ class AgentRunner:
         self._slot.progress.blocked_on = None
         if driver is not None and context is not None:
             context.is_closed = True
-            if not self._limiter.cancel(driver):
+            if not self._services.start_limiter.cancel(driver):
                 driver.discard()
 
     def _report_closed(self) -> None:

@@ -26,7 +26,7 @@ from supervisor.store.pending import PendingWrite
 from supervisor.store.port import StoredReply
 
 from .idempotency import key_conflict
-from .log import Log
+from .log import Log, WriteFailed
 from .services import Services
 
 _RETRY_SECONDS: Final = 0.05
@@ -38,14 +38,6 @@ class StepWritten:
 
     log: Log  # of the incarnation that decided the step
     deferred: Sequence[Effect]
-
-
-@attrs.frozen(eq=False)
-class WriteFailed:
-    """Message to the actor: a write failed, so no later record of the session can be written."""
-
-    log: Log  # of the incarnation that sent the write
-    error: Exception
 
 
 class StepReports:

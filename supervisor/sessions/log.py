@@ -10,13 +10,16 @@ Rule 4: output that follows an agent's report is numbered after the report. The 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+import attrs
 import trio
 from trio_util import RepeatedEvent
 
+from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Delta, Fact, Record, RecordKind, StreamedKind, number_facts
@@ -48,8 +51,8 @@ class Log:
         "_active_clock",
         "_backlog",
         "_held",
-        "_on_write_failed",
         "_part",
+        "_ref",
         "_session_id",
         "_subscribers",
         "_turn_buffer",
@@ -73,21 +76,21 @@ class Log:
         *,
         epoch: int,
         last_seq: int,
-        on_write_failed: Callable[[Exception], None],
+        ref: Ref,
     ) -> None:
         self._session_id = session_id
         self._subscribers = subscribers
         self._active_clock = active_clock
-        self._on_write_failed = on_write_failed
+        self._ref = ref  # of the actor
         # The claim under which the records are written.
         self.epoch = epoch
         self.last_seq = last_seq  # the last number used
         self.last_at = 0.0  # invariant: no later record has an earlier time
         self.published_seq = last_seq  # the last number that was published
-        self._unsent: list[Record] = []
-        # Numbered, and not known to be durable. Lists, because an empty deque takes 700 bytes
-        # and most sessions are idle.
-        self._unpublished: list[Record] = []
+        # None without records: most sessions are idle, and an empty list takes 56 bytes.
+        self._unsent: list[Record] | None = None
+        # Numbered, and not known to be durable.
+        self._unpublished: list[Record] | None = None
         self._turn_buffer: TurnBuffer | None = None
         # Reports that the actor has not handled (None), each followed by the output after it.
         self._held: list[_HeldOutput | None] | None = None
@@ -109,12 +112,12 @@ class Log:
         if records:
             last = records[-1]
             self.last_seq, self.last_at = last.seq, last.at
-            self._unpublished += records
+            self._unpublished = _added(self._unpublished, records)
             if self._turn_buffer is not None:
                 self._apply_breaks(records)
         if not self._unsent:
             return records
-        self._unsent += records
+        self._unsent = _added(self._unsent, records)
         return self.take_unsent()
 
     def withdraw(self, records: Sequence[Record], count: int) -> None:
@@ -124,9 +127,10 @@ class Log:
         once.
         """
         kept = len(records) - count
-        del self._unpublished[len(self._unpublished) - count :]
+        unpublished = self._unpublished or []
+        self._unpublished = unpublished[: len(unpublished) - count] or None
         self.last_seq -= count
-        self._unsent = [*records[:kept], *self._unsent]
+        self._unsent = [*records[:kept], *(self._unsent or ())] or None
 
     def _apply_breaks(self, records: Iterable[Record]) -> None:
         """End the current message, or the turn's output, at records that a step added."""
@@ -141,16 +145,16 @@ class Log:
 
         The caller must send all, or the numbers have a gap.
         """
-        unsent, self._unsent = self._unsent, []
-        return tuple(unsent)
+        unsent, self._unsent = self._unsent, None
+        return tuple(unsent or ())
 
     def mark_committed(self, up_to: int) -> None:
         """Publish all records up to this number, which are durable."""
-        pending = self._unpublished
+        pending = self._unpublished or []
         # Steps and output go to the store in order, but the replies to their senders may arrive in
         # another order: then the higher number comes first, and a lower one changes nothing.
         count = max(0, up_to - self.published_seq)
-        published, self._unpublished = pending[:count], pending[count:]
+        published, self._unpublished = pending[:count], pending[count:] or None
         if published:
             self.published_seq = published[-1].seq
             self._subscribers.publish(published)
@@ -160,8 +164,9 @@ class Log:
                 self._writable.set()
 
     def fail(self, error: Exception) -> None:
-        """Record that output could not be written, so that no later record can be written."""
-        self._on_write_failed(error)
+        """Report to the actor that output could not be stored, so that no later record can be."""
+        with contextlib.suppress(ActorStopped, MailboxFull):  # the next commit fails too
+            self._ref.tell(WriteFailed(self, error), urgent=True)
 
     # Output -------------------------------------------------------------------------------
 
@@ -341,8 +346,7 @@ class Log:
     def close(self) -> None:
         """Drop all output, and wake the agent if it waits for the store."""
         self._turn_buffer = self._held = self._part = None
-        self._unsent = []
-        self._unpublished = []
+        self._unsent = self._unpublished = None
         if self._writable is not None:
             self._writable.set()
 
@@ -369,7 +373,23 @@ class Log:
         self.last_seq += 1
         self.last_at = at
         record = Record(self._session_id, self.last_seq, at, turn, kind, body)
-        self._unsent.append(record)
-        self._unpublished.append(record)
+        self._unsent = _added(self._unsent, (record,))
+        self._unpublished = _added(self._unpublished, (record,))
         if self._turn_buffer is not None and kind in _BREAK_KINDS:
             self._turn_buffer.last_kind = None
+
+
+@attrs.frozen(eq=False)
+class WriteFailed:
+    """Message to the actor: a write failed, so no later record of the session can be written."""
+
+    log: Log  # of the incarnation that sent the write
+    error: Exception
+
+
+def _added(before: list[Record] | None, records: Sequence[Record]) -> list[Record] | None:
+    """Return the list with the records added; None without any."""
+    if before is None:
+        return list(records) or None
+    before.extend(records)
+    return before

@@ -7,16 +7,13 @@ Rule 2: an effect that can fail reports its failure as an event, and the core de
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
 from supervisor.core import effects as do
-from supervisor.core.state import SessionState
 from supervisor.drivers.port import Driver
 
 from .admission import Admission
 from .agent_runner import AgentRunner
-from .log import Log
 from .session_timers import SessionTimers
 from .slot import SessionSlot
 from .timers import call_timer
@@ -25,21 +22,17 @@ from .timers import call_timer
 class Performer:
     """Performs the effects of one incarnation."""
 
-    __slots__ = ("_admission", "_log", "_runner", "_slot", "_state", "_timers")
+    __slots__ = ("_admission", "_runner", "_slot", "_timers")
 
     def __init__(
         self,
         slot: SessionSlot,
-        log: Log,
-        state: Callable[[], SessionState],
         *,
         timers: SessionTimers,
         runner: AgentRunner,
         admission: Admission,
     ) -> None:
         self._slot = slot
-        self._log = log
-        self._state = state
         self._timers = timers
         self._runner = runner
         self._admission = admission
@@ -54,10 +47,10 @@ class Performer:
             case do.ClearTimer():
                 timers.clear(effect.name)
             case do.StartTurn():
-                self._begin_turn(effect)
+                runner.begin_turn(effect)
                 runner.start_turn(effect)
             case do.AdoptTurn():
-                self._begin_turn(effect)
+                runner.begin_turn(effect)
                 runner.call_driver(lambda driver: driver.adopt_turn(effect))
             case do.StartAgent():
                 runner.start_agent()
@@ -86,9 +79,6 @@ class Performer:
                 self._change_timer(effect)
             case _:
                 assert_never(effect)
-
-    def _begin_turn(self, effect: do.StartTurn | do.AdoptTurn) -> None:
-        self._log.begin_turn(effect.turn, max_bytes=self._state().terms.max_turn_bytes)
 
     def _change_timer(
         self, effect: do.SetRequestTimer | do.SetCallTimer | do.ClearCallTimer

@@ -45,7 +45,7 @@ class SessionTimers:
             return
         timer = self._find(name)
         if timer is None:
-            timer = Timer(name, self._on_due)
+            timer = Timer(name, self)  # not a bound method, which takes 64 bytes
             self._timers += (timer,)
         self._heap.set(timer, after_seconds)
 
@@ -80,7 +80,7 @@ class SessionTimers:
         if seconds is not None:
             self.set("silence", seconds)
 
-    def _on_due(self, name: str) -> None:
+    def __call__(self, name: str) -> None:
         """Send the actor the event of a timer that is due, if it still applies."""
         is_idle_stop = name == _IDLE_STOP
         event = STOP_IF_IDLE if is_idle_stop else self._liveness.timer_event(name, self._slot)

@@ -76,7 +76,7 @@ def a_number_twice(patch: Patch) -> None:
         self.close_part()
         for fact in facts:
             self._append_record(fact.turn, fact.kind, fact.at, fact.body)
-        return tuple(self._unsent)  # the fault: the flusher writes them again
+        return tuple(self._unsent or ())  # the fault: the flusher writes them again
 
     patch.setattr(Log, "add_facts", add_facts)
     patch.setattr(MemoryStore, "_refusal", lambda self, write: None)
