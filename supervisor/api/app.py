@@ -38,6 +38,7 @@ from .request import (
     OperationCall,
     OperationContext,
     RequestBody,
+    announces_body,
     header,
     read_body,
 )
@@ -100,6 +101,8 @@ class Resource:
             _read_query(operation, scope)  # refuses any query: arguments are in the body
             given = operation.params.decode_body(_with_idempotency_key(operation, scope, body))
         else:
+            if announces_body(scope):
+                await incoming.discard()  # no operation without a body reads it
             given = _read_query(operation, scope)
         return OperationCall(
             context=self._context,

@@ -127,6 +127,10 @@ QUERY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
         name: _seconds(name)
         for name in ("created_after", "created_before", "updated_after", "updated_before")
     },
+    **{
+        name: Constraint(functools.partial(validation.check_filter, name))
+        for name in arguments.TEXT_FILTERS
+    },
     "at": Constraint(functools.partial(validation.check_integer, "at"), {"minimum": 1}),
     "wait": Constraint(
         _check_wait_seconds, {"minimum": 0, "maximum": MAX_WAIT_SECONDS}, only_here=True

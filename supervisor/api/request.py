@@ -7,7 +7,7 @@ standard library lets us refuse both, but fails at depth, so the depth is checke
 `params.decode_body` turns the parsed body into arguments.
 
 Rule 1: a body that is too large or too slow is refused, and not kept in memory.
-Rule 2: a refusal is sent only after the rest of the body was read, within a bound; otherwise the
+Rule 2: an answer is sent only after the rest of the body was read, within a bound; otherwise the
         connection is reset before the client has read the answer.
 """
 
@@ -94,7 +94,7 @@ def _bad_json_error(problem: str, hint: str) -> RequestRefused:
 MAX_BODY_BYTES: Final = 1024 * 1024
 
 BODY_SECONDS: Final = 30.0
-# Read and discarded of a refused body.
+# Read and discarded of a body that is refused, or that the operation does not take.
 _MAX_DISCARDED_BYTES: Final = 16 * 1024 * 1024
 
 _DISCARD_SECONDS: Final = 2.0
@@ -111,6 +111,14 @@ def header(scope: Scope, name: bytes) -> str | None:
         fault = InvalidField(name.decode().title(), "header given twice", "send it once")
         raise DecodeError((fault,))
     return found[0].decode("latin-1") if found else None
+
+
+def announces_body(scope: Scope) -> bool:
+    """Return True if the request has a header that announces a body."""
+    return any(
+        name in (b"content-length", b"transfer-encoding") and value != b"0"
+        for name, value in scope["headers"]
+    )
 
 
 class RequestBody:

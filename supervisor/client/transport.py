@@ -52,6 +52,8 @@ T = TypeVar("T")
 QUICK_SECONDS: Final = 30.0
 SLOW_SECONDS: Final = 600.0
 _ERRORS: Final = 400
+# All filters of a list fit, percent-encoded. httpx refuses a URL of more than 64 KiB.
+_MAX_QUERY_BYTES: Final = 32 * 1024
 _JSON: Final = {"content-type": "application/json"}
 _ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 
@@ -166,6 +168,11 @@ class Transport:
 def _http_request(method: Method, path: str, arguments: Mapping[str, Any]) -> HttpRequest:
     if method == "GET":
         query = urlencode(encode_query(arguments))
+        if len(query) > _MAX_QUERY_BYTES:
+            raise ConfigError(
+                f"the arguments have {len(query)} bytes of {_MAX_QUERY_BYTES} allowed in a query",
+                hint="make them shorter",
+            )
         return HttpRequest(method, f"/{path}?{query}" if query else f"/{path}", {})
     content = encode_body(arguments) if method in ("POST", "PATCH") else None
     return HttpRequest(method, f"/{path}", {} if content is None else _JSON, content)

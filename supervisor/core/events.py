@@ -94,7 +94,8 @@ class SteeringSubmitted(RequestEvent):
 class InterruptRequested(RequestEvent):
     """An interrupt; `turn` or `call` names the target, and without either it is the running turn.
 
-    `whole`: also interrupt everything that the session's agent runs outside its turn.
+    `whole`: also interrupt everything that the session's agent runs outside its turn, and with
+    `queued="cancel"`, cancel the queued inputs also if no turn runs.
     """
 
     turn: TurnId | None = None

@@ -51,12 +51,23 @@ def check_text(name: str, text: object) -> str:
     """Return the text; raise ConfigError if it is blank, too long or cannot be encoded."""
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"{name} is {short_repr(text)}", hint="give some text")
+    _check_name_size(name, text)
+    return exact_str(text)
+
+
+def check_filter(name: str, text: object) -> None:
+    """Raise ConfigError unless the value is None or text that a stored name can contain."""
+    check_optional_text(name, text)
+    if isinstance(text, str):
+        _check_name_size(name, text)
+
+
+def _check_name_size(name: str, text: str) -> None:
     size = encoded_size(name, text)
     if size > MAX_NAME_BYTES:
         raise ConfigError(
             f"{name} has {size} bytes of {MAX_NAME_BYTES} allowed", hint="make it shorter"
         )
-    return exact_str(text)
 
 
 def is_agent_name(name: object) -> bool:

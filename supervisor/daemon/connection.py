@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from functools import partial
 from http import HTTPStatus
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any, Final, TypeAlias
@@ -250,9 +249,10 @@ class PeerDisconnected(OSError):
 class _RequestTasks(TaskGroup):
     """hypercorn's task group, with two guarantees that its `spawn_app` does not have.
 
-    An app that has returned no longer receives: otherwise the unread rest of a body would block
-    the connection forever. An app that streams to a disconnected client gets `PeerDisconnected`:
-    otherwise an app that only sends would never end. tests/daemon/test_connections.py checks both.
+    An app that has returned, or sent its whole response, no longer receives a body: otherwise the
+    unread rest of it would block the connection forever. An app that streams to a disconnected
+    client gets `PeerDisconnected`: otherwise an app that only sends would never end.
+    tests/daemon/test_connections.py checks both.
     """
 
     def __init__(self, is_disconnected: Callable[[], bool], on_stream: Callable[[], None]) -> None:
@@ -264,16 +264,16 @@ class _RequestTasks(TaskGroup):
         self, app: AppWrapper, config: Config, scope: Scope, send: Respond
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Run the app on a request and return the function that passes it body messages."""
-        outside, inside = trio.open_memory_channel[ASGIReceiveEvent](config.max_app_queue_size)
-        self.spawn(self._run, app, config, scope, inside, send)
-        return partial(_put, outside)
+        incoming = _IncomingMessages(config.max_app_queue_size)
+        self.spawn(self._run, app, config, scope, incoming, send)
+        return incoming.put
 
     async def _run(
         self,
         app: AppWrapper,
         config: Config,
         scope: Scope,
-        inside: trio.MemoryReceiveChannel[ASGIReceiveEvent],
+        incoming: _IncomingMessages,
         send: Respond,
     ) -> None:
         is_stream = False
@@ -287,22 +287,47 @@ class _RequestTasks(TaskGroup):
                 if not is_stream:
                     is_stream = True
                     self._on_stream()
+            elif message["type"] == "http.response.body":
+                incoming.drop_body()
             await send(message)
 
-        with inside:
+        with incoming.inside:
             try:
-                await app(scope, inside.receive, respond, _no_threads, _no_threads)
+                await app(scope, incoming.inside.receive, respond, _no_threads, _no_threads)
             except Exception:  # noqa: BLE001 - fails this request only, and is logged
                 if not self._is_disconnected():
                     await config.log.exception("app raised")
         await send(None)
 
 
-async def _put(
-    outside: trio.MemorySendChannel[ASGIReceiveEvent], message: ASGIReceiveEvent
-) -> None:
-    with contextlib.suppress(trio.BrokenResourceError):
-        await outside.send(message)
+class _IncomingMessages:
+    """The bounded queue of messages from one request to its app."""
+
+    def __init__(self, size: int) -> None:
+        self._outside, self.inside = trio.open_memory_channel[ASGIReceiveEvent](size)
+        self._drops_body = False
+
+    async def put(self, message: ASGIReceiveEvent) -> None:
+        """Pass a message to the app; wait while the queue is full."""
+        if self._drops_body and message["type"] == "http.request":
+            return
+        with contextlib.suppress(trio.BrokenResourceError):
+            await self._outside.send(message)
+
+    def drop_body(self) -> None:
+        """Drop the unread body, now and from now on: before the last message of the response.
+
+        With that message hypercorn puts a disconnect; in a full queue it would wait for the app,
+        which waits until the message is sent.
+        """
+        self._drops_body = True
+        has_disconnected = False
+        with contextlib.suppress(trio.WouldBlock):
+            while True:
+                message = self.inside.receive_nowait()
+                has_disconnected = has_disconnected or message["type"] == "http.disconnect"
+        if has_disconnected:
+            self._outside.send_nowait({"type": "http.disconnect"})
 
 
 def _no_threads(*_: object) -> None:

@@ -18,6 +18,7 @@ from supervisor.core.state import Phase
 from supervisor.core.validation import (
     MAX_INTEGER,
     check_choice,
+    check_filter,
     check_optional_text,
     check_seconds,
     check_text,
@@ -28,7 +29,7 @@ from .shapes import Options, Role
 
 MAX_PERMISSIONS_BYTES = 65536
 
-_TEXT_FILTERS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
+TEXT_FILTERS: Final = ("agent", "tag", "workspace", "channel", "peer", "parent", "root", "text")
 
 _TIME_FILTERS: Final = ("created_after", "created_before", "updated_after", "updated_before")
 
@@ -73,8 +74,8 @@ def check_path(name: str, value: object) -> str:
 
 def check_list_filters(given: Mapping[str, Any]) -> None:
     """Raise `ConfigError` if a filter of a list has an invalid value."""
-    for name in _TEXT_FILTERS:
-        check_optional_text(name, given[name])
+    for name in TEXT_FILTERS:
+        check_filter(name, given[name])
     for name in _TIME_FILTERS:
         if given[name] is not None:
             check_seconds(name, given[name])

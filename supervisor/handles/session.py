@@ -121,9 +121,10 @@ class Session(SessionInputs, SessionRecords):
 
         Only the scope is interrupted, and no session is stopped. If the target has ended already,
         nothing changes and the report says so. `replace_with` is the next input to run, before all
-        queued inputs; `queued="cancel"` cancels the queued inputs. The scope `tree` covers this
-        session and its descendants: level by level from the deepest, the sessions of a level
-        concurrently, and none of them can spawn until it is over.
+        queued inputs; `queued="cancel"` cancels the queued inputs, with the scopes `session` and
+        `tree` also if no turn runs. The scope `tree` covers this session and its descendants:
+        level by level from the deepest, the sessions of a level concurrently, and none of them can
+        spawn until it is over.
 
         Raise `ConfigError` for an invalid scope, and as `send` does for `replace_with`. Cancelling
         the call does not undo the interrupt.

@@ -59,6 +59,25 @@ async def find_stored_reply(store: Store, scope: str, idempotency: Idempotency) 
     return made
 
 
+async def find_stored_spawn(
+    services: Services, parent_id: SessionId, request: SpawnRequest, idempotency: Idempotency
+) -> SessionId | None:
+    """Return the child that an earlier identical spawn created; raise as `find_stored_reply`."""
+    store, scope = services.store, spawn_scope(parent_id)
+    try:
+        return await find_stored_reply(store, scope, idempotency)
+    except IdempotencyConflict:
+        # Release 0.1.0 stored a fingerprint that includes the turn whose agent spawned the child.
+        kept = await store.stored_reply(scope, idempotency.key)
+        records = await services.all_records(parent_id)
+        turns = {record.turn_id for record in records if record.kind == "child_started"}
+        older = {_spawn_fingerprint(request, turn) for turn in turns}
+        if kept is None or kept.fingerprint not in older:
+            raise
+    same = attrs.evolve(idempotency, fingerprint=kept.fingerprint)
+    return await find_stored_reply(store, scope, same)
+
+
 def _session_of_reply(kept: StoredReply) -> SessionId:
     """Return the session that the stored reply names; raise NotStorable if it is damaged."""
     session_id = kept.answer.get("session_id")
@@ -96,13 +115,19 @@ _FINGERPRINT_NAMES: Final = {"spec": "plan", "explicit_terms": "chosen"}
 
 
 def fingerprint(request: object) -> str:
-    """Return a hash that is the same for the same request and differs for any other."""
-    encoded = encode(request)
+    """Return a hash that is the same for the same request and differs for any other.
+
+    The same spawn by a user or from any turn of the parent is the same request.
+    """
     if isinstance(request, SpawnRequest):
-        fields = decode_plain(encoded)
-        renamed = {_FINGERPRINT_NAMES.get(name, name): value for name, value in fields.items()}
-        encoded = encode_plain(renamed).encode()
-    return hashlib.sha256(encoded).hexdigest()
+        return _spawn_fingerprint(request, turn=None)
+    return hashlib.sha256(encode(request)).hexdigest()
+
+
+def _spawn_fingerprint(request: SpawnRequest, turn: TurnId | None) -> str:
+    fields = decode_plain(encode(attrs.evolve(request, turn=turn)))
+    renamed = {_FINGERPRINT_NAMES.get(name, name): value for name, value in fields.items()}
+    return hashlib.sha256(encode_plain(renamed).encode()).hexdigest()
 
 
 def key_conflict(key: str) -> IdempotencyConflict:

@@ -153,11 +153,13 @@ class Interrupter:
     ) -> InterruptReport:
         """Interrupt one descendant.
 
+        Unless its queue is cancelled, a turn that is about to start is waited for, and interrupted.
         An error is added to the report and affects no other descendant.
         """
         try:
             row = await self._registry.row(member_id)
-            if is_about_to_run(row):
+            # With `queued="cancel"` the request itself prevents the turn that would start.
+            if event.queued == "keep" and is_about_to_run(row):
                 with trio.move_on_after(row.terms.ladder.total_seconds):
                     await self._registry.wait_until(member_id, has_started)
             request = ev.MemberInterruptRequested(

@@ -24,7 +24,7 @@ from supervisor.store.port import Write
 
 from .admission import Admission
 from .hooks.blocking import BlockingHooks
-from .idempotency import Idempotency, find_stored_reply, spawn_scope, with_stored_reply
+from .idempotency import Idempotency, find_stored_spawn, spawn_scope, with_stored_reply
 from .lifecycle import Lifecycle
 from .process_slots import wait_for_process_slot
 from .registry import SessionRegistry
@@ -85,8 +85,7 @@ class Spawner:
         idempotency: Idempotency,
         inside: SessionId | None,
     ) -> SessionId:
-        scope = spawn_scope(parent_id)
-        made = await find_stored_reply(self._services.store, scope, idempotency)
+        made = await find_stored_spawn(self._services, parent_id, request, idempotency)
         return made or await self._spawn(parent_id, request, idempotency, inside)
 
     async def _spawn(

@@ -6,6 +6,7 @@ import pytest
 
 import supervisor
 from supervisor import Phase, SessionKey
+from supervisor.handles.arguments import TEXT_FILTERS
 from tests.support.served_supervisor import Sup, busy, seen
 
 
@@ -101,6 +102,18 @@ async def test_sessions_are_listed_by_filters(sup: Sup) -> None:
     assert await ids(phase=Phase.STOPPED) == await ids(agent="scripted") == [stopped.id]
     assert await ids(archived=True) == []
     assert await ids(created_after=1.5) == [marked.id, stopped.id]
+
+
+@pytest.mark.parametrize("name", TEXT_FILTERS)
+async def test_a_filter_longer_than_any_name_is_refused(sup: Sup, name: str) -> None:
+    with pytest.raises(supervisor.ConfigError, match=f"^{name} has 70000 bytes of 1024 allowed"):
+        await sup.list(**{name: "a" * 70_000})  # type: ignore[arg-type] # a filter
+
+
+async def test_long_filters_are_accepted_together(sup: Sup) -> None:
+    page = await sup.list(**dict.fromkeys(TEXT_FILTERS, "/" + "ä" * 250))  # type: ignore[arg-type] # filters
+
+    assert page.items == ()
 
 
 async def test_the_tree_is_nested(sup: Sup) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -118,6 +119,13 @@ async def test_an_unknown_error_keeps_its_text(folder: Path, connect: Connect) -
             await sup.stats()
 
     assert (caught.value.code, caught.value.hint) == ("teapot", "tip me over")
+
+
+async def test_a_query_longer_than_a_url_is_refused(folder: Path, connect: Connect) -> None:
+    cursor = base64.b64encode(b" " * 60_000 + b"1").decode()
+    async with daemon_that(lambda _: [], folder, connect) as sup:
+        with pytest.raises(supervisor.ConfigError, match="bytes of 32768 allowed in a query"):
+            await sup.list(cursor=cursor)
 
 
 async def test_a_timeout_raises_answer_lost(folder: Path, connect: Connect) -> None:

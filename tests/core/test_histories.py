@@ -202,7 +202,12 @@ def test_an_event_of_another_turn_changes_nothing(seed: int) -> None:
 def test_an_interrupt_without_target_reports_no_match_and_changes_nothing(seed: int) -> None:
     for session, event, step in steps(seed):
         if isinstance(event, ev.InterruptRequested) and session.turn is None:
-            assert step.state == session
+            if event.whole and event.queued == "cancel" and session.phase is not Phase.STOPPING:
+                assert step.state.inputs == ()
+            if step.state != session:
+                assert session.inputs
+                assert {fact.kind for fact in step.facts} == {"generation_raised", "input_settled"}
+            assert step.state == session or (event.whole and event.queued == "cancel")
             assert isinstance(step.reply, Accepted)
             assert isinstance(step.reply.value, InterruptReport)
             assert step.reply.value.matched == 0

@@ -314,6 +314,49 @@ def test_a_starting_member_has_its_queue_cancelled_only_on_request(queued: str) 
     assert play.session.phase is Phase.STARTING
 
 
+@pytest.mark.parametrize("scope", ["turn", "session"])
+@pytest.mark.parametrize("queued", ["keep", "cancel"])
+def test_without_a_turn_only_an_interrupt_of_the_session_cancels_the_queue(
+    scope: str, queued: str
+) -> None:
+    play = CoreSession()
+    play.send("a")
+    before = play.session
+
+    step = play.tell(ev.InterruptRequested, whole=scope == "session", queued=queued)
+
+    assert step.reply == Accepted(InterruptReport("turn"))
+    if (scope, queued) == ("session", "cancel"):
+        assert (play.queue, play.settled["a"]) == ([], "cancelled")
+        assert play.session.generation == before.generation + 1
+    else:
+        assert (step.state, step.facts) == (before, ())
+
+
+@pytest.mark.parametrize("make", [CoreSession, idle, suspended])
+def test_cancelling_an_empty_queue_without_a_turn_changes_nothing(
+    make: Callable[[], CoreSession],
+) -> None:
+    play = make()
+    before = play.session
+
+    step = play.tell(ev.InterruptRequested, whole=True, queued="cancel")
+
+    assert (step.state, step.facts) == (before, ())
+
+
+def test_a_stopping_session_keeps_its_queue() -> None:
+    play = busy()
+    play.send("a")
+    play.tell(ev.StopRequested)
+    play.end_turn()
+
+    step = play.tell(ev.InterruptRequested, whole=True, queued="cancel")
+
+    assert (play.session.phase, play.session.turn) == (Phase.STOPPING, None)
+    assert (play.queue, step.facts) == (["a"], ())
+
+
 @pytest.mark.parametrize("make", [CoreSession, idle, suspended])
 def test_a_member_without_turn_and_queue_is_not_changed(make: Callable[[], CoreSession]) -> None:
     play = make()

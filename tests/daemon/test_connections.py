@@ -1,5 +1,6 @@
 """HTTP connections over a real socket."""
 
+import contextlib
 import inspect
 import os
 import socket
@@ -84,6 +85,33 @@ async def test_an_unread_body_does_not_block_the_connection(folder: Path) -> Non
 
         await wait_until(lambda: len(connections) == 0)
         await stream.aclose()
+
+
+async def test_an_app_that_answers_with_a_full_queue_of_body_messages_is_not_blocked(
+    folder: Path,
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await trio.testing.wait_all_tasks_blocked(0.05)  # until no more of the body is taken
+        await hello(scope, receive, send)
+        assert (await receive())["type"] == "http.disconnect"
+        answered.set()
+
+    answered = trio.Event()
+    async with served(app, folder / "s") as (connections, _), trio.open_nursery() as nursery:
+        head = b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n"
+        stream = await raw(folder / "s", head)
+        nursery.start_soon(send_until_broken, stream, b"x" * 3_000_000)
+
+        assert (await stream.receive_some(15)).startswith(b"HTTP/1.1 200")
+        await answered.wait()
+        await wait_until(lambda: len(connections) == 0)
+        nursery.cancel_scope.cancel()
+    await stream.aclose()
+
+
+async def send_until_broken(stream: trio.SocketStream, data: bytes) -> None:
+    with contextlib.suppress(trio.BrokenResourceError):
+        await stream.send_all(data)
 
 
 async def test_a_client_without_requests_is_disconnected(

@@ -204,9 +204,12 @@ class Chance:
     def _InterruptRequested(self, session: SessionState) -> dict[str, Any]:
         calls = [call.id for call in session.turn.calls] if session.turn else []
         replaced = self.maybe()
+        turn = self.one_of(None, self._turn(session))
+        call = self.one_of(None, None, CallId("call_gone"), *calls)
         return {
-            "turn": self.one_of(None, self._turn(session)),
-            "call": self.one_of(None, None, CallId("call_gone"), *calls),
+            "turn": turn,
+            "call": call,
+            "whole": turn is None and call is None and self.maybe(),
             "replacement": InputId(self.new("in")) if replaced else None,
             "replace_with": self._text() if replaced else None,
             "queued": self.one_of("keep", "cancel"),

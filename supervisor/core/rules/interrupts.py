@@ -1,7 +1,8 @@
 """Rules for interrupts: only the named target ends, by a ladder whose last step always works.
 
 Rule 1: an interrupt whose target has ended, or never existed, changes nothing and reports that;
-        it can never end the next turn, because it names its target.
+        it can never end the next turn, because it names its target. Queued inputs belong to the
+        session, so the scopes session and tree cancel them on request also without a turn.
 Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: only its
         own cancel scope or process may be ended.
 Rule 3: a replacement of the turn is accepted in the same step, so it is durable before the turn is
@@ -70,8 +71,8 @@ def interrupt_member(draft: Draft, event: MemberInterruptRequested) -> None:
     session = draft.state
     turn = session.turn
     if session.phase is not Phase.STOPPING:
-        if event.queued == "cancel" and (turn is not None or session.inputs):
-            cancel_queue(draft)
+        if event.queued == "cancel":
+            _cancel_waiting(draft)
         if turn is not None:
             begin_interrupt(draft, reason=event.reason)
         if session.agent is not None:
@@ -121,12 +122,24 @@ def _stopping_problem(draft: Draft) -> SessionNotActive:
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:
-    """Report that no running turn or call matches the target."""
+    """Report that no running turn or call matches the target.
+
+    A request for the whole session cancels queued inputs if it says so, except while stopping.
+    """
+    session = draft.state
+    if event.whole and event.queued == "cancel" and session.phase is not Phase.STOPPING:
+        _cancel_waiting(draft)
     _end_background(draft, event)
     named = event.turn is not None or event.call is not None
     scope = "tool_call" if event.call is not None else "turn"
     another_runs = draft.state.turn is not None and event.turn is not None
     draft.accept(InterruptReport(scope, already_over=int(named), stale=int(another_runs)))
+
+
+def _cancel_waiting(draft: Draft) -> None:
+    """Cancel the queue, unless there is neither a turn nor an input: then nothing changes."""
+    if draft.state.turn is not None or draft.state.inputs:
+        cancel_queue(draft)
 
 
 def _end_background(draft: Draft, event: InterruptRequested) -> None:

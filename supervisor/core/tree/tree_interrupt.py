@@ -49,7 +49,7 @@ def has_started(session: SessionState) -> bool:
 def is_about_to_run(session: SessionState) -> bool:
     """Return True if a turn starts as soon as the agent is up.
 
-    The interrupt waits for that turn.
+    An interrupt that keeps the queued inputs waits for that turn.
     """
     return not has_started(session) and bool(session.inputs)
 

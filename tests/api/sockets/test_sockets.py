@@ -184,3 +184,19 @@ async def test_a_port_requires_the_token(
         with_it = await asking.get("/v1/health", headers={"authorization": f"Bearer {TOKEN}"})
 
     assert (without.status_code, with_it.status_code) == (401, 200)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_body_that_no_operation_takes_does_not_block_the_connection(
+    sup: Supervisor, connections: Connections, address: str, method: str
+) -> None:
+    session = await sup.create("echo")
+    transport = httpx.AsyncHTTPTransport(uds=address)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        path = f"/v1/sessions/{session.id}"
+        with trio.fail_after(20):
+            for _ in range(10):
+                answer = await client.request(method, path, content=b"z" * 1_100_000)
+                assert answer.status_code in (200, 204, 404)  # deleted by the first
+            assert (await client.get("/v1/version")).status_code == 200
+        assert connections.accepted == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 
 import pytest
@@ -16,7 +17,11 @@ from supervisor import (
     Session,
     Supervisor,
 )
+from supervisor.core.creation import SpawnRequest
+from supervisor.core.ids import SessionId
 from supervisor.core.state import Failure
+from supervisor.handles import submission
+from supervisor.store.codec import decode_plain, encode, encode_plain
 from tests.support.fake_agents import AgentRun, FakeAgent, Interrupted, records
 from tests.support.session_states import SlowStartAgent, phase_of
 from tests.support.tree_queries import all_at_once, all_infos, check_tree_counts, ends, refusal
@@ -34,6 +39,47 @@ async def test_a_repeated_spawn_returns_the_same_child(
     assert again == one
     assert len(child_agent.runs) == 1
     assert len(await records(session, "child_started")) == 1
+
+
+async def test_a_spawn_repeated_from_a_later_turn_or_by_the_user_returns_the_same_child(
+    session: Session, fake_agent: FakeAgent
+) -> None:
+    one = await spawn_in_a_turn(session, fake_agent)
+    again = await spawn_in_a_turn(session, fake_agent)
+    by_user = await session.spawn("child-agent", "errand", idempotency_key="k")
+
+    assert one == again == by_user.id
+    assert (await session.info()).children == (one,)
+
+
+async def test_a_childs_fingerprint_of_release_0_1_0_with_its_turn_still_matches(
+    session: Session, fake_agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(submission, "fingerprint", fingerprint_0_1_0)
+        one = await spawn_in_a_turn(session, fake_agent)
+
+    assert await spawn_in_a_turn(session, fake_agent) == one
+    with pytest.raises(IdempotencyConflict):
+        await session.spawn("child-agent", "another", idempotency_key="k")
+
+
+async def spawn_in_a_turn(session: Session, agent: FakeAgent) -> SessionId:
+    """Spawn with the key "k" from a new turn of the session; return the child's id."""
+    await session.send("go")
+    run = await agent.next_run()
+    child = await run.do(run.turn.spawn("child-agent", "errand", idempotency_key="k"))
+    run.finish()
+    await settle()
+    return child.id
+
+
+def fingerprint_0_1_0(request: SpawnRequest) -> str:
+    """Return the fingerprint that release 0.1.0 stored, which includes the turn."""
+    names = {"spec": "plan", "explicit_terms": "chosen"}
+    fields = {names.get(name, name): value for name, value in decode_plain(encode(request)).items()}
+    assert fields["turn"] is not None
+    return hashlib.sha256(encode_plain(fields).encode()).hexdigest()
 
 
 async def test_concurrent_spawns_with_one_key_make_one_child(session: Session) -> None:

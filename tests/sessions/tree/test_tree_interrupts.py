@@ -12,6 +12,7 @@ from supervisor import InputTooLarge, InterruptReport, Ladder, Phase, Session, S
 from supervisor.drivers.python import PythonDriver
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records, waiting_texts
 from tests.support.fake_hooks import fence_actor
+from tests.support.session_states import SlowStartAgent
 from tests.support.tree_queries import WIDE, all_at_once, all_infos, check_tree_counts, refusal
 
 
@@ -258,8 +259,37 @@ async def test_the_queue_of_a_member_that_does_not_start_is_cancelled(
     (child,) = [one for one in await all_infos(sup) if one.parent == session.id]
     report = await session.interrupt("tree", queued="cancel")
 
-    assert (report.matched, report.seconds) == (0, Ladder().total_seconds)
+    assert (report.matched, report.seconds) == (0, 0.0)  # nothing to wait for
     assert await waiting_texts(sup.session(child.id)) == []
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("named", ["ancestor", "itself"])
+async def test_a_cancelled_queue_of_a_starting_member_does_not_run(
+    sup: Supervisor, session: Session, slow: SlowStartAgent, nursery: trio.Nursery, named: str
+) -> None:
+    nursery.start_soon(session.spawn, "slow", "x")
+    await settle()
+    (child,) = [sup.session(one.id) for one in await all_infos(sup) if one.parent == session.id]
+    interrupted = session if named == "ancestor" else child
+    nursery.start_soon(lambda: interrupted.interrupt("tree", queued="cancel"))
+    await settle()
+    slow.report_start()
+    await settle()
+
+    assert (await child.info()).phase == "idle"
+    assert [one for (one,) in (await outcomes(child)).values()] == ["cancelled"]
+    assert await records(child, "turn_started") == []
+
+
+async def test_an_interrupt_that_keeps_queues_waits_for_a_member_that_starts(
+    sup: Supervisor, session: Session, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(session.spawn, "slow", "x")
+    await settle()
+    report = await session.interrupt("tree")
+
+    assert (report.matched, report.seconds) == (0, Ladder().total_seconds)
     nursery.cancel_scope.cancel()
 
 
