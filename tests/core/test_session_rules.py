@@ -13,7 +13,7 @@ from tests.support.core_session import TURN, busy
 
 def test_a_new_session_equals_the_fold_of_its_first_record() -> None:
     plan = SessionSpec(
-        agent="coder", key=SessionKey("coder", "chat", "ann"), tags=("a",), workspace="/work"
+        agent="coder", key=SessionKey("coder", "chat", "ann"), tags=("a",), workspace="/project"
     )
 
     session, facts = create(SessionId("s_1"), plan, at=5.0)

@@ -85,7 +85,9 @@ async def test_standard_input_is_closed_after_the_prompt(
     runtime: DriverRuntime, processes: FakeProcesses
 ) -> None:
     processes.plan(ProcessBehaviour(answers=lambda data: data.decode().upper().encode()))
-    harness = command_harness(runtime, "tool", "-v", context=FakeDriverContext(workspace="/work"))
+    harness = command_harness(
+        runtime, "tool", "-v", context=FakeDriverContext(workspace="/project")
+    )
 
     ended = await turn(harness, "grüße")
 
@@ -93,7 +95,7 @@ async def test_standard_input_is_closed_after_the_prompt(
     assert processes.last.sent == "grüße".encode()
     assert processes.last.is_input_closed
     assert processes.launches[0].command == ("tool", "-v")
-    assert processes.launches[0].cwd == "/work"
+    assert processes.launches[0].cwd == "/project"
 
 
 async def test_a_prompt_in_an_argument_is_passed_unchanged(

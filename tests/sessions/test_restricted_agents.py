@@ -18,7 +18,7 @@ LIMITS = Limits(max_children=2)
 @pytest.fixture
 async def sup() -> AsyncIterator[Supervisor]:
     careful = PythonAgent("careful", echo.function)
-    agent = Confined(careful, permissions=RIGHTS, limits=LIMITS, workspace="/work/there")
+    agent = Confined(careful, permissions=RIGHTS, limits=LIMITS, workspace="/project/there")
     async with supervisor.open(agents=[agent]) as opened:
         yield opened
 
@@ -28,7 +28,7 @@ async def test_a_session_gets_the_defaults_of_its_restricted_agent(sup: Supervis
 
     assert info.permissions == RIGHTS
     assert info.limits == LIMITS
-    assert info.workspace == "/work/there"
+    assert info.workspace == "/project/there"
 
 
 async def test_a_caller_may_override_the_defaults_of_a_restricted_agent(sup: Supervisor) -> None:

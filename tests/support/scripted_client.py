@@ -79,7 +79,7 @@ class Client:
         return self.new_session(**more)
 
     def new_session(self, **more: object) -> str:
-        asked = self.request("session/new", **{"cwd": "/work", "mcpServers": [], **more})
+        asked = self.request("session/new", **{"cwd": "/project", "mcpServers": [], **more})
         return str(self.result_of(asked)["sessionId"])
 
     def prompt(self, session: str, *texts: str, **more: object) -> int:

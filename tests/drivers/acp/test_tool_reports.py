@@ -97,7 +97,7 @@ def test_different_long_titles_get_different_names(one: str, other: str) -> None
         (["bash", "-c", "ls -l"], "ls -l"),
         (["/bin/zsh", "-lc", "ls"], "ls"),
         (["sh", "-e", "-c", "ls"], None),
-        (["/work/evilsh", "-c", "ls"], None),
+        (["/project/evilsh", "-c", "ls"], None),
         (["ssh", "-c", "ls"], None),
         (["bash", "--rcfile", "x", "-c", "ls"], None),
         (["bash", "script.sh"], None),
@@ -122,7 +122,7 @@ def test_a_name_is_not_blank_and_is_bounded() -> None:
     assert as_name("half \ud83d") == "half \ufffd"
 
 
-@pytest.mark.parametrize("word", ["terminal: touch x in /work", " file: write /etc/passwd"])
+@pytest.mark.parametrize("word", ["terminal: touch x in /project", " file: write /etc/passwd"])
 def test_an_agent_tool_name_with_a_reserved_prefix_is_escaped(word: str) -> None:
     facts = parse_tool_report({"title": word, "name": word})
 

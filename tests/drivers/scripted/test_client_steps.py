@@ -25,7 +25,7 @@ def test_read_says_the_contents_of_the_file(client: Client, session: str) -> Non
     client.prompt(session, "read notes.txt")
     request = asked_last(client)
     assert request["method"] == "fs/read_text_file"
-    assert request["params"] == {"sessionId": session, "path": "/work/notes.txt"}
+    assert request["params"] == {"sessionId": session, "path": "/project/notes.txt"}
 
     client.answer(request["id"], {"content": "to be\nor not"})
 
@@ -50,7 +50,7 @@ def test_an_error_of_the_client_is_said_and_the_script_goes_on(
     client: Client, session: str, step: str, said: str
 ) -> None:
     client.prompt(session, f"{step}\nsay next")
-    assert asked_last(client)["params"]["path"] == "/work/../a"
+    assert asked_last(client)["params"]["path"] == "/project/../a"
 
     client.refuse(asked_last(client)["id"], -32603, "that is outside")
 
@@ -89,7 +89,7 @@ def test_terminal_sends_the_words_of_the_command(client: Client, session: str) -
     request = asked_last(client)
     assert request["method"] == "terminal/create"
     assert (request["params"]["command"], request["params"]["args"]) == ("sh", ["-c", "echo  a"])
-    assert request["params"]["cwd"] == "/work"
+    assert request["params"]["cwd"] == "/project"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_ask_tool_reports_the_call_and_then_asks_for_it(
     (began,) = client.updates()
     request = asked_last(client)
     assert (began["status"], began["kind"]) == ("pending", "read")
-    assert began["locations"] == [{"path": "/work/a b.txt"}]
+    assert began["locations"] == [{"path": "/project/a b.txt"}]
     assert request["params"]["toolCall"]["toolCallId"] == began["toolCallId"]
 
     client.answer(request["id"], {"outcome": {"outcome": "selected", "optionId": option}})
@@ -197,7 +197,7 @@ def test_servers_says_the_mcp_servers_of_the_session(client: Client, session: st
 def test_cwd_says_where_the_session_is(client: Client, session: str) -> None:
     client.prompt(session, "cwd")
 
-    assert client.text == "/work\n"
+    assert client.text == "/project\n"
 
 
 def test_env_says_the_value_of_the_variable() -> None:

@@ -23,7 +23,7 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> SavedConversations:
 
 def reopen(client: Client, method: str, session: str) -> int:
     client.initialize()
-    return client.request(method, sessionId=session, cwd="/work", mcpServers=[])
+    return client.request(method, sessionId=session, cwd="/project", mcpServers=[])
 
 
 # Loading -----------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_resume_needs_no_servers(saved: SavedConversations) -> None:
     client = Client("--resume", saved=saved)
     client.initialize()
 
-    client.result_of(client.request("session/resume", sessionId=session, cwd="/work"))
+    client.result_of(client.request("session/resume", sessionId=session, cwd="/project"))
 
 
 def test_an_agent_may_replay_on_resume_too(saved: SavedConversations) -> None:
@@ -128,7 +128,7 @@ def test_a_busy_session_cannot_be_loaded(saved: SavedConversations) -> None:
     session = client.open()
     client.prompt(session, "sleep 1000")
 
-    asked = client.request("session/load", sessionId=session, cwd="/work", mcpServers=[])
+    asked = client.request("session/load", sessionId=session, cwd="/project", mcpServers=[])
 
     assert client.error_of(asked)[0] == -32600
 
@@ -172,7 +172,7 @@ def test_closing_a_session_cancels_its_turn_and_removes_it() -> None:
 
 def opened(client: Client, capabilities: Json | None = None) -> Json:
     client.initialize(capabilities)
-    return client.result_of(client.request("session/new", cwd="/work", mcpServers=[]))
+    return client.result_of(client.request("session/new", cwd="/project", mcpServers=[]))
 
 
 def test_an_agent_without_modes_and_options_reports_none() -> None:

@@ -13,7 +13,7 @@ FLAGS = (
     *("--auth", "login", "--steering", "injected", "--usage"),
 )
 BOOLEANS: Json = {"session": {"configOptions": {"boolean": {}}}}
-OPENING: Json = {"cwd": "/work", "mcpServers": []}
+OPENING: Json = {"cwd": "/project", "mcpServers": []}
 
 
 def judge(client: Client) -> None:

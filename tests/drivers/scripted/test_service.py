@@ -71,7 +71,7 @@ def test_an_unknown_notification_is_ignored(client: Client, session: str) -> Non
 
 
 def test_initialize_comes_first_and_once(client: Client) -> None:
-    early = client.request("session/new", cwd="/work", mcpServers=[])
+    early = client.request("session/new", cwd="/project", mcpServers=[])
     client.initialize()
     again = client.request("initialize", protocolVersion=1)
 
@@ -113,9 +113,9 @@ def test_a_blank_line_is_ignored(client: Client) -> None:
     [
         {"cwd": "work", "mcpServers": []},
         {"mcpServers": []},
-        {"cwd": "/work"},
-        {"cwd": "/work", "mcpServers": ["files"]},
-        {"cwd": "/work", "mcpServers": [{"type": "http", "name": "a", "url": "x"}]},
+        {"cwd": "/project"},
+        {"cwd": "/project", "mcpServers": ["files"]},
+        {"cwd": "/project", "mcpServers": [{"type": "http", "name": "a", "url": "x"}]},
     ],
 )
 def test_a_session_with_invalid_parameters_is_refused(client: Client, params: Json) -> None:
@@ -174,11 +174,11 @@ def ask_at(client: Client, phase: str) -> int:
         return client.request("authenticate", methodId="login")
     client.request("authenticate", methodId="login")
     if phase == "new":
-        return client.request("session/new", cwd="/work", mcpServers=[])
+        return client.request("session/new", cwd="/project", mcpServers=[])
     session = client.new_session()
     if phase == "prompt":
         return client.prompt(session, "say hello")
-    params = {"sessionId": session, "cwd": "/work", "mcpServers": [], "modeId": "ask"}
+    params = {"sessionId": session, "cwd": "/project", "mcpServers": [], "modeId": "ask"}
     params |= {"configId": "model", "value": "large", "prompt": []}
     return client.request(PHASES[phase], **params)
 
@@ -256,7 +256,7 @@ def test_an_agent_may_delay_its_answers() -> None:
     client = Client("--delay", "2")
 
     client.finish(client.request("initialize", protocolVersion=1))
-    opened = client.finish(client.request("session/new", cwd="/work", mcpServers=[]))
+    opened = client.finish(client.request("session/new", cwd="/project", mcpServers=[]))
     asked = client.prompt(opened["result"]["sessionId"], "say at once")
 
     assert client.now == 4.0
@@ -329,7 +329,7 @@ def test_an_echo_agent_runs_no_script() -> None:
 def test_a_session_before_authentication_is_refused() -> None:
     client = Client(*ALL_ABLE, saved=MemoryConversations())
     client.initialize()
-    params = {"cwd": "/work", "mcpServers": [], "sessionId": "scripted-1"}
+    params = {"cwd": "/project", "mcpServers": [], "sessionId": "scripted-1"}
 
     assert client.error_of(client.request("session/new", **params))[0] == -32000
     client.result_of(client.request("authenticate", methodId="login"))
@@ -351,7 +351,7 @@ def test_the_same_calls_give_the_same_lines() -> None:
     def lines() -> str:
         client = Client("--out-of-order", "--delay", "1", "--usage")
         client.finish(client.request("initialize", protocolVersion=1))
-        client.finish(client.request("session/new", cwd="/work", mcpServers=[]))
+        client.finish(client.request("session/new", cwd="/project", mcpServers=[]))
         client.finish(client.prompt("scripted-1", "tool a 3\nuse 4\nflood 900\nsetsid"))
         return json.dumps(client.heard)
 
