@@ -23,7 +23,7 @@ async def test_a_tool_call_is_interrupted_alone(session: Session, run: AgentRun)
     assert report == InterruptReport("tool_call", matched=1, stopped=1)
 
 
-async def test_the_turn_goes_on_after_its_tool_call_was_interrupted(
+async def test_the_turn_continues_after_its_tool_call_was_interrupted(
     session: Session, run: AgentRun
 ) -> None:
     one = await run.open_call("bash")
@@ -39,9 +39,7 @@ async def test_the_turn_goes_on_after_its_tool_call_was_interrupted(
     assert (turn.body["outcome"], turn.body["text"]) == ("completed", "done")
 
 
-async def test_the_queue_is_left_alone_by_the_interrupt_of_a_tool_call(
-    session: Session, run: AgentRun
-) -> None:
+async def test_interrupting_a_tool_call_keeps_the_queue(session: Session, run: AgentRun) -> None:
     call = await run.open_call("bash")
     await session.send("second")
 
@@ -51,9 +49,7 @@ async def test_the_queue_is_left_alone_by_the_interrupt_of_a_tool_call(
     assert (await session.info()).turn_id == run.turn.id
 
 
-async def test_text_that_is_to_replace_a_tool_call_is_not_dropped_in_silence(
-    session: Session, run: AgentRun
-) -> None:
+async def test_replacing_a_tool_call_with_text_is_refused(session: Session, run: AgentRun) -> None:
     call = await run.open_call("bash")
 
     with pytest.raises(SupervisorError):
@@ -76,7 +72,7 @@ async def test_interrupting_an_ended_tool_call_reports_already_over(
     assert not call.call.interrupted
 
 
-async def test_interrupting_a_tool_call_of_an_old_turn_does_not_hit_the_next(
+async def test_interrupting_a_call_of_an_old_turn_spares_the_next_turn(
     session: Session, run: AgentRun, fake_agent: FakeAgent
 ) -> None:
     old = await run.open_call("bash")
@@ -91,7 +87,7 @@ async def test_interrupting_a_tool_call_of_an_old_turn_does_not_hit_the_next(
     assert not call.left.is_set()
 
 
-async def test_a_tool_call_that_will_not_be_cancelled_is_unreachable_and_the_turn_goes_on(
+async def test_a_tool_call_that_ignores_cancellation_is_reported_unreachable(
     shielded_session: Session, shielded_run: AgentRun
 ) -> None:
     opened: list[Call] = []
