@@ -3,12 +3,12 @@
 Rule 1: sessions of one tree are deleted one after the other, so that the spending of each is added
         to an ancestor exactly once.
 Rule 2: a deletion runs to completion, even if its caller is cancelled.
+Rule 3: once the session is no longer stored, memory drops it before anything else may fail.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 from functools import partial
 from typing import Final
 
@@ -29,6 +29,7 @@ from .repair import SessionRepair
 from .router import SessionRouter
 from .services import Services
 from .timers import Timer
+from .writer_requests import ask_repeatedly
 
 _OPTIMIZE_AFTER_SECONDS: Final = 1.0
 
@@ -110,8 +111,17 @@ class Deletion:
         """Delete the session from memory and from the store; `row` is None if it is unreadable."""
         if row is None:
             self._admission.stop_dependents(session_id)
-        await self._erase(session_id, row)
-        await self._services.writer.ask(AwaitPurge(), timeout_seconds=math.inf)
+        try:
+            await self._erase(session_id, row)
+        except SupervisorError:
+            if await self._registry.exists(session_id):
+                raise
+            # Otherwise the deletion is stored, and only the reply is missing.
+        await self._forget(session_id, key)
+        await ask_repeatedly(self._services.writer, AwaitPurge())
+
+    async def _forget(self, session_id: SessionId, key: SessionKey | str | None) -> None:
+        """Drop everything in memory about a session that is no longer stored."""
         self._keys.release(key, session_id)
         slot = self._registry.find_slot(session_id)
         if slot is not None:
@@ -152,10 +162,10 @@ class Deletion:
             try:
                 await self._router.ask(payer.id, forgotten, removes=session_id)
             except SupervisorError:
-                if not await self._registry.exists(session_id):
-                    return  # the payer has committed it and ended without a reply
                 if await self._registry.exists(payer.id):
                     raise
+                if not await self._registry.exists(session_id):
+                    raise  # the payer had committed it before it was deleted itself
                 continue  # deleted meanwhile
             return
-        await self._services.writer.ask(Delete(session_id), timeout_seconds=math.inf)
+        await ask_repeatedly(self._services.writer, Delete(session_id))

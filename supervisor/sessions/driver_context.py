@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, Unpack
@@ -35,6 +34,7 @@ from .slot import SessionSlot
 from .subscribers import NEWS_KINDS
 from .transcript import Transcript
 from .tree_access import TreeAccess
+from .writer_requests import ask_repeatedly
 
 logger = logging.getLogger("supervisor")
 
@@ -169,8 +169,7 @@ class SessionDriverContext:
         return session.usage.cost - (before or 0.0)
 
     async def record_process(self, identity: ProcessIdentity) -> None:
-        noted = NoteProcess(self._process(identity))
-        await self._services.writer.ask(noted, timeout_seconds=math.inf)
+        await ask_repeatedly(self._services.writer, NoteProcess(self._process(identity)))
 
     def forget_process(self, identity: ProcessIdentity) -> None:
         # If the writer has stopped, the next recovery finds that the process has exited.

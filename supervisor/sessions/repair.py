@@ -9,7 +9,6 @@ Rule 2: the commit that rebuilds a row also contains the recovery step that the 
 from __future__ import annotations
 
 import contextlib
-import math
 from functools import partial
 
 from supervisor.core.errors import NotStorable, RepairRefused, SessionNotFound
@@ -35,6 +34,7 @@ from .recovery import find_unacknowledged, restore_sessions
 from .registry import SessionRegistry
 from .router import SessionRouter
 from .services import Services, StopSession
+from .writer_requests import ask_repeatedly
 
 
 class SessionRepair:
@@ -188,7 +188,7 @@ class SessionRepair:
         """
         row = (await self._registry.stored(session_id)).row
         self._refuse_if_live(session_id, row)  # no await between this check and the claim request
-        stored = await self._services.writer.ask(Claim(session_id), timeout_seconds=math.inf)
+        stored = await ask_repeatedly(self._services.writer, Claim(session_id))
         if stored is None:
             return RepairReport(session_id, dry_run=False, problems=(), appended=())
         return await self._examine(session_id, stored.row, stored.epoch, force=force)
