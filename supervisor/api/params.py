@@ -23,7 +23,6 @@ import attrs
 from supervisor.config import Settings
 from supervisor.core import validation
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
-from supervisor.core.ids import as_key
 from supervisor.core.state import Decision
 from supervisor.decode import (
     MAX_INVALID_FIELDS,
@@ -55,6 +54,14 @@ class Constraint:
 
 
 _NON_BLANK: Final = {"minLength": 1, "pattern": r"\S"}
+
+
+_CONTROL: Final = validation.CONTROL_CLASS
+_ONE_LINE: Final = {"minLength": 1, "pattern": rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"}
+
+
+def _name(name: str) -> Constraint:
+    return Constraint(functools.partial(validation.check_name, name), _ONE_LINE)
 
 
 def _non_blank(name: str, *, only_here: bool = False) -> Constraint:
@@ -91,12 +98,12 @@ def _setting(name: str) -> Constraint:
 
 BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     **{field.name: _setting(field.name) for field in attrs.fields(Settings)},
-    **{name: _non_blank(name) for name in ("agent", "name", "title", "role", "reason", "at_turn")},
-    "idempotency_key": _non_blank("idempotency_key"),
+    **{name: _name(name) for name in ("agent", "name", "title", "role", "idempotency_key")},
+    **{name: _non_blank(name) for name in ("reason", "at_turn")},
     **{name: _non_blank(name, only_here=True) for name in ("turn_id", "call_id")},
     "text": Constraint(validation.check_prompt, _NON_BLANK),
     "replace_with": Constraint(validation.check_prompt, _NON_BLANK),
-    "key": Constraint(as_key),
+    "key": Constraint(validation.check_key),
     "tags": Constraint(validation.check_tags),
     "custom": Constraint(validation.check_custom),
     "permissions": Constraint(arguments.check_permissions),

@@ -13,11 +13,16 @@ from typing import Any, Final, Literal
 
 from supervisor.api.params import BODY_CONSTRAINTS
 from supervisor.core.errors import ConfigError, short_repr
-from supervisor.core.ids import as_key
 from supervisor.core.limits import Lifetime, Limits, OnEnd
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 from supervisor.core.state import WhenBusy
-from supervisor.core.validation import check_bool, check_child_ttl_seconds, check_choice, check_tags
+from supervisor.core.validation import (
+    check_bool,
+    check_child_ttl_seconds,
+    check_choice,
+    check_key,
+    check_tags,
+)
 from supervisor.handles.arguments import change_limits, check_limits, check_options, check_scope
 from supervisor.handles.shapes import Options
 
@@ -73,7 +78,7 @@ def session_arguments(
     """
     arguments = checked_arguments(options, required={*required, "tags"})
     if arguments.get("key") is not None:
-        arguments["key"] = str(as_key(arguments["key"]))
+        arguments["key"] = str(check_key(arguments["key"]))
     if arguments.get("workspace") is not None:
         arguments["workspace"] = os.path.abspath(arguments["workspace"])  # noqa: PTH100 - it need not exist yet
     return arguments

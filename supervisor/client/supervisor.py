@@ -18,12 +18,12 @@ from supervisor.core.errors import (
     SessionNotFound,
     short_repr,
 )
-from supervisor.core.ids import SessionKey, as_key, parse_session_id
+from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision, Phase
-from supervisor.core.validation import check_choice, check_integer, check_text
+from supervisor.core.validation import check_choice, check_integer, check_key, check_text
 from supervisor.handles.arguments import (
     absolute_workspace,
     check_list_filters,
@@ -111,7 +111,7 @@ class RemoteSupervisor:
 
     async def reset(self, key: SessionKey | str) -> RemoteSession:
         """Start a new chapter in the holder of the key."""
-        return await self._post_for_session("v1/keys/reset", {"key": str(as_key(key))})
+        return await self._post_for_session("v1/keys/reset", {"key": str(check_key(key))})
 
     def session(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
         """Return a handle without checking that the session exists."""
@@ -339,7 +339,7 @@ class RemoteSupervisor:
 
 def _key_arguments(key: SessionKey | str, agent: str | None, options: Options) -> Mapping[str, Any]:
     check_options("a session", options)
-    return session_arguments({"key": as_key(key), "agent": agent, **options})
+    return session_arguments({"key": check_key(key), "agent": agent, **options})
 
 
 def _absolute_path(path: str | os.PathLike[str]) -> str:

@@ -90,11 +90,6 @@ _FORM: Final = "a key is agent:channel:peer or agent:channel:peer:thread, no par
 _ESCAPES: Final = {"%25": "%", "%3A": ":"}
 
 
-def as_key(key: SessionKey | str) -> SessionKey:
-    """Return the key, parsed if it is a text; raise `InvalidKey` if the text is malformed."""
-    return key if isinstance(key, SessionKey) else SessionKey.parse(key)
-
-
 def _refuse_unless_part(name: str, part: str) -> None:
     if not isinstance(part, str) or not part:
         raise InvalidKey(f"the {name} of a key is {short_repr(part)}", hint=_FORM)

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
 
-from .errors import ConfigError, InputRefused, SpawnRefused, SupervisorError, short_repr
+from .errors import (
+    ConfigError,
+    InputRefused,
+    InvalidKey,
+    SpawnRefused,
+    SupervisorError,
+    short_repr,
+)
+from .ids import SessionKey
 from .text import plain_data
 
 
@@ -26,6 +34,13 @@ AGENT_NAME_HINT: Final = "use at most 64 letters, digits, - and _"
 MAX_NAME_BYTES = 1024
 
 MAX_CUSTOM_BYTES = 16384
+
+# Control characters and the other two line ends of Unicode; also as a class in JSON schema.
+CONTROL_CLASS: Final = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
+
+_CONTROL: Final = re.compile(f"[{CONTROL_CLASS}]")
+
+_ONE_LINE: Final = "give one line of printable text"
 
 MAX_SECONDS = 1e10  # about three hundred years
 # The largest integer that every store and every JSON reader keeps exactly.
@@ -53,6 +68,35 @@ def check_text(name: str, text: object) -> str:
         raise ConfigError(f"{name} is {short_repr(text)}", hint="give some text")
     _check_name_size(name, text)
     return exact_str(text)
+
+
+def check_name(name: str, text: object) -> str:
+    """Return the text; raise ConfigError as `check_text` does, and for a control character.
+
+    Names, titles, tags and the like are stored and shown as one line.
+    """
+    checked = check_text(name, text)
+    if (found := _control_in(checked)) is not None:
+        raise ConfigError(f"{name} contains {found}", hint=_ONE_LINE)
+    return checked
+
+
+def check_key(key: SessionKey | str) -> SessionKey:
+    """Return the key, parsed if it is a text.
+
+    Raise InvalidKey if the text is malformed, or a part contains a control character: keys that
+    older versions stored may have some, so the class itself accepts them.
+    """
+    checked = key if isinstance(key, SessionKey) else SessionKey.parse(key)
+    if (found := _control_in(str(checked))) is not None:
+        raise InvalidKey(f"the key contains {found}", hint=_ONE_LINE)
+    return checked
+
+
+def _control_in(text: str) -> str | None:
+    """Return a description of the first control character in a text; None if it has none."""
+    found = _CONTROL.search(text)
+    return None if found is None else f"the control character U+{ord(found[0]):04X}"
 
 
 def check_filter(name: str, text: object) -> None:
@@ -150,10 +194,10 @@ def check_attachments(attachments: Sequence[Mapping[str, Any]]) -> tuple[Mapping
 
 
 def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags; raise ConfigError if a tag is blank or the tags are too large together."""
+    """Return the tags; raise ConfigError if one is not a name, or they are too large together."""
     if isinstance(tags, str | Mapping) or not isinstance(tags, Iterable):
         raise ConfigError(f"tags is {short_repr(tags)}", hint="give a list of names")
-    checked = tuple(check_text("a tag", tag) for tag in tags)
+    checked = tuple(check_name("a tag", tag) for tag in tags)
     size = sum(encoded_size("tags", tag) for tag in checked)
     if size > MAX_CUSTOM_BYTES:
         raise ConfigError(
@@ -169,6 +213,8 @@ def check_custom(custom: Mapping[str, str]) -> dict[str, str]:
         isinstance(key, str) and isinstance(value, str) for key, value in custom.items()
     ):
         raise ConfigError(f"custom is {short_repr(custom)}", hint="give a mapping of text to text")
+    if (found := _control_in("".join(custom))) is not None:
+        raise ConfigError(f"a name in custom contains {found}", hint=_ONE_LINE)
     size = sum(
         encoded_size("custom", key) + encoded_size("custom", value) for key, value in custom.items()
     )

@@ -19,9 +19,9 @@ from supervisor.core.validation import (
     MAX_INTEGER,
     check_choice,
     check_filter,
+    check_name,
     check_optional_text,
     check_seconds,
-    check_text,
     encoded_size,
 )
 
@@ -116,9 +116,7 @@ def check_workspace(workspace: object) -> str:
     Raise `ConfigError` if it is not a path.
     """
     given = os.fspath(workspace) if isinstance(workspace, os.PathLike) else workspace
-    path = check_text("workspace", given)
-    if "\0" in path:
-        raise ConfigError("workspace contains a NUL character", hint="give the path of a folder")
+    path = check_name("workspace", given)
     return os.path.abspath(path)  # noqa: PTH100 - normalised, not resolved: it may not exist yet
 
 

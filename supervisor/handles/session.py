@@ -19,9 +19,9 @@ from supervisor.core.step import InterruptPending
 from supervisor.core.validation import (
     check_choice,
     check_custom,
+    check_name,
     check_prompt,
     check_tags,
-    check_text,
 )
 
 from .arguments import change_limits, check_role
@@ -272,7 +272,7 @@ class Session(SessionInputs, SessionRecords):
         `SessionNotActive` if the session is archived.
         """
         if title is not None:
-            title = check_text("title", title)
+            title = check_name("title", title)
         change = ev.DetailsChanged(
             title=title,
             tags=None if tags is None else check_tags(tags),

@@ -17,6 +17,7 @@ from supervisor.core.validation import (
     check_child_ttl_seconds,
     check_choice,
     check_custom,
+    check_name,
     check_prompt,
     check_tags,
     check_text,
@@ -48,10 +49,10 @@ def make_spec(
     of its parent.
     """
     return SessionSpec(
-        agent=check_text("agent", agent),
+        agent=check_name("agent", agent),
         key=key,
-        name=None if name is None else check_text("name", name),
-        title=None if title is None else check_text("title", title),
+        name=None if name is None else check_name("name", name),
+        title=None if title is None else check_name("title", title),
         tags=check_tags(tags),
         custom=check_custom({} if custom is None else custom),
         workspace=None if workspace is None else check_workspace(workspace),
@@ -81,7 +82,7 @@ def make_spawn_request(
     return SpawnRequest(
         spec=make_spec(parts, agent, **options),
         text=check_prompt(text),
-        role=None if role is None else check_text("role", role),
+        role=None if role is None else check_name("role", role),
         lifetime=check_choice("lifetime", lifetime, Lifetime),
         on_end=check_choice("on_end", on_end, OnEnd),
         ttl_seconds=None if ttl_seconds is None else check_child_ttl_seconds(ttl_seconds),

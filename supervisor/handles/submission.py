@@ -18,8 +18,8 @@ from supervisor.core.text import plain_data
 from supervisor.core.validation import (
     check_attachments,
     check_choice,
+    check_name,
     check_prompt,
-    check_text,
     check_ttl_seconds,
     exact_str,
 )
@@ -157,7 +157,7 @@ def make_idempotency(key: str | None, request: object) -> Idempotency | None:
     """Return the key with the fingerprint of the request, or None without a key."""
     if key is None:
         return None
-    check_text("idempotency_key", key)
+    check_name("idempotency_key", key)
     return Idempotency(key, fingerprint(request))
 
 

@@ -20,11 +20,11 @@ from supervisor.core.errors import (
     SessionNotFound,
     short_repr,
 )
-from supervisor.core.ids import SessionKey, as_key, parse_session_id
+from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision
-from supervisor.core.validation import check_bool, check_choice, check_text
+from supervisor.core.validation import check_bool, check_choice, check_key, check_name, check_text
 from supervisor.drivers.port import AgentKind
 from supervisor.sessions.hooks import Hooks
 from supervisor.sessions.inbox import PermissionRequest
@@ -90,7 +90,7 @@ class Supervisor(SessionQueries):
         """
         spec = self._make_spec(
             agent,
-            key=None if key is None else as_key(key),
+            key=None if key is None else check_key(key),
             name=name,
             title=title,
             tags=tags,
@@ -131,7 +131,7 @@ class Supervisor(SessionQueries):
         `InvalidKey` if the key is malformed, and as `create` does. If the call is cancelled, a
         creation continues.
         """
-        key = as_key(key)
+        key = check_key(key)
         spec = self._make_spec(key.agent if agent is None else agent, key=key, **options)
         return Session(self._parts, await self._parts.lifecycle.get_or_create(key, spec))
 
@@ -148,7 +148,7 @@ class Supervisor(SessionQueries):
         there is none; the other options are those of `create`. Raise as `create` does. If the call
         is cancelled, the replacement continues.
         """
-        key = as_key(key)
+        key = check_key(key)
         created = await self._parts.lifecycle.replace(
             key,
             lambda old: self._make_spec(
@@ -163,7 +163,7 @@ class Supervisor(SessionQueries):
         Raise `SessionNotFound` if no session holds the key, and as `Session.clear` does.
         """
         self._services.refuse_if_closed()
-        holder = self._parts.lifecycle.holder(as_key(key))
+        holder = self._parts.lifecycle.holder(check_key(key))
         if holder is None:
             raise SessionNotFound(f"no session holds the key {key}", hint="use get_or_create()")
         session = Session(self._parts, holder)
@@ -197,7 +197,7 @@ class Supervisor(SessionQueries):
         """
         name = check_path("path", path)
         if agent is not None:
-            agent = check_text("agent", agent)
+            agent = check_name("agent", agent)
         check_choice("format", format, ImportFormat)
         imported, warnings = await import_session(
             self._services, self._parts.lifecycle, name, format, agent

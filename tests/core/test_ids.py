@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import InvalidKey, SessionNotFound
-from supervisor.core.ids import SessionKey, as_key, parse_session_id
+from supervisor.core.ids import SessionKey, parse_session_id
 
 # Every text a caller can use for a part: any text but lone surrogates, which no store keeps.
 PARTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -50,10 +50,6 @@ def test_an_invalid_key_is_refused_with_the_expected_form(text: str) -> None:
 def test_a_part_that_cannot_be_stored_is_refused(part: str) -> None:
     with pytest.raises(InvalidKey):
         SessionKey("agent", part, "peer")
-
-
-def test_as_key_accepts_a_key_or_its_text() -> None:
-    assert as_key("a:b:c") == as_key(SessionKey("a", "b", "c"))
 
 
 @pytest.mark.parametrize("text", ["abc", "s_01", "a" * 64])

@@ -38,6 +38,8 @@ BAD_TEXTS: list[Any] = [
 ]
 
 
+CONTROLS = ["a\nb", "\x1b[31mred", "a\x00", "a\x7f", "a\x85b", "a\u2028b"]
+BAD_LABELS: list[Any] = [*CONTROLS, *BAD_NAMES]
 BAD_WORDS: list[Any] = [5, None, True, b"queue", [], {}, "", "nonsense", LONE_SURROGATE]
 BAD_SECONDS: list[Any] = [0, -1, -0.5, math.nan, math.inf, "3", True, [], {}, 10**400]
 BAD_COUNTS: list[Any] = [0, -1, 1.5, math.nan, "3", None, True, []]
@@ -54,11 +56,22 @@ BAD_TAGS: list[Any] = [
     [None],
     [LONE_SURROGATE],
     [["a"]],
+    ["a\nb"],
     object,
 ]
 
 
-BAD_CUSTOM: list[Any] = [5, True, "a", [("a", "b")], {"a": 5}, {5: "a"}, {"a": None}, object]
+BAD_CUSTOM: list[Any] = [
+    5,
+    True,
+    "a",
+    [("a", "b")],
+    {"a": 5},
+    {5: "a"},
+    {"a": None},
+    {"a\n": "b"},
+    object,
+]
 BAD_KEYS: list[Any] = [
     5,
     b"a:b:c",
@@ -72,6 +85,7 @@ BAD_KEYS: list[Any] = [
     ":b:c",
     "a:b:",
     "a:b:c%zz",
+    *(f"echo:irc:{name}" for name in CONTROLS),
     LONE_SURROGATE,
 ]
 
@@ -96,11 +110,11 @@ async def watch_all(sup: Supervisor, after: Any) -> None:  # noqa: ANN401
 
 
 OPTIONS: dict[str, list[Any]] = {
-    "name": BAD_NAMES,
-    "title": BAD_NAMES,
+    "name": BAD_LABELS,
+    "title": BAD_LABELS,
     "tags": [*BAD_TAGS, None],
     "custom": BAD_CUSTOM,
-    "workspace": [5, True, b"/srv", [], {}, "", " ", LONE_SURROGATE, "a\0b"],
+    "workspace": [5, True, b"/srv", [], {}, "", " ", LONE_SURROGATE, *CONTROLS],
     "limits": [5, "x", {}, [], True],
     "permissions": [5, "approve_all", {}, []],
     "restart": [5, "never", {}, []],
@@ -125,7 +139,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "send text": (lambda g, bad: g.idle.send(bad), BAD_TEXTS),
     "send attachments": (lambda g, bad: g.idle.send("a", attachments=bad), BAD_ATTACHMENTS),
     "send when_busy": (lambda g, bad: g.idle.send("a", when_busy=bad), BAD_WORDS),
-    "send idempotency_key": (lambda g, bad: g.idle.send("a", idempotency_key=bad), BAD_NAMES),
+    "send idempotency_key": (lambda g, bad: g.idle.send("a", idempotency_key=bad), BAD_LABELS),
     "send ttl_seconds": (lambda g, bad: g.idle.send("a", ttl_seconds=bad), BAD_SECONDS),
     "send if_stopped": (lambda g, bad: g.idle.send("a", if_stopped=bad), BAD_WORDS),
     "send queued": (lambda g, bad: g.idle.send("a", queued=bad), BAD_WORDS),
@@ -133,23 +147,23 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "prompt text": (lambda g, bad: g.idle.prompt(bad), BAD_TEXTS),
     "prompt attachments": (lambda g, bad: g.idle.prompt("a", attachments=bad), BAD_ATTACHMENTS),
     "prompt when_busy": (lambda g, bad: g.idle.prompt("a", when_busy=bad), BAD_WORDS),
-    "prompt idempotency_key": (lambda g, bad: g.idle.prompt("a", idempotency_key=bad), BAD_NAMES),
+    "prompt idempotency_key": (lambda g, bad: g.idle.prompt("a", idempotency_key=bad), BAD_LABELS),
     "prompt ttl_seconds": (lambda g, bad: g.idle.prompt("a", ttl_seconds=bad), BAD_SECONDS),
     "prompt if_stopped": (lambda g, bad: g.idle.prompt("a", if_stopped=bad), BAD_WORDS),
     "input input_id": (lambda g, bad: g.busy.input(bad), BAD_INPUTS),
     "result input_id": (lambda g, bad: g.busy.result(bad), BAD_INPUTS),
     "steer text": (lambda g, bad: g.busy.steer(bad), BAD_TEXTS),
-    "steer idempotency_key": (lambda g, bad: g.busy.steer("a", idempotency_key=bad), BAD_NAMES),
+    "steer idempotency_key": (lambda g, bad: g.busy.steer("a", idempotency_key=bad), BAD_LABELS),
     "steer ttl_seconds": (lambda g, bad: g.busy.steer("a", ttl_seconds=bad), BAD_SECONDS),
-    "spawn agent": (lambda g, bad: g.idle.spawn(bad, "a"), [*BAD_NAMES, None, "nobody"]),
+    "spawn agent": (lambda g, bad: g.idle.spawn(bad, "a"), [*BAD_LABELS, None, "nobody"]),
     "spawn text": (lambda g, bad: g.idle.spawn("echo", bad), BAD_TEXTS),
-    "spawn role": (lambda g, bad: g.idle.spawn("echo", "a", role=bad), BAD_NAMES),
+    "spawn role": (lambda g, bad: g.idle.spawn("echo", "a", role=bad), BAD_LABELS),
     "spawn lifetime": (lambda g, bad: g.idle.spawn("echo", "a", lifetime=bad), BAD_WORDS),
     "spawn on_end": (lambda g, bad: g.idle.spawn("echo", "a", on_end=bad), BAD_WORDS),
     "spawn ttl_seconds": (lambda g, bad: g.idle.spawn("echo", "a", ttl_seconds=bad), BAD_SECONDS),
     "spawn idempotency_key": (
         lambda g, bad: g.idle.spawn("echo", "a", idempotency_key=bad),
-        BAD_NAMES,
+        BAD_LABELS,
     ),
     "edit_input input_id": (lambda g, bad: g.busy.edit_input(bad, "a"), BAD_INPUTS),
     "edit_input text": (lambda g, bad: g.busy.edit_input(g.queued, bad), BAD_TEXTS),
@@ -174,7 +188,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
         lambda g, bad: g.busy.fork(at_turn=bad),
         [5, True, [], {}, "", "turn_unknown", LONE_SURROGATE],
     ),
-    "set title": (lambda g, bad: g.idle.set(title=bad), BAD_NAMES),
+    "set title": (lambda g, bad: g.idle.set(title=bad), BAD_LABELS),
     "set tags": (lambda g, bad: g.idle.set(tags=bad), BAD_TAGS),
     "set custom": (lambda g, bad: g.idle.set(custom=bad), BAD_CUSTOM),
     "set limits": (lambda g, bad: g.idle.set(limits=bad), [5, True, "x", {}, []]),
@@ -195,7 +209,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "create key": (lambda g, bad: g.sup.create("echo", key=bad), BAD_KEYS),
     "create idempotency_key": (
         lambda g, bad: g.sup.create("echo", idempotency_key=bad),
-        BAD_NAMES,
+        BAD_LABELS,
     ),
     "get_or_create key": (lambda g, bad: g.sup.get_or_create(bad), [None, *BAD_KEYS]),
     "get_or_create agent": (
@@ -226,7 +240,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "search cursor": (lambda g, bad: g.sup.search("a", cursor=bad), BAD_CURSORS),
     "import_ path": (lambda g, bad: g.sup.import_(bad), [*BAD_PATHS, "/", "/nowhere/at.all"]),
     "import_ format": (lambda g, bad: g.sup.import_(g.file, bad), [*BAD_WORDS, "markdown"]),
-    "import_ agent": (lambda g, bad: g.sup.import_(g.file, agent=bad), BAD_NAMES),
+    "import_ agent": (lambda g, bad: g.sup.import_(g.file, agent=bad), BAD_LABELS),
     "backup path": (lambda g, bad: g.sup.backup(bad), [*BAD_PATHS, "/", "/nowhere/at.all"]),
     "cleanup older_than_seconds": (
         lambda g, bad: g.sup.cleanup(older_than_seconds=bad),

@@ -125,6 +125,21 @@ async def test_sessions_of_release_0_1_0_are_listed_searched_and_continued(path:
         assert (await sup.search("roses")).items == ()
 
 
+async def test_a_0_1_0_session_with_control_characters_stays_usable(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "UPDATE sessions SET row = json_set(row, '$.name', 'a\nb', '$.workspace', '/x\ny',"
+            " '$.key.peer', 'an\nna') WHERE id = ?",
+            (PARENT,),
+        )
+
+    async with supervisor.open(path, agents=[worker]) as sup:
+        info = await sup.session(PARENT).info()
+        assert (info.name, info.workspace, str(info.key)) == ("a\nb", "/x\ny", "worker:mail:an\nna")
+        assert (await sup.session(PARENT).prompt("and now?")).text == "done"
+        assert (await (await sup.session(PARENT).fork()).info()).name == "a\nb"
+
+
 async def test_a_deleted_owner_takes_its_replies_with_it(path: Path) -> None:
     async with open_sqlite(path) as store:
         await store.delete(PARENT)

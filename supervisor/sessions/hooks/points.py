@@ -20,8 +20,8 @@ from supervisor.core.text import plain_text
 from supervisor.core.validation import (
     check_attachments,
     check_custom,
+    check_name,
     check_tags,
-    check_text,
     check_ttl_seconds,
 )
 
@@ -86,7 +86,7 @@ def _attachments(_: object, changed: Any) -> tuple[Mapping[str, Any], ...]:  # n
 
 
 def _label(_: object, changed: object) -> str:
-    return check_text("name or title", changed)
+    return check_name("name or title", changed)
 
 
 def _tags(_: object, changed: Any) -> tuple[str, ...]:  # noqa: ANN401 - `check_tags` validates it

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from supervisor.core.errors import ImportFailed, short_repr
+from supervisor.core.text import one_line
 
 from .builder import HistoryBuilder, ImportedSession
 from .json_lines import (
@@ -69,7 +70,7 @@ def read_ggcode(lines: Iterable[str], at: float) -> ImportedSession:
     return ImportedSession(
         format="ggcode",
         facts=tuple(builder.facts),
-        title=meta["title"] or None,
+        title=one_line(meta["title"]) or None,
         workspace=meta["workspace"] or None,
         custom=without_empty(
             imported_from="ggcode",

@@ -91,6 +91,24 @@ async def test_all_faults_are_reported_at_once_with_their_paths(
     assert (await sup.list()).items == ()
 
 
+async def test_every_argument_with_a_control_character_is_named(
+    client: httpx.AsyncClient, sup: Supervisor
+) -> None:
+    names = dict.fromkeys(("name", "title", "workspace", "idempotency_key"), "a\nb")
+    given = {"agent": "echo", "key": "a:b:c\n", "tags": ["a\n"], "custom": {"a\n": ""}, **names}
+
+    answer = await client.post("/v1/sessions", json=given)
+
+    assert answer.status_code == 422
+    assert {fault["path"] for fault in answer.json()["paths"]} == {
+        f"$.{name}" for name in given if name != "agent"
+    }
+    assert {fault["hint"] for fault in answer.json()["paths"]} == {
+        "give one line of printable text"
+    }
+    assert (await sup.list()).items == ()
+
+
 @pytest.mark.parametrize(
     ("given", "status", "code"),
     [

@@ -1,0 +1,68 @@
+"""Checks of single values: names are one line of printable text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from supervisor.core.errors import ConfigError, InvalidKey
+from supervisor.core.ids import SessionKey
+from supervisor.core.validation import (
+    CONTROL_CLASS,
+    check_custom,
+    check_key,
+    check_name,
+    check_prompt,
+    check_tags,
+)
+
+CONTROLS = ["\0", "\t", "\n", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\u2028", "\u2029"]
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_a_name_with_a_control_character_is_refused(control: str) -> None:
+    with pytest.raises(ConfigError, match=rf"name contains .*U\+{ord(control):04X}") as refusal:
+        check_name("name", f"a{control}b")
+
+    assert refusal.value.hint == "give one line of printable text"
+
+
+@pytest.mark.parametrize("name", ["ann", "ann and bob", "Zoë", "日本", "👩‍🔧", "a\u200fb", "C:\\x"])
+def test_a_name_may_have_every_printable_character(name: str) -> None:
+    assert check_name("name", name) == name
+
+
+def test_a_tag_with_a_line_break_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"a tag contains"):
+        check_tags(["fine", "two\nlines"])
+
+
+def test_custom_data_has_control_characters_in_values_only() -> None:
+    assert check_custom({"note": "two\nlines"}) == {"note": "two\nlines"}
+    with pytest.raises(ConfigError, match=r"a name in custom contains"):
+        check_custom({"no\nte": "x"})
+
+
+def test_a_prompt_may_have_several_lines() -> None:
+    assert check_prompt("one\n\ttwo") == "one\n\ttwo"
+
+
+def test_a_key_or_its_text_is_returned_as_a_key() -> None:
+    assert check_key("a:b:c") == check_key(SessionKey("a", "b", "c"))
+
+
+@pytest.mark.parametrize("key", ["a:b:c\n", SessionKey("a", "b\x1b", "c")])
+def test_a_key_with_a_control_character_is_refused(key: SessionKey | str) -> None:
+    with pytest.raises(InvalidKey, match=r"control character"):
+        check_key(key)
+
+
+def test_a_stored_key_with_a_control_character_is_still_parsed() -> None:
+    assert SessionKey.parse("a:b:c\nd").peer == "c\nd"
+
+
+def test_the_class_of_control_characters_has_all_of_them() -> None:
+    pattern = re.compile(f"[{CONTROL_CLASS}]")
+
+    assert [one for one in CONTROLS if pattern.fullmatch(one) is None] == []
