@@ -46,7 +46,9 @@ def show_result(screen: Screen, result: TurnResult) -> int:
 
 
 def show_outcome(screen: Screen, result: TurnResult) -> None:
-    """Print an error if the turn did not complete."""
+    """Print an error if the turn did not complete, and a note if its text is cut."""
+    if result.truncated:
+        screen.note("The text is cut at 1 MiB; understudy log shows all of it.")
     if result.outcome == "interrupted":
         screen.note("The turn was interrupted.")
     elif result.outcome != "completed":

@@ -78,6 +78,7 @@ class TurnEnded(BaseEvent):
     stop_reason: str | None = None
     text: str | None = None  # None: all text of the turn
     messages: int = 0
+    truncated: bool = False  # whether the text is cut
     error: str | None = None
 
 

@@ -43,7 +43,10 @@ class InterruptReport:
 
 @attrs.frozen
 class TurnResult:
-    """The result of a turn; `text` is the returned text, else all text of the turn."""
+    """The result of a turn; `text` is the returned text, else all text of the turn.
+
+    `text` is at most 1 MiB, cut at its end if `truncated`; the records have the whole text.
+    """
 
     turn_id: TurnId
     text: str
@@ -51,3 +54,4 @@ class TurnResult:
     stop_reason: str | None
     usage: Usage
     error: str | None
+    truncated: bool = False

@@ -251,6 +251,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         usage=OBJECT,
         messages=INTEGER,
         seconds=NUMBER,
+        optional={"truncated": BOOLEAN},
     ),
     "warning": _fields(text=TEXT, optional={"update": ANYTHING}),
     "quiet": _SILENCE_FIELDS,

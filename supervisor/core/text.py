@@ -52,24 +52,89 @@ def one_line(text: str) -> str:
 
 
 def turn_output(records: Iterable[Record], turn: TurnId) -> TurnOutput:
-    """Return all text of a turn and its number of messages; damaged records are left out."""
-    mine = [
-        record.body
-        for record in records
-        if record.turn_id == turn
-        and record.kind == "agent_text"
-        and isinstance(record.body.get("text"), str)
-    ]
-    text = "".join(body["text"] for body in mine)
-    return TurnOutput(text, sum(not body.get("continues") for body in mine))
+    """Return the text of a turn and its number of messages; damaged records are left out."""
+    reader = TurnOutputReader(turn)
+    reader.add(records)
+    return reader.output
+
+
+# The longest text of a turn's result. The records of the turn have its whole text; a result that
+# repeated all of it would be one record of up to `max_turn_bytes`.
+MAX_RESULT_BYTES: Final = 1024 * 1024
 
 
 @attrs.frozen
 class TurnOutput:
-    """The text of the open turn, for an end that no driver reports."""
+    """The text of a turn, at most `MAX_RESULT_BYTES` from its start, and its message count."""
 
     text: str = ""
     messages: int = 0
+    truncated: bool = False
+
+
+class TextHead:
+    """The first bytes of a text that arrives in pieces."""
+
+    __slots__ = ("_bytes_left", "_pieces", "is_cut")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._bytes_left = max_bytes
+        self._pieces: list[str] = []
+        # Whether the text is longer than its head.
+        self.is_cut = False
+
+    @property
+    def text(self) -> str:
+        """The head, in whole characters."""
+        return "".join(self._pieces)
+
+    def append(self, text: str) -> str:
+        """Add a piece; return the part of it that does not fit."""
+        if self.is_cut:
+            return text
+        size = len(text) if text.isascii() else len(text.encode())
+        if size > self._bytes_left:
+            self.is_cut = True
+            kept = cut_text(text, self._bytes_left)
+            text, rest = kept, text[len(kept) :]
+        else:
+            rest = ""
+        self._bytes_left -= size
+        self._pieces.append(text)
+        return rest
+
+
+class TurnOutputReader:
+    """The output of a turn, from records that are read in pages."""
+
+    def __init__(self, turn: TurnId) -> None:
+        self._turn = turn
+        self._text = TextHead(MAX_RESULT_BYTES)
+        self._messages = 0
+
+    @property
+    def output(self) -> TurnOutput:
+        """The output in the records so far."""
+        return TurnOutput(self._text.text, self._messages, self._text.is_cut)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add the next records; those of other turns and damaged ones are left out."""
+        for record in records:
+            if record.turn_id != self._turn or record.kind != "agent_text":
+                continue
+            text = record.body.get("text")
+            if isinstance(text, str):
+                self._text.append(text)
+                self._messages += not record.body.get("continues")
+
+
+def cut_text(text: str, max_bytes: int) -> str:
+    """Return the longest start of the text with at most this many bytes in UTF-8."""
+    if len(text) * 4 <= max_bytes:
+        return text
+    if text.isascii():
+        return text[:max_bytes]
+    return text[:max_bytes].encode()[:max_bytes].decode(errors="ignore")
 
 
 MAX_DEPTH: Final = 32

@@ -115,7 +115,10 @@ class DriverContext(Protocol):
         """
 
     def received_text(self, turn: TurnId) -> str:
-        """Return all agent text of the turn so far."""
+        """Return the agent text of the turn so far, at most 1 MiB from its start."""
+
+    def has_received(self, turn: TurnId, text: str) -> bool:
+        """Return True if this is all agent text of the turn so far."""
 
     def write(
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]

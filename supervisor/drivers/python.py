@@ -272,7 +272,7 @@ class _PythonRun:
         Write the returned text if the turn has no such text.
         """
         text = None if answer is None else plain_text(answer)
-        if text and text != self._context.received_text(self.turn.id):
+        if text and not self._context.has_received(self.turn.id, text):
             try:
                 self._context.write_text(self.turn.id, "agent_text", text, continues=False)
             except OutputTooLarge as error:

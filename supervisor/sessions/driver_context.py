@@ -21,6 +21,7 @@ from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 from supervisor.core.state import Decision, SessionState, Usage
+from supervisor.core.text import MAX_RESULT_BYTES, cut_text
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import ChildHandle, ChildRequest, News, Stamp, TextKind, TurnHandle
 from supervisor.store.examine import readable_records
@@ -34,6 +35,7 @@ from .slot import SessionSlot
 from .subscribers import NEWS_KINDS
 from .transcript import Transcript
 from .tree_access import TreeAccess
+from .turn_buffer import NO_TEXT, ReceivedText
 from .writer_requests import ask_repeatedly
 
 logger = logging.getLogger("supervisor")
@@ -87,8 +89,11 @@ def output_fields(event: ev.Event, session: SessionState, log: Log) -> Mapping[s
     if isinstance(event, agent_events.TurnEnded):
         output = log.turn_output(event.turn)
         if output.messages:
-            text = output.text if event.text is None else event.text
-            return {"text": text, "messages": output.messages}
+            text, truncated = output.text, output.truncated
+            if event.text is not None:
+                text = cut_text(event.text, MAX_RESULT_BYTES)
+                truncated = len(text) < len(event.text)
+            return {"text": text, "messages": output.messages, "truncated": truncated}
     elif isinstance(event, agent_events.SteeringBeganTurn):
         return {"output": log.turn_output(event.turn)}
     elif isinstance(event, agent_events.AgentExited) and session.turn is not None:
@@ -243,7 +248,14 @@ class SessionDriverContext:
         self._services.flusher.request_flush(self._log)
 
     def received_text(self, turn: TurnId) -> str:
-        return self._log.received_text_of(turn)
+        return self._received(turn).head
+
+    def has_received(self, turn: TurnId, text: str) -> bool:
+        return self._received(turn).equals(text)
+
+    def _received(self, turn: TurnId) -> ReceivedText:
+        output = self._log.turn_buffer
+        return NO_TEXT if output is None or output.turn != turn else output.received_text
 
     def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         self._log.charge(turn, body)
@@ -257,9 +269,12 @@ class SessionDriverContext:
 
     async def history(self, turn: TurnId) -> Sequence[Message]:
         subscribers = self._slot.subscribers
-        if subscribers.transcript is None:
-            subscribers.transcript = await self._load_transcript()
-        return subscribers.transcript.messages_before(turn)
+        transcript = subscribers.transcript
+        if transcript is None:
+            transcript = await self._load_transcript()
+            if transcript.is_cacheable:
+                subscribers.transcript = transcript
+        return transcript.messages_before(turn)
 
     async def _load_transcript(self) -> Transcript:
         """Return the transcript of the session from its readable records."""

@@ -193,12 +193,7 @@ class Log:
         output = self._turn_buffer
         if output is None or output.turn != turn:
             return TurnOutput()
-        return TurnOutput("".join(output.merged_text), output.message_count)
-
-    def received_text_of(self, turn: TurnId) -> str:
-        """Return the agent's text in the turn, with held output."""
-        output = self._turn_buffer
-        return "".join(output.received_text) if output is not None and output.turn == turn else ""
+        return output.merged
 
     def add_text(
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool

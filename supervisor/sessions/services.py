@@ -24,7 +24,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Terms
 from supervisor.core.records import Record
 from supervisor.core.state import OpenTurn
-from supervisor.core.text import TurnOutput, turn_output
+from supervisor.core.text import TurnOutput, TurnOutputReader
 from supervisor.drivers.confined import UNRESTRICTED, Confined, Unrestricted
 from supervisor.drivers.port import AgentKind, Stamp
 from supervisor.drivers.runtime import DriverRuntime
@@ -215,7 +215,13 @@ class Services:
         """Return the stored output of a turn that no driver will report; empty without a turn."""
         if turn is None:
             return TurnOutput()
-        return turn_output(await self.store.records(session_id, turn=turn.id), turn.id)
+        reader, last = TurnOutputReader(turn.id), 0
+        while page := await self.store.records(
+            session_id, after=last, limit=_PAGE_RECORDS, turn=turn.id
+        ):
+            reader.add(page)
+            last = page[-1].seq
+        return reader.output
 
     async def all_records(self, session_id: SessionId) -> list[Record]:
         """Return all records of a session, read in pages so that other reads are not delayed."""

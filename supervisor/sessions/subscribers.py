@@ -43,6 +43,7 @@ def result_from_record(record: Record) -> TurnResult:
         stop_reason=body["stop_reason"],
         usage=Usage(**body["usage"]),
         error=body["error"],
+        truncated=body.get("truncated", False),
     )
 
 
@@ -243,6 +244,8 @@ class Subscribers:
                 results.on_record(record)
             if transcript is not None and kind in TRANSCRIPT_KINDS:
                 transcript.apply(record)
+                if not transcript.is_cacheable:
+                    self.transcript = transcript = None
             if unread is not None and kind in NEWS_KINDS:
                 unread.append(record)
         if records:

@@ -25,12 +25,18 @@ def messages_from_records(records: Iterable[Record]) -> list[Message]:
 TRANSCRIPT_KINDS: Final = frozenset({"user_text", "agent_text", "session_cleared"})
 
 
+# A longer transcript is read from the store at each turn: a session that writes without end must
+# not take memory without end.
+MAX_CACHED_CHARS: Final = 2 * 1024 * 1024
+
+
 class Transcript:
     """Messages of the current chapter, cached while the session is in memory."""
 
-    __slots__ = ("_continuation", "_last_seq", "_messages")
+    __slots__ = ("_continuation", "_last_seq", "_messages", "size")
 
     def __init__(self) -> None:
+        self.size = 0  # of all messages, in characters
         self._messages: list[Message] = []
         # Further text of the last message, joined on access: it may consist of ten thousand pieces.
         self._continuation: list[str] = []
@@ -56,11 +62,18 @@ class Transcript:
                 self._add(Message("user", _text(record), record.at, record.turn_id, steered))
             case "agent_text" if record.body.get("continues") and self._messages:
                 self._continuation.append(_text(record))
+                self.size += len(self._continuation[-1])
             case "agent_text":
                 self._add(Message("agent", _text(record), record.at, record.turn_id))
             case "session_cleared":
                 self._continuation = []
                 self._messages = []  # a new list: views of the old one stay valid
+                self.size = 0
+
+    @property
+    def is_cacheable(self) -> bool:
+        """Whether the messages are few enough to be kept in memory between turns."""
+        return self.size <= MAX_CACHED_CHARS
 
     def messages_before(self, turn: TurnId) -> Sequence[Message]:
         """Return the messages before the turn, which must be the last one."""
@@ -72,6 +85,7 @@ class Transcript:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
+        self.size += len(message.text)
 
 
 def _text(record: Record) -> str:

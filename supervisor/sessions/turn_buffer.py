@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from supervisor.core.ids import TurnId
 from supervisor.core.records import StreamedKind
+from supervisor.core.text import MAX_RESULT_BYTES, TextHead, TurnOutput
 
 # Maximum size of a text record.
 PART_BYTES: Final = 4096
@@ -55,6 +57,43 @@ class OpenPart:
         return kind == self.kind and self.size + size <= PART_BYTES
 
 
+class ReceivedText:
+    """The text that the agent of a turn has sent: its start, and a digest of the rest.
+
+    A turn may have 64 MiB of text, so only as much as a result can show is kept in memory.
+    """
+
+    __slots__ = ("_head", "_rest")
+
+    def __init__(self) -> None:
+        self._head = TextHead(MAX_RESULT_BYTES)
+        self._rest: hashlib.blake2b | None = None
+
+    @property
+    def head(self) -> str:
+        """The start of the text."""
+        return self._head.text
+
+    def append(self, text: str) -> None:
+        """Add a piece."""
+        rest = self._head.append(text)
+        if rest:
+            if self._rest is None:
+                self._rest = hashlib.blake2b()
+            self._rest.update(rest.encode())
+
+    def equals(self, text: str) -> bool:
+        """Return True if the whole text is this one."""
+        if self._rest is None:
+            return text == self.head
+        head = self.head
+        rest = hashlib.blake2b(text[len(head) :].encode())
+        return text.startswith(head) and rest.digest() == self._rest.digest()
+
+
+NO_TEXT: Final = ReceivedText()
+
+
 class TurnBuffer:
     """The output of the running turn, with its size and the time of its last progress."""
 
@@ -77,12 +116,18 @@ class TurnBuffer:
         self.bytes = 0
         self.part_count = 0
         self.message_count = 0
-        # All text of the agent, held text included.
-        self.received_text: list[str] = []
+        # The agent's text, held text included.
+        self.received_text = ReceivedText()
         # The text that is in the log; held text is dropped if the turn ends first.
-        self.merged_text: list[str] = []
+        self.merged_text = TextHead(MAX_RESULT_BYTES)
         # Kind of the last text, if no other record followed: more text of it continues the message.
         self.last_kind: StreamedKind | None = None
         # Time of the last progress, by the active clock, and whether silence was reported since.
         self.progress_at = now
         self.is_reported_silent = False
+
+    @property
+    def merged(self) -> TurnOutput:
+        """The output that is in the log."""
+        text = self.merged_text
+        return TurnOutput(text.text, self.message_count, text.is_cut)

@@ -215,6 +215,8 @@ def _turn_ended_fact(turn: TurnId, began_at: float, records: Iterable[Record], a
             "cost": usage.cost,
         },
     }
+    if output.truncated:
+        body["truncated"] = True
     return Fact("turn_ended", at, body, turn)
 
 

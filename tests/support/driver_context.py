@@ -199,6 +199,9 @@ class FakeDriverContext:
             body for written, kind, body in self.output if (written, kind) == (turn, "agent_text")
         )
 
+    def has_received(self, turn: TurnId, text: str) -> bool:
+        return text == self.received_text(turn)
+
     @property
     def is_writable(self) -> bool:
         return not self._is_behind

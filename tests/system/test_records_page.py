@@ -16,6 +16,7 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import KINDS, STREAMED, Fact, RecordKind
 from supervisor.core.state import SessionState
 from supervisor.core.table import decide
+from supervisor.core.text import MAX_RESULT_BYTES
 from tests.support.event_histories import history
 
 PAGE = Path(__file__).parents[2] / "docs/reference/records.md"
@@ -40,13 +41,14 @@ async def talker(turn: supervisor.Turn) -> None:
     await turn.think("what to say?")
     async with turn.tool("look") as call:
         call.update("half")
-    await turn.say("hello")
+    await turn.say("hello" if turn.text == "talk" else "a" * (MAX_RESULT_BYTES + 1))
 
 
 async def records_of_a_real_session() -> list[supervisor.Record]:
     async with supervisor.open(agents=[talker]) as sup:
         session = await sup.create("talker")
         await session.prompt("talk")
+        await session.prompt("talk at length")
         await session.append("agent", "and more")
         return [record for turn in await session.history() for record in turn.records]
 

@@ -101,6 +101,7 @@ def end_turn(
             "output_tokens": turn.usage.output_tokens,
             "cost": turn.usage.cost,
         },
+        **({"truncated": True} if output.truncated else {}),
     )
     draft.do(ClearTimer("ladder"), ClearTimer("silence"), ClearTimer("deadline"))
     if turn.verdict == "clear":

@@ -77,7 +77,7 @@ def end_reported_turn(draft: Draft, event: TurnEnded) -> None:
         draft,
         event.outcome,
         stop_reason=event.stop_reason,
-        output=TurnOutput(event.text or "", event.messages),
+        output=TurnOutput(event.text or "", event.messages, event.truncated),
         error=event.error,
     )
     continue_after_turn(draft, ended)
