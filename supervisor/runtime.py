@@ -116,6 +116,7 @@ async def open(  # noqa: A001 - public as supervisor.open
                 health=health,
                 tasks=runtime,
             )
+            await store.note_clock(services.clock.reading())
             parts, keys = build(services, system)
             registry = parts.registry
             await registry.open()

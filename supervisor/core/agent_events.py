@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -14,6 +14,12 @@ from .text import TurnOutput
 from .tree.admission import EMPTY_TREE_VIEW, TreeView
 
 
+def _own_time(event: Any) -> float:  # noqa: ANN401 - the event under construction
+    # An event that is not stamped by the clock (an import) has one time for both.
+    at: float = event.at
+    return at
+
+
 @attrs.frozen(kw_only=True)
 class BaseEvent:
     """Fields that all events have."""
@@ -21,6 +27,7 @@ class BaseEvent:
     at: float
     fresh: TurnId
     tree_view: TreeView = EMPTY_TREE_VIEW
+    steady_at: float = attrs.field(default=attrs.Factory(_own_time, takes_self=True))
 
 
 # From the driver -------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Events from callers, and the union of all events, past tense.
 
-Rule 1: every event says when it happened (`at`, wall seconds) and carries one unused id
-        (`fresh`), in case it starts a turn: the core has no clock and no randomness.
+Rule 1: every event says when it happened, and carries one unused id (`fresh`), in case it starts a
+        turn: the core has no clock and no randomness. `at` is wall time and only stamps records.
+        `steady_at` is for durations: no jump of the wall clock changes it.
 Rule 2: an event from a driver names its turn, so that a late event can be recognized.
 Rule 3: an event also carries facts about the tree (`tree_view`), sampled when it is decided.
 """

@@ -13,7 +13,7 @@ Rule 4: a suspended or stopped session with no inputs and nothing left over gets
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypedDict
 
 import attrs
 
@@ -36,18 +36,26 @@ _NO_OUTPUT: Final = TurnOutput()
 _ENDED_OR_ENDING: Final = (Phase.STOPPING, Phase.STOPPED)
 
 
+class _CommonFields(TypedDict):
+    at: float
+    steady_at: float
+    fresh: TurnId
+    tree_view: TreeView
+
+
 @attrs.frozen(kw_only=True)
 class RecoveryStep:
     """One event for one session, and the tree view that its rule sees.
 
-    `at` is the same for all steps, so that restarts count as planned, but never before the row was
-    last written: a clock may have been set back meanwhile. Only a stop within a turn has the time
-    of the session's last write, since the time without a supervisor is not the turn's.
+    `steady_at` is the same for all steps, so that restarts count as planned. So is `at`, except for
+    a stop within a turn, which has the time of the session's last write, since the time without a
+    supervisor is not the turn's.
     """
 
     session: SessionId
     kind: StepKind
     at: float
+    steady_at: float
     cause: Cause | None = None
     tree_view: TreeView
 
@@ -57,21 +65,21 @@ class RecoveryStep:
         It has the tree view of the plan, in which no session has a free slot, not that of
         `Admission`.
         """
+        common: _CommonFields = {
+            "at": self.at,
+            "steady_at": self.steady_at,
+            "fresh": fresh,
+            "tree_view": self.tree_view,
+        }
         match self.kind:
             case "stop":
                 assert self.cause is not None
-                return StopRequested(
-                    cause=self.cause, at=self.at, fresh=fresh, tree_view=self.tree_view
-                )
+                return StopRequested(cause=self.cause, **common)
             case "restarted":
-                return SupervisorRestarted(
-                    epoch=epoch, output=output, at=self.at, fresh=fresh, tree_view=self.tree_view
-                )
+                return SupervisorRestarted(epoch=epoch, output=output, **common)
             case "recheck":
                 # It carries no news, so no input is ever created with that id.
-                return TreeChanged(
-                    input=InputId(fresh), at=self.at, fresh=fresh, tree_view=self.tree_view
-                )
+                return TreeChanged(input=InputId(fresh), **common)
 
 
 @attrs.frozen(kw_only=True)
@@ -90,22 +98,25 @@ class RecoveryPlan:
     to_wake: tuple[SessionId, ...]
 
 
-def plan(rows: Iterable[SessionState], *, at: float) -> RecoveryPlan:
-    """Return the recovery plan; `at` is the current time.
+def plan(
+    rows: Iterable[SessionState], *, at: float, steady_at: float | None = None
+) -> RecoveryPlan:
+    """Return the recovery plan; `at` is the current wall time and `steady_at` the steady time.
 
     `rows` come in the order of creation: clocks may be set back, and ids have no order. Rows
     that need no recovery, without descendants, may be left out. Expiry comes first: a session
     past its expiry ends for that reason, whatever it was doing. Dependents of a session that
     ends stop before it, the youngest first.
     """
-    return _PlanBuilder(rows, at).finish()
+    return _PlanBuilder(rows, at, at if steady_at is None else steady_at).finish()
 
 
 class _PlanBuilder:
     """A plan under construction: passes each session's events to the table."""
 
-    def __init__(self, rows: Iterable[SessionState], at: float) -> None:
+    def __init__(self, rows: Iterable[SessionState], at: float, steady_at: float) -> None:
         self._at = at
+        self._steady_at = steady_at
         # Invariant: every session as it is after its events so far.
         self._rows = {row.id: row for row in rows}
         self._children: dict[SessionId | None, list[SessionId]] = {}
@@ -157,7 +168,7 @@ class _PlanBuilder:
         lineage = row.lineage
         if row.phase is Phase.STOPPED:
             return None
-        if lineage.expires_at is not None and lineage.expires_at <= self._at:
+        if lineage.expires_at is not None and lineage.expires_at <= self._steady_at:
             return "ttl_expired"
         if lineage.parent is None or lineage.lifetime == "detached":
             return None
@@ -182,7 +193,8 @@ class _PlanBuilder:
         step = RecoveryStep(
             session=session_id,
             kind=kind,
-            at=row.updated_at if in_mid_turn else max(self._at, row.updated_at),
+            at=row.updated_at if in_mid_turn else self._at,
+            steady_at=self._steady_at,
             cause=cause,
             tree_view=TreeView(dependents=dependents, child_slots_full=True, ran_seconds=ran),
         )

@@ -73,6 +73,7 @@ class Draft:
         self.before = session
         self.state = session
         self.at = event.at
+        self.steady_at = event.steady_at
         self.fresh = event.fresh
         self.tree_view = event.tree_view
         self._request = event.fresh if isinstance(event, RequestEvent) else None

@@ -18,9 +18,9 @@ from .ids import SessionKey
 from .text import plain_data
 
 
-def expiry_problem(at: float, expires_at: float | None) -> SupervisorError | None:
+def expiry_problem(steady_at: float, expires_at: float | None) -> SupervisorError | None:
     """Return the error if the input would expire before it can start; else None."""
-    if expires_at is None or expires_at > at:
+    if expires_at is None or expires_at > steady_at:
         return None
     return InputRefused("it would expire before it begins", hint="give ttl_seconds above 0")
 

@@ -104,11 +104,16 @@ def identify(pid: int) -> ProcessIdentity | None:
     stat = read_stat(pid)
     if stat is None or stat.is_dead:
         return None
+    boot_id = read_boot_id()
+    return None if boot_id is None else ProcessIdentity(pid, stat.start_time, boot_id)
+
+
+def read_boot_id() -> str | None:
+    """Return the id of the running boot of this machine; None where the kernel has none."""
     try:
-        boot_id = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except (OSError, ValueError):
         return None
-    return ProcessIdentity(pid, stat.start_time, boot_id)
 
 
 def is_alive(identity: ProcessIdentity) -> bool:

@@ -35,9 +35,10 @@ TextKind: TypeAlias = Literal["agent_text", "thought"]
 
 
 class Stamp(TypedDict):
-    """The fields that every event has: its time, and an unused turn id."""
+    """The fields that every event has: its time by both clocks, and an unused turn id."""
 
     at: float
+    steady_at: float
     fresh: TurnId
 
 

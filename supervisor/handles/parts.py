@@ -36,4 +36,6 @@ class Parts:
 
     def info(self, session: SessionState, *, last_seq: int) -> Info:
         """Return the Info of a session."""
-        return session_info(self.registry, self.admission, session, last_seq=last_seq)
+        return session_info(
+            self.services, self.registry, self.admission, session, last_seq=last_seq
+        )

@@ -218,6 +218,7 @@ class SessionInputs(SessionBase):
 
     async def inputs(self) -> list[Input]:
         """Return the accepted inputs that are not settled, in the order in which they will run."""
+        clock = self._parts.services.clock
         return [
             Input(
                 id=waiting.id,
@@ -225,7 +226,7 @@ class SessionInputs(SessionBase):
                 status=input_status(waiting),
                 position=position,
                 accepted_at=waiting.accepted_at,
-                expires_at=waiting.expires_at,
+                expires_at=clock.wall_time_of(waiting.expires_at),
             )
             for position, waiting in enumerate((await self._row()).inputs)
         ]

@@ -57,7 +57,7 @@ def make_input(
         text=check_prompt(text),
         when_busy=when_busy,
         source=source,
-        expires_at=_expires_at(stamp["at"], ttl_seconds),
+        expires_at=_expires_at(stamp["steady_at"], ttl_seconds),
         attachments=attached,
         attachment_bytes=len(orjson.dumps(attached)) if attached else 0,
         if_stopped=if_stopped,
@@ -75,13 +75,13 @@ def make_steering(
         input=InputId(parts.services.ids.new("in")),
         text=check_prompt(text),
         source=source,
-        expires_at=_expires_at(stamp["at"], ttl_seconds),
+        expires_at=_expires_at(stamp["steady_at"], ttl_seconds),
         **stamp,
     )
 
 
-def _expires_at(at: float, ttl_seconds: float | None) -> float | None:
-    return None if ttl_seconds is None else at + check_ttl_seconds(ttl_seconds)
+def _expires_at(steady_at: float, ttl_seconds: float | None) -> float | None:
+    return None if ttl_seconds is None else steady_at + check_ttl_seconds(ttl_seconds)
 
 
 async def send(

@@ -118,7 +118,7 @@ class Admission:
             parent_node,
             child_id,
             wish,
-            at=self._services.clock.now(),
+            steady_at=self._services.clock.steady(),
             now=trio.current_time(),
         )
 
@@ -185,10 +185,10 @@ class Admission:
         ran = tree.ran_seconds(session_id, now) if ends_a_turn else None
         refusal: SupervisorError | None = None
         if comes_back:
-            at = self._services.clock.now()
+            steady_at = self._services.clock.steady()
             refusal = (
                 self._services.removals.problem(session_id)
-                or resume_refusal(tree, self._caps, session, at=at, now=now)
+                or resume_refusal(tree, self._caps, session, steady_at=steady_at, now=now)
                 or unknown_agent_problem(session.agent_name, self._services.agents())
             )
         if member is None:

@@ -110,7 +110,7 @@ class Expiries:
             self.cancel(member.id)
         elif member.id not in self._pending:
             timer = self._pending[member.id] = Timer(member.id, self._expire)
-            after_seconds = max(0.0, member.expires_at - self._clock.now())
+            after_seconds = max(0.0, member.expires_at - self._clock.steady())
             self._timers.set(timer, after_seconds)
 
     def cancel(self, session_id: SessionId) -> None:

@@ -1,4 +1,4 @@
-"""Clocks: wall-clock time stamps, and a clock that excludes suspended time.
+"""Clocks: time stamps, steady time for deadlines, and a clock that excludes suspended time.
 
 While the machine sleeps, a signal or a debugger stops the process, or an agent blocks the event
 loop, no session can make progress. `ActiveClock` leaves that time out; silence is measured by it.
@@ -7,40 +7,85 @@ loop, no session can make progress. `ActiveClock` leaves that time out; silence 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import trio
 from trio_util import periodic
 
+from supervisor.core.steady_time import ClockReading, resume_steady
+from supervisor.drivers.identity import read_boot_id
 from supervisor.drivers.watchdog import uses_real_clock
 
-# A wall clock that is further ahead than this was set, or the machine slept.
-_JUMP_SECONDS = 1.0
+# A wall clock that was set back by at most this is waited for; by more, it is followed.
+_HOLD_SECONDS: Final = 1.0
 # Start of wall-clock time under a virtual clock (tests, simulations).
-_VIRTUAL_EPOCH = 1_000_000_000.0
+_VIRTUAL_EPOCH: Final = 1_000_000_000.0
+
+
+def _virtual_wall() -> float:
+    return _VIRTUAL_EPOCH + trio.current_time()
+
+
+def in_order(at: float, last_at: float) -> float:
+    """Return the time stamp of a record behind one with the stamp `last_at`.
+
+    It is not earlier than `last_at`, unless the wall clock was set back in between: then it is
+    true again at once, and only the number of the record tells the order.
+    """
+    return last_at if at < last_at <= at + _HOLD_SECONDS else at
 
 
 class Clock:
-    """Wall-clock time stamps that never go backwards, even if the wall clock does.
+    """The time of events: a wall-clock stamp, and steady time for everything that has a deadline.
 
-    The time stamps follow trio's clock, a virtual clock included, and catch up with the wall clock
-    after the machine has slept.
+    Both follow a virtual clock. `previous` is the last reading of an earlier supervisor of the
+    store, and `read_wall` replaces the wall clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        previous: ClockReading | None = None,
+        *,
+        read_wall: Callable[[], float] | None = None,
+    ) -> None:
         self._is_real = uses_real_clock()
-        begin = time.time() if self._is_real else _VIRTUAL_EPOCH
-        self._offset = begin - trio.current_time()
+        self._read_wall = read_wall or (time.time if self._is_real else _virtual_wall)
+        self._last_at = self._read_wall()
+        self._boot_id = read_boot_id() if self._is_real else None
+        steady = resume_steady(
+            previous, boot_id=self._boot_id, monotonic=self._monotonic(), wall=self._last_at
+        )
+        self._steady_offset = steady - trio.current_time()
 
     def now(self) -> float:
-        """Return the current time stamp."""
-        now = trio.current_time() + self._offset
-        if self._is_real:
-            ahead = time.time() - now
-            if ahead > _JUMP_SECONDS:
-                self._offset += ahead
-                now += ahead
-        return now
+        """Return the current time stamp, by the wall clock."""
+        self._last_at = in_order(self._read_wall(), self._last_at)
+        return self._last_at
+
+    def steady(self) -> float:
+        """Return the current steady time; only it may be compared with a stored deadline."""
+        return trio.current_time() + self._steady_offset
+
+    def wall_time_of(self, steady_at: float | None) -> float | None:
+        """Return the instant of steady time as the wall clock now shows it, for people."""
+        if steady_at is None:
+            return None
+        ahead = self.now() - self.steady()
+        return steady_at if abs(ahead) <= _HOLD_SECONDS else steady_at + ahead
+
+    def reading(self) -> ClockReading:
+        """Return a reading from which a later supervisor continues the steady time."""
+        return ClockReading(
+            boot_id=self._boot_id,
+            monotonic=self._monotonic(),
+            steady=self.steady(),
+            wall=self._read_wall(),
+        )
+
+    def _monotonic(self) -> float:
+        # trio's clock starts anywhere in each process; the system's is one for the whole boot.
+        return time.monotonic() if self._is_real else trio.current_time()
 
 
 TICK_SECONDS: Final = 0.5

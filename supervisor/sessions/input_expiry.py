@@ -32,7 +32,7 @@ class InputExpiry:
             self._services.timers.drop(old)
         if times:
             timer = self._timers[session.id] = Timer(session.id, self._expire)
-            after_seconds = max(0.0, min(times) - self._services.clock.now())
+            after_seconds = max(0.0, min(times) - self._services.clock.steady())
             self._services.timers.set(timer, after_seconds)
 
     def _expire(self, session_id: str) -> None:

@@ -25,7 +25,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Delta, Fact, Record, RecordKind, StreamedKind, number_facts
 from supervisor.core.text import TurnOutput
 
-from .clock import ActiveClock
+from .clock import ActiveClock, in_order
 from .subscribers import Subscribers
 from .turn_buffer import PART_BYTES, OpenPart, TurnBuffer, json_size, split_text, utf8_size
 
@@ -85,7 +85,7 @@ class Log:
         # The claim under which the records are written.
         self.epoch = epoch
         self.last_seq = last_seq  # the last number used
-        self.last_at = 0.0  # invariant: no later record has an earlier time
+        self.last_at = 0.0  # stamp of the last record; see `in_order`
         self.published_seq = last_seq  # the last number that was published
         # None without records: most sessions are idle, and an empty list takes 56 bytes.
         self._unsent: list[Record] | None = None
@@ -242,7 +242,7 @@ class Log:
         part.pieces.append(text)
         part.size += size
         part.width += len(text)
-        part.at = self.last_at = max(at, self.last_at)
+        part.at = self.last_at = in_order(at, self.last_at)
         if part.size >= PART_BYTES:
             self.close_part()
 
@@ -258,7 +258,7 @@ class Log:
     def _add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         if self._turn_buffer is not None and self._turn_buffer.turn == turn:
             self.close_part()
-            self._append_record(turn, kind, max(at, self.last_at), body)
+            self._append_record(turn, kind, in_order(at, self.last_at), body)
 
     def hold_output(self) -> None:
         """Hold output until the actor has handled the report that was just sent to it."""

@@ -89,7 +89,7 @@ async def export_session(
 ) -> str:
     """Return a session as markdown, JSON lines or HTML; see `Session.export`."""
     stored = await registry.stored(session_id)
-    info = session_info(registry, admission, stored.row, last_seq=stored.last_seq)
+    info = session_info(services, registry, admission, stored.row, last_seq=stored.last_seq)
     try:
         records = await services.all_records(session_id)
     except NotStorable:

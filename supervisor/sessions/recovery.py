@@ -73,7 +73,8 @@ async def recover(
     """
     resting, stored = await services.store.startup_rows()
     sessions = {one.row.id: _RecoveringSession(one.row, one.epoch, one.last_seq) for one in stored}
-    found = plan([one.row for one in sessions.values()], at=services.clock.now())
+    clock = services.clock
+    found = plan([one.row for one in sessions.values()], at=clock.now(), steady_at=clock.steady())
     try:
         await _end_orphans(services)
         await _apply_plan(services, sessions, found.steps)

@@ -183,8 +183,12 @@ class Services:
     is_offline: bool
 
     def stamp(self) -> Stamp:
-        """Return the fields that every event has: the time and an unused id."""
-        return {"at": self.clock.now(), "fresh": TurnId(self.ids.new("turn"))}
+        """Return the fields that every event has: the time by both clocks, and an unused id."""
+        return {
+            "at": self.clock.now(),
+            "steady_at": self.clock.steady(),
+            "fresh": TurnId(self.ids.new("turn")),
+        }
 
     @property
     def is_shutting_down(self) -> bool:
@@ -254,7 +258,7 @@ def make_services(
         store=store,
         writer=writer,
         health=health,
-        clock=Clock(),
+        clock=Clock(store.last_clock),
         active_clock=ActiveClock(),
         # Not from `random` itself, which a program may seed: its next run would use the same ids.
         # Where time is virtual, a run must be repeatable.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import trio
 
 from supervisor.core.info import Info, make_info
@@ -10,12 +11,27 @@ from supervisor.core.state import SessionState
 from .admission import Admission
 from .liveness import process_problem
 from .registry import SessionRegistry
+from .services import Services
 
 
 def session_info(
-    registry: SessionRegistry, admission: Admission, session: SessionState, *, last_seq: int
+    services: Services,
+    registry: SessionRegistry,
+    admission: Admission,
+    session: SessionState,
+    *,
+    last_seq: int,
 ) -> Info:
     """Return the session's Info, with its place in the tree and the reason why it waits."""
+    info = _make_info(registry, admission, session, last_seq=last_seq)
+    if info.expires_at is None:
+        return info
+    return attrs.evolve(info, expires_at=services.clock.wall_time_of(info.expires_at))
+
+
+def _make_info(
+    registry: SessionRegistry, admission: Admission, session: SessionState, *, last_seq: int
+) -> Info:
     waits_for = admission.waits_for(session.id) or _waits_for_other(registry, session)
     member = admission.tree.find(session.id)
     if member is None:

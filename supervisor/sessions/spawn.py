@@ -132,7 +132,7 @@ class Spawner:
         terms = inherited_terms(parent.terms, plan.terms, request.explicit_terms)
         expires_at = None
         if request.ttl_seconds is not None:
-            expires_at = services.clock.now() + request.ttl_seconds
+            expires_at = services.clock.steady() + request.ttl_seconds
         if request.turn is not None:
             # An agent cannot grant its child more than it has itself.
             refuse_if_wider(parent.terms, terms, request.explicit_terms)

@@ -15,6 +15,7 @@ from typing import Final
 from trio_util import periodic
 
 from supervisor.core.errors import StoreDegraded
+from supervisor.core.steady_time import ClockReading
 from supervisor.drivers.watchdog import uses_real_clock
 from supervisor.store.pending import StoreState
 from supervisor.store.writer import retry_until_healthy
@@ -22,6 +23,9 @@ from supervisor.store.writer import retry_until_healthy
 from .services import Services
 
 CHECK_SECONDS: Final = 2.0
+# After a reboot, an expiry is wrong by at most this if the wall clock went back.
+NOTE_SECONDS: Final = 60.0
+MIN_JUMP_SECONDS: Final = 1.0
 
 
 async def watch_file(services: Services) -> None:
@@ -31,11 +35,26 @@ async def watch_file(services: Services) -> None:
     """
     if not uses_real_clock():
         return
+    noted = services.clock.reading()
     # aclosing: a cancelled check leaves the generator suspended, which trio warns about.
     async with aclosing(periodic(CHECK_SECONDS)) as ticks:
         async for _, since_last in ticks:
             if since_last is not None:  # the file was opened a moment ago
                 await check_file(services)
+                noted = await note_clock(services, noted)
+
+
+async def note_clock(services: Services, noted: ClockReading) -> ClockReading:
+    """Note a reading of the clocks if the noted one is old, or the wall clock was set since.
+
+    Return the reading that is noted now.
+    """
+    now = services.clock.reading()
+    elapsed = now.steady - noted.steady
+    if elapsed < NOTE_SECONDS and abs(now.wall - noted.wall - elapsed) < MIN_JUMP_SECONDS:
+        return noted
+    await services.store.note_clock(now)
+    return now
 
 
 async def check_file(services: Services) -> None:

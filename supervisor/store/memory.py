@@ -14,6 +14,7 @@ import trio
 from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
+from supervisor.core.steady_time import ClockReading
 
 from .codec import encode
 from .memory_read import MemoryReader, SessionData
@@ -30,6 +31,8 @@ from .write_checks import (
 
 class MemoryStore(MemoryReader):
     """A `port.Store` in memory."""
+
+    last_clock: ClockReading | None = None
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
         # No full checkpoint: the writer yields by itself, and a turn has two commits.
@@ -167,6 +170,10 @@ class MemoryStore(MemoryReader):
 
     async def check_file(self) -> None:
         await trio.lowlevel.checkpoint()
+
+    async def note_clock(self, reading: ClockReading) -> None:
+        await trio.lowlevel.checkpoint()
+        self.last_clock = reading
 
     async def record_process(self, process: ProcessEntry) -> None:
         await trio.lowlevel.checkpoint()

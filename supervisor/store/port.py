@@ -18,6 +18,7 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.info import Badge, badge_of
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
+from supervisor.core.steady_time import ClockReading
 
 
 @attrs.frozen(kw_only=True)
@@ -244,6 +245,9 @@ class Store(Protocol):
     write succeeds.
     """
 
+    # The reading of the clocks that an earlier supervisor of the store noted last.
+    last_clock: ClockReading | None
+
     # Writing ------------------------------------------------------------------------------
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:
@@ -286,6 +290,9 @@ class Store(Protocol):
 
     async def check_file(self) -> None:
         """Raise `StoreDegraded` if the file was deleted or replaced since it was opened."""
+
+    async def note_clock(self, reading: ClockReading) -> None:
+        """Note a reading of the clocks beside the store; it need not survive a power loss."""
 
     async def record_process(self, process: ProcessEntry) -> None:
         """Store the identity of a process, for recovery after a crash of the supervisor."""

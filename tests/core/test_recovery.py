@@ -434,10 +434,25 @@ def test_a_woken_session_starts_its_turn_on_recheck() -> None:
     assert decide(after, look).state.phase is Phase.RUNNING
 
 
-def test_a_clock_set_back_does_not_reorder_records() -> None:
+def test_recovery_has_true_stamps_after_the_clock_was_set_back() -> None:
     row = running("a").changed(updated_at=AT + 500.0)
 
-    assert recovered([row])[row.id].updated_at == AT + 500.0
+    assert recovered([row])[row.id].updated_at == AT
+
+
+@pytest.mark.parametrize(("steady_at", "phase"), [(AT, Phase.SUSPENDED), (AT + 2, Phase.STOPPED)])
+def test_recovery_compares_expiries_with_steady_time(steady_at: float, phase: Phase) -> None:
+    row = a_row("a", Phase.IDLE, lineage=Lineage(expires_at=AT + 1.0))
+
+    assert plan([row], at=AT + 1e6, steady_at=steady_at).outcomes == {row.id: phase}
+
+
+def test_recovery_counts_restarts_by_steady_time() -> None:
+    recent = (AT - 1.0, AT - 2.0, AT - 3.0)
+    row = running("a").changed(recent_restarts=recent)
+
+    assert plan([row], at=AT + 1e6, steady_at=AT).outcomes == {row.id: Phase.STOPPED}
+    assert plan([row], at=AT, steady_at=AT + 61.0).outcomes == {row.id: Phase.RESTARTING}
 
 
 def test_a_tree_of_a_thousand_levels_is_recovered() -> None:

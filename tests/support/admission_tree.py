@@ -45,7 +45,7 @@ class AdmissionTree:
         parent = parent or self.root
         child_id = SessionId(f"s_{self.count}")
         asked = AdmissionRequest(agent="agent", **wish)
-        child = admit(self.tree, self.caps, parent, child_id, asked, at=AT, now=self.now)
+        child = admit(self.tree, self.caps, parent, child_id, asked, steady_at=AT, now=self.now)
         lineage = Lineage(
             parent=parent.id,
             depth=child.depth,
@@ -81,7 +81,7 @@ class AdmissionTree:
 
     def problem(self, member: TreeNode, at: float = AT) -> SpawnRefused | None:
         row = self.rows[member.id]
-        return resume_refusal(self.tree, self.caps, row, at=at, now=self.now)
+        return resume_refusal(self.tree, self.caps, row, steady_at=at, now=self.now)
 
 
 def numbers(refusal: SpawnRefused | None) -> tuple[str, float | None, float | None]:

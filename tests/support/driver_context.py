@@ -116,7 +116,8 @@ class FakeDriverContext:
         self.processes.remove(identity)
 
     def stamp(self) -> Stamp:
-        return {"at": trio.current_time(), "fresh": TurnId(self.new_id("turn"))}
+        now = trio.current_time()
+        return {"at": now, "steady_at": now, "fresh": TurnId(self.new_id("turn"))}
 
     def new_id(self, prefix: str) -> str:
         self._ids += 1

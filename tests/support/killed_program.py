@@ -28,6 +28,7 @@ from supervisor.core.fold import replay
 from supervisor.sessions import clock
 from supervisor.store.port import Write
 from supervisor.store.sqlite import store as sqlite
+from supervisor.store.sqlite.lock import Lock
 
 from .fake_agents import FakeAgent
 from .session_states import NEVER
@@ -44,8 +45,8 @@ class Killed(Exception):
 class KillableStore(sqlite.SqliteStore):
     """A store that can be killed: at once, or before it writes a certain record."""
 
-    def __init__(self, path: Path, *, snapshot_every: int = 200) -> None:
-        super().__init__(path, snapshot_every=snapshot_every)
+    def __init__(self, path: Path, lock: Lock | None = None, *, snapshot_every: int = 200) -> None:
+        super().__init__(path, lock=lock, snapshot_every=snapshot_every)
         self.killed = trio.Event()
         # The store is killed before it writes a record for which this is true.
         self.fatal: Fatal | None = None
@@ -121,7 +122,8 @@ class Program:
         known = [fake_agent.agent for fake_agent in self.fake_agents] if agents is None else agents
         with pytest.MonkeyPatch.context() as patch, suppress(Killed):
             patch.setattr(sqlite, "SqliteStore", self._make_store(full=full))
-            patch.setattr(clock, "_VIRTUAL_EPOCH", self._killed_at + downtime_seconds)
+            wall_at = self._killed_at + downtime_seconds
+            patch.setattr(clock, "_VIRTUAL_EPOCH", wall_at - trio.current_time())
             async with supervisor.open(self.path, agents=known, settings=settings) as sup:
                 ending: BaseException = Killed()
                 async with trio.open_nursery() as self._nursery:
@@ -142,8 +144,8 @@ class Program:
         self._nursery.cancel_scope.cancel()
 
     def _make_store(self, *, full: bool) -> Callable[..., KillableStore]:
-        def make(path: Path, *_: object, snapshot_every: int) -> KillableStore:
-            self.store = KillableStore(path, snapshot_every=snapshot_every)
+        def make(path: Path, _: object, lock: Lock, *, snapshot_every: int) -> KillableStore:
+            self.store = KillableStore(path, lock, snapshot_every=snapshot_every)
             self.store.is_full = full
             self.store.records_left = self._kill_after_records
             return self.store

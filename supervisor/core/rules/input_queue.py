@@ -53,7 +53,7 @@ def _set_expiry_timer(draft: Draft) -> None:
         if waiting.expires_at is not None and waiting.status == "queued"
     ]
     if times:
-        draft.do(SetTimer("expiry", max(0.0, min(times) - draft.at)))
+        draft.do(SetTimer("expiry", max(0.0, min(times) - draft.steady_at)))
 
 
 def settle_input(
@@ -73,7 +73,7 @@ def expire_inputs(draft: Draft) -> None:
     again.
     """
     for waiting in draft.state.inputs:
-        due = waiting.expires_at is not None and waiting.expires_at <= draft.at
+        due = waiting.expires_at is not None and waiting.expires_at <= draft.steady_at
         if due and waiting.status == "queued":
             settle_input(draft, waiting, "expired")
     _set_expiry_timer(draft)

@@ -197,7 +197,7 @@ def _is_refused(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool
     return refuse_any(
         draft,
         text_problem(draft.state, event.text, attached=attached),
-        expiry_problem(event.at, event.expires_at),
+        expiry_problem(event.steady_at, event.expires_at),
         budget_problem(draft, begins=not _is_for_running_turn(draft, event)),
         None if replaces_all else queue_problem(draft.state),
     )

@@ -151,7 +151,7 @@ def admit(
     child_id: SessionId,
     wish: AdmissionRequest,
     *,
-    at: float,
+    steady_at: float,
     now: float,
 ) -> TreeNode:
     """Return the child's node with the granted limits; raise `SpawnRefused` if it may not start."""
@@ -168,7 +168,7 @@ def admit(
         narrow_to_parent(parent.permissions, wish.permissions), wish.agent_permissions
     )
     workspace = _workspace_within(parent, wish.workspace)
-    _refuse_if_expired(wish.expires_at, at)
+    _refuse_if_expired(wish.expires_at, steady_at)
     refuse_above_caps(ledger, caps, wish.agent)
     _require(
         "max_running_turns",
@@ -188,7 +188,7 @@ def admit(
 
 
 def resume_refusal(
-    ledger: SessionTree, caps: Caps, session: SessionState, *, at: float, now: float
+    ledger: SessionTree, caps: Caps, session: SessionState, *, steady_at: float, now: float
 ) -> SpawnRefused | None:
     """Return why a stopped session may not be resumed, or None.
 
@@ -196,7 +196,7 @@ def resume_refusal(
     """
     try:
         refuse_above_caps(ledger, caps, session.agent_name)
-        if session.lineage.expires_at is not None and session.lineage.expires_at <= at:
+        if session.lineage.expires_at is not None and session.lineage.expires_at <= steady_at:
             raise _refusal("the session has expired", "spawn another, or fork it", "expiry")
         member = ledger.find(session.id)
         if member is not None:
@@ -274,8 +274,8 @@ def _refuse_if_spent(member: TreeNode, now: float) -> None:
         )
 
 
-def _refuse_if_expired(expires_at: float | None, at: float) -> None:
-    if expires_at is not None and expires_at <= at:
+def _refuse_if_expired(expires_at: float | None, steady_at: float) -> None:
+    if expires_at is not None and expires_at <= steady_at:
         raise _refusal("the child would expire at once", "give ttl_seconds above 0", "expiry")
 
 

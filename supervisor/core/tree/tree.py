@@ -3,7 +3,8 @@
 Rule 1: one slot per session, taken and released by setting its state from its row. A slot is
         taken before the commit and released after it.
 Rule 2: a session without parent, child and budget has no node; it is only in `live`.
-Rule 3: `now` is a clock for durations, `at` is wall time; both are arguments.
+Rule 3: `now` is a clock for durations, `steady_at` an instant that is compared with stored ones;
+        both are arguments.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class BlockingHooks:
             return event.expires_at
         if text_problem(await self._read_row(session_id), event.text) is not None:
             return event.expires_at  # the session will refuse this text itself
-        ttl = None if event.expires_at is None else event.expires_at - event.at
+        ttl = None if event.expires_at is None else event.expires_at - event.steady_at
         submitted = event if isinstance(event, ev.InputSubmitted) else None
         try:
             taken = await self._hooks.ask(
@@ -128,7 +128,7 @@ class BlockingHooks:
             self._stop_if_asked(session_id, denied)
             raise InputRefused(_denial_text("the input", denied), hint=_HINT) from None
         ttl = taken["ttl_seconds"]
-        return None if ttl is None else event.at + ttl
+        return None if ttl is None else event.steady_at + ttl
 
     async def before_spawn(self, parent: SessionState, order: SpawnRequest) -> SpawnRequest:
         """Return the request with the changes of spawn_before hooks.

@@ -21,6 +21,7 @@ from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
+from supervisor.core.steady_time import ClockReading
 from supervisor.store.port import (
     NO_FILTER,
     Filter,
@@ -46,7 +47,7 @@ from .files import (
     resolve_path,
     set_busy_timeout,
 )
-from .lock import Lock, locked
+from .lock import Lock, locked, read_notes
 
 Args = ParamSpec("Args")
 Answer = TypeVar("Answer")
@@ -126,6 +127,7 @@ class SqliteStore:
         self._waits_when_busy = True
         # Damaged sessions that are in the log already: each is logged once.
         self._reported_damaged: set[SessionId] = set()
+        self.last_clock = (read_notes(path) if lock is None else lock.previous).clock
         # Reader connections that are not in use.
         self._idle_connections: list[sqlite3.Connection] = []
 
@@ -297,6 +299,11 @@ class SqliteStore:
     async def check_file(self) -> None:
         if self._file_identity is not None:
             await self._run_in_thread(self._writer_thread, self._check_file_and_lock)
+
+    async def note_clock(self, reading: ClockReading) -> None:
+        lock = self._lock
+        if lock is not None:
+            await self._run_in_thread(self._writer_thread, lambda: lock.note_clock(reading))
 
     async def record_process(self, process: ProcessEntry) -> None:
         await self._write(write.record_process, process)
