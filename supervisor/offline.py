@@ -17,7 +17,7 @@ import actors
 from .config import Settings
 from .core.errors import StoreDegraded
 from .drivers.builtin import BUILT_IN
-from .drivers.process.contained import ContainedProcesses
+from .drivers.process.contained import open_processes
 from .drivers.runtime import DriverRuntime
 from .handles.supervisor import Supervisor
 from .runtime import build
@@ -72,9 +72,13 @@ async def _open_offline(
     An exception of the block is raised without an exception group.
     """
     failure: BaseException | None = None
-    async with actors.open_actors() as system, trio.open_nursery() as nursery:
+    async with (
+        actors.open_actors() as system,
+        open_processes() as processes,
+        trio.open_nursery() as nursery,
+    ):
         writer = await system.start(make_writer, name="writer", restart="permanent")
-        runtime = DriverRuntime(nursery, processes=ContainedProcesses())
+        runtime = DriverRuntime(nursery, processes=processes)
         services = make_services(
             settings=settings,
             agents={agent.name: agent for agent in BUILT_IN},

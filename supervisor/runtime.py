@@ -20,7 +20,7 @@ from .core.ids import SessionId
 from .core.state import SessionState
 from .core.tree.tree import SessionTree
 from .drivers.port import AgentKind, ChildHandle, TurnHandle
-from .drivers.process.contained import ContainedProcesses
+from .drivers.process.contained import open_processes
 from .drivers.runtime import DriverRuntime
 from .drivers.watchdog import uses_real_clock, watch_event_loop
 from .handles.arguments import check_path
@@ -93,6 +93,7 @@ async def open(  # noqa: A001 - public as supervisor.open
     async with (
         _open_store(path, settings) as (store, health),
         actors.open_actors() as system,
+        open_processes() as processes,
         trio.open_nursery() as outer,
     ):
         writer = await system.start(
@@ -103,7 +104,7 @@ async def open(  # noqa: A001 - public as supervisor.open
         )
         runtime = DriverRuntime(
             await outer.start(_run_shielded_nursery),
-            processes=ContainedProcesses(),
+            processes=processes,
             max_agent_processes=settings.max_agent_processes,
             start_concurrency=settings.start_concurrency,
         )

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import resource
 import secrets
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import trio
 
 import supervisor
 from supervisor import Ladder, Record, Session, Settings
+from supervisor.drivers.process.contained import open_processes
+from supervisor.drivers.process.processes import Launch
 from tests.bench._row import Row, at_least, at_most
-from tests.support.process_programs import bearing
+from tests.support.process_programs import accept_process, bearing, guardian_of
 
 CHUNKS = 100_000
 CHUNKS_TO_REACH = 15_000.0
@@ -40,6 +46,7 @@ trio.run(main)
 """
 
 AGENT = supervisor.scripted_process()
+CAT = Launch(("/bin/cat",), {})
 
 
 async def _wait_for(session: Session, kind: str, *, has_begun: trio.Event) -> None:
@@ -92,6 +99,57 @@ def own_cpu_seconds_per_start() -> float:
     return trio.run(main)
 
 
+def containment_milliseconds_per_process() -> float:
+    """Measure what containing a program takes beyond running it: our processes and this one.
+
+    The fork server, which all share, is included.
+    """
+
+    async def main() -> None:
+        async with open_processes() as processes:
+            for _ in range(PROCESSES):
+                async with processes.open(CAT, before_exec=accept_process) as process:
+                    process.close_input()
+                    await process.wait()
+
+    trio.run(main)  # what the first use alone takes
+    begun = processor_seconds()
+    trio.run(main)
+    contained = processor_seconds() - begun
+    begun = processor_seconds(resource.RUSAGE_CHILDREN)
+    for _ in range(PROCESSES):
+        subprocess.run(CAT.command, check=True, stdin=subprocess.DEVNULL)
+    bare = processor_seconds(resource.RUSAGE_CHILDREN) - begun
+    return (contained - bare) / PROCESSES * 1000
+
+
+def processor_seconds(*whose: int) -> float:
+    """Return the processor time of this process and of the children that it has waited for."""
+    used = map(resource.getrusage, whose or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def guardian_bytes(count: int) -> float:
+    """Measure the memory of a guardian among ``count``, where a shared page counts in parts."""
+
+    async def main() -> float:
+        async with open_processes() as processes, AsyncExitStack() as stack:
+            contained = [
+                await stack.enter_async_context(processes.open(CAT, before_exec=accept_process))
+                for _ in range(count)
+            ]
+            return statistics.median(
+                proportional_bytes(guardian_of(process.identity)) for process in contained
+            )
+
+    return trio.run(main)
+
+
+def proportional_bytes(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
 def seconds_until_a_frozen_agent_is_gone() -> float:
     """From the interrupt to the end of its turn, which is when nothing of it is left."""
 
@@ -122,6 +180,10 @@ def seconds_until_all_processes_are_gone() -> float:
     while bearing(name):
         time.sleep(0.005)
     return time.perf_counter() - begun
+
+
+def unless_on_linux() -> str | None:
+    return None if sys.platform == "linux" else "there are no guardians elsewhere"
 
 
 ROWS = (
@@ -159,5 +221,28 @@ ROWS = (
         peer=lambda: 0.020,
         unit="s",
         collector="running",
+    ),
+    Row(
+        name="a process contained, beyond running it",
+        against="4 ms of the processor",
+        ours=containment_milliseconds_per_process,
+        peer=lambda: 4.0,
+        unit="ms",
+        reach=at_most(1.0),
+        collector="running",
+        obstacle=unless_on_linux,
+    ),
+    *(
+        Row(
+            name=f"memory of a guardian, one of {count}",
+            against="3 MB, shared pages in parts",
+            ours=partial(guardian_bytes, count),
+            peer=lambda: 3_000_000.0,
+            unit="bytes",
+            reach=at_most(1.0),
+            collector="running",
+            obstacle=unless_on_linux,
+        )
+        for count in (1, 10, 50)
     ),
 )

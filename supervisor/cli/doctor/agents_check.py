@@ -15,7 +15,7 @@ from supervisor.cli.text_format import format_duration
 from supervisor.configuration import AgentTable, check, find_program
 from supervisor.core.errors import SupervisorError
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.contained import open_processes
 from supervisor.drivers.process.orphans import ObservedProcess, list_processes, orphaned_markers
 from supervisor.drivers.process.processes import Launch, LaunchFailed
 
@@ -30,7 +30,10 @@ async def check_guardian() -> Finding:
     began = trio.current_time()
     try:
         with trio.fail_after(_GUARDIAN_SECONDS):
-            async with ContainedProcesses().open(launch, before_exec=_allow) as process:
+            async with (
+                open_processes() as processes,
+                processes.open(launch, before_exec=_allow) as process,
+            ):
                 how = await process.wait()
                 left = await process.wait_gone(_GUARDIAN_SECONDS)
     except (LaunchFailed, OSError, trio.TooSlowError) as problem:

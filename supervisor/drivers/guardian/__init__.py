@@ -1,7 +1,8 @@
 """The program that contains one agent process and kills all of it when the supervisor dies.
 
-`process.guardian_client` starts an interpreter that imports this package, alone and by this short
-name, and calls `main`. It is imported, not run as a script, so that it is compiled only once.
+`process.fork_server` starts an interpreter that imports this package, alone and by this short name,
+and calls `main`. It is imported, not run as a script, so that it is compiled only once. The process
+is the fork server, which forks a guardian for each request (see `fork_server`).
 
 Rule 1: one thread, relative imports, and only the modules of the standard library that the
         interpreter loads anyway or quickly: every agent pays for this process.
@@ -17,6 +18,7 @@ The guardian reads commands from its standard input: first the launch (see `read
 single letters. When the input ends or the parent dies, it kills everything. It writes reports to
 its standard output, one line each:
 
+    guardian PID        the guardian runs and waits for its launch
     agent PID           the agent is forked and waits for the command to go on
     running             its program runs; or: failed ERRNO WHAT, where WHAT is one of fork, cwd,
                         program and interpreter
@@ -27,6 +29,6 @@ its standard output, one line each:
     broken WHY          the guardian itself has failed and ends
 """
 
-from .launch import main
+from .fork_server import main
 
 __all__ = ["main"]

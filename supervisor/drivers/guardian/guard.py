@@ -95,6 +95,8 @@ class Guardian:
         self._supervisor_is_gone = False
         # When killing started; None before.
         self._killing_since: float | None = None
+        # True when the agent's group was killed, usually all that there is.
+        self._group_is_killed = False
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._survivors_reported = False
         self._signals_reported = 0
@@ -185,7 +187,7 @@ class Guardian:
                 self._report_exec_result()
                 # Before the wait, because its pid, and so its group, may be reused afterwards.
                 self._signal_group(signal.SIGKILL)
-                self._agent_is_reaped = True
+                self._agent_is_reaped = self._group_is_killed = True
                 self.kill()
             _, status = os.waitpid(dead.si_pid, 0)
             if dead.si_pid == self._agent:
@@ -197,10 +199,14 @@ class Guardian:
         """Kill all current descendants; return True if the survivors are given up.
 
         A process forked meanwhile is found in the next round. A signal to a group reaches all of it
-        at once, so no process is forked in the agent's group after that.
+        at once, so no process is forked in the agent's group after that. The first round kills only
+        the group: usually no process is left then, and to find others all of /proc is read.
         """
         assert self._killing_since is not None
         self._signal_group(signal.SIGKILL)
+        if not self._group_is_killed:
+            self._group_is_killed = True
+            return False
         living = self._kill_descendants()
         self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
         if time.monotonic() < self._killing_since + KILL_SECONDS:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import sys
 
 from .guard import Guardian, report
 
@@ -104,23 +103,20 @@ def program_candidates(launch: LaunchRequest) -> list[bytes]:
     return [(folder or b".") + b"/" + program for folder in folders]
 
 
-def main() -> None:
-    """Run the guardian of one agent and exit."""
-    try:
-        run_guardian()
-    except Exception as error:  # noqa: BLE001 - reported; the supervisor then kills the rest
-        report(f"broken {error!r}")
-    finally:
-        os._exit(0)  # without cleanup: there is none to do
-
-
-def run_guardian() -> None:
+def run_guardian(parent: int, supervisor: int | None, descriptors: list[int]) -> None:
     """Start the agent and return when all its processes have ended."""
-    parent, *streams = map(int, sys.argv[1:5])
+    commands, reports, *streams = descriptors
+    for descriptor, number in ((commands, 0), (reports, 1)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     os.set_blocking(1, False)
-    child_signals = ignore_signals()
+    report(f"guardian {os.getpid()}")
+    # In a process group of its own, so that Ctrl-C on our terminal does not reach it. Not in a
+    # session of its own: if the guardian is stopped when the supervisor dies, the kernel continues
+    # it, because its group is orphaned then.
+    os.setpgid(0, 0)
+    child_signals = watch_children()
     become_subreaper()
-    supervisor = open_pidfd(parent)
     launch = read_launch()
     gate, go = os.pipe()
     failure, failed = os.pipe()
@@ -142,13 +138,17 @@ def run_guardian() -> None:
     guardian.run()
 
 
-def ignore_signals() -> int:
-    """Ignore all signals but SIGCHLD; return a descriptor that is readable after each SIGCHLD."""
+def ignore_signals() -> None:
+    """Ignore all signals that can be ignored."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def watch_children() -> int:
+    """Return a descriptor that is readable after each SIGCHLD."""
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_read, False)
     os.set_blocking(wakeup_write, False)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     return wakeup_read
@@ -156,17 +156,20 @@ def ignore_signals() -> int:
 
 def become_subreaper() -> None:
     """Make the kernel assign us every descendant whose parent dies as our child; Linux only."""
-    if sys.platform != "linux":
-        return
+    call_libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def call_libc(function: str, *arguments: int) -> int:
+    """Call a function of the C library with these numbers."""
     try:
         import _ctypes  # noqa: PLC0415 - ctypes takes longer to import
 
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type] # None: this program
-        _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+        address = _ctypes.dlsym(_ctypes.dlopen(None, 0), function)  # type: ignore[arg-type] # None: this program
+        return _ctypes.call_function(address, arguments)  # type: ignore[no-any-return]
     except (ImportError, AttributeError, OSError):
         import ctypes  # noqa: PLC0415 - only for an interpreter without the private module
 
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        return ctypes.CDLL(None)[function](*arguments)  # type: ignore[no-any-return]
 
 
 def open_pidfd(pid: int) -> int | None:

@@ -27,6 +27,7 @@ from supervisor.core.text import decode_printable
 from supervisor.drivers.identity import ProcessIdentity, identify
 
 from .environment import Marker, new_marker
+from .fork_server import ForkServer, open_fork_server
 from .guardian_client import (
     AgentStreams,
     GuardianClient,
@@ -61,6 +62,7 @@ class ContainedProcesses:
 
     def __init__(
         self,
+        server: ForkServer,
         *,
         input_seconds: float = INPUT_SECONDS,
         start_seconds: float = START_SECONDS,
@@ -68,6 +70,7 @@ class ContainedProcesses:
         tail_bytes: int = TAIL_BYTES,
         on_signal: Callable[[SentSignal], None] = lambda _: None,
     ) -> None:
+        self._server = server
         self.input_seconds = input_seconds
         self.start_seconds = start_seconds
         self.kill_seconds = kill_seconds
@@ -84,7 +87,10 @@ class ContainedProcesses:
 
         An exception of the block is raised without an exception group.
         """
-        guardian_client, streams = await start_guardian(limiter=self._starts)
+        async with self._starts:
+            guardian_client, streams = await start_guardian(
+                self._server, within_seconds=self.start_seconds
+            )
         process = ContainedProcess(self, launch, guardian_client, streams)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
@@ -98,6 +104,13 @@ class ContainedProcesses:
             await process.end()
         if failure is not None:
             raise failure
+
+
+@asynccontextmanager
+async def open_processes() -> AsyncIterator[ContainedProcesses]:
+    """Yield contained processes; all of them have to be over at the end of the block."""
+    async with open_fork_server() as server:
+        yield ContainedProcesses(server)
 
 
 class ContainedProcess:
@@ -238,6 +251,8 @@ class ContainedProcess:
     def _on_report(self, line: str) -> None:
         word, *rest = line.split(" ")
         match word, rest:
+            case "guardian", [_]:
+                pass  # its pid is known already
             case "agent", [pid]:
                 self._pid = int(pid)
                 self._forked.set()

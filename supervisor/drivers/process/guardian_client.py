@@ -1,4 +1,4 @@
-"""Our end of a guardian: start it, send it commands, read its reports.
+"""Our end of a guardian: have it forked, send it commands, read its reports.
 
 If the supervisor dies, the command pipe ends, and the guardian kills everything. See `guardian` for
 the commands and reports. This module also encodes launches for the guardian, and turns its launch
@@ -8,14 +8,12 @@ failures into messages for people.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import Final, Literal, TypeAlias
 
 import trio
@@ -26,6 +24,7 @@ from supervisor.core.errors import short_repr
 from supervisor.drivers.identity import ProcessIdentity, identify
 
 from .environment import MARKER_VARIABLE, Marker
+from .fork_server import ChildProcess, ForkServer, move_up
 from .pipes import PipeReader, PipeWriter
 from .processes import InputClosed, InputStuck, Launch, LaunchFailed
 
@@ -37,19 +36,9 @@ _COMMAND_LETTERS: Final[Mapping[GuardianCommand, bytes]] = {
     "terminate": b"t",
     "kill": b"k",
 }
-# Imported by its short name: with -I and -S no installed package, ours included, is on the path.
-# The text must not change: `supervisor_pid` recognises running guardians by it.
-_PROGRAM: Final = "import sys; sys.path.append(sys.argv.pop(1)); import guardian; guardian.main()"
-
-_FOLDER: Final = Path(__file__).parents[1]
-# Variables that the interpreter itself may need to start.
-_INHERITED_VARIABLES: Final = ("LD_LIBRARY_PATH",)
-
-_FIRST_FREE_DESCRIPTOR: Final = 3  # after the standard streams
-
-_POLL_SECONDS: Final = 0.001
-
 _CONTINUE_EVERY_SECONDS: Final = 2.0
+
+_GIVE_UP_SECONDS: Final = 1.0
 
 _IS_LINUX: Final = sys.platform == "linux"
 
@@ -73,16 +62,39 @@ class AgentStreams:
             end.close()
 
 
+class GuardianReports:
+    """The lines that a guardian writes."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._reader = PipeReader(descriptor)
+        self._lines: list[str] = []
+        self._rest = b""
+
+    async def next_line(self) -> str | None:
+        """Return the next line; None when the guardian has ended."""
+        while not self._lines:
+            chunk = await self._reader.receive()
+            if not chunk:
+                return None
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            self._lines = [line.decode("ascii", "replace") for line in lines]
+        return self._lines.pop(0)
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._reader.close()
+
+
 class GuardianClient:
     """One guardian, a child process of ours.
 
     Its pid is not reused before `kill_and_wait` returns.
     """
 
-    def __init__(self, guardian: subprocess.Popen[bytes], commands: int, reports: int) -> None:
+    def __init__(self, guardian: ChildProcess, commands: int, reports: GuardianReports) -> None:
         self._guardian = guardian
         self._commands = PipeWriter(commands)
-        self._reports = PipeReader(reports)
+        self._reports = reports
 
     def identity(self) -> ProcessIdentity:
         """Return the identity of the guardian; without /proc only its pid is meaningful."""
@@ -110,11 +122,8 @@ class GuardianClient:
 
     async def read_reports(self, on_report: Callable[[str], None]) -> None:
         """Call `on_report` with each line that the guardian writes, until it has ended."""
-        rest = b""
-        while chunk := await self._reports.receive():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                on_report(line.decode("ascii", "replace"))
+        while (line := await self._reports.next_line()) is not None:
+            on_report(line)
 
     @enable_ki_protection
     async def send_continue_periodically(self) -> None:
@@ -127,12 +136,12 @@ class GuardianClient:
         """Kill the guardian if it has not ended, and wait for it."""
         self._commands.close()
         self._reports.close()
-        self._guardian.kill()
-        while self._guardian.poll() is None:  # noqa: ASYNC110 - it dies within milliseconds
-            await trio.sleep(_POLL_SECONDS)
+        await self._guardian.kill_and_wait()
 
 
-async def start_guardian(*, limiter: trio.CapacityLimiter) -> tuple[GuardianClient, AgentStreams]:
+async def start_guardian(
+    server: ForkServer, *, within_seconds: float
+) -> tuple[GuardianClient, AgentStreams]:
     """Start a guardian that waits for its launch; raise `LaunchFailed` if it cannot be started.
 
     A cancellation leaves no guardian behind: before the start it prevents the start, and once the
@@ -140,71 +149,96 @@ async def start_guardian(*, limiter: trio.CapacityLimiter) -> tuple[GuardianClie
     """
     if not _IS_LINUX:
         raise LaunchFailed("agent processes need Linux, which alone can contain them")
-    with ExitStack() as ours, ExitStack() as theirs:
-        try:
-            commands_in, commands = _pipe(theirs, ours)
-            reports, reports_out = _pipe(ours, theirs)
-            agent_stdin, stdin = _pipe(theirs, ours)
-            stdout, agent_stdout = _pipe(ours, theirs)
-            stderr, agent_stderr = _pipe(ours, theirs)
-            guardian = await trio.to_thread.run_sync(
-                _run_guardian,
-                (commands_in, reports_out),
-                (agent_stdin, agent_stdout, agent_stderr),
-                limiter=limiter,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise LaunchFailed(f"a guardian could not be started: {error}") from error
-        ours.pop_all()
-    return GuardianClient(guardian, commands, reports), AgentStreams(stdin, stdout, stderr)
-
-
-def _run_guardian(
-    guardian_ends: tuple[int, int], agent_ends: tuple[int, int, int]
-) -> subprocess.Popen[bytes]:
-    """Start the guardian's process with its ends of the pipes and the ends of its agent."""
-    if not sys.executable:
-        raise FileNotFoundError("sys.executable is empty: the Python interpreter is unknown")
-    numbers = map(str, (os.getpid(), *agent_ends))
-    return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_FOLDER), *numbers],
-        stdin=guardian_ends[0],
-        stdout=guardian_ends[1],
-        stderr=subprocess.DEVNULL,
-        pass_fds=agent_ends,
-        cwd="/",
-        env={name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ},
-        # In a process group of its own, so that Ctrl-C on our terminal does not reach it. Not in a
-        # session of its own: if the guardian is stopped when we die, the kernel continues it,
-        # because its group is orphaned then.
-        process_group=0,
-    )
-
-
-def supervisor_pid(guardian: int) -> int | None:
-    """Return the pid of the guardian's supervisor, alive or not; None if it is not a guardian."""
+    await trio.lowlevel.checkpoint_if_cancelled()
     try:
-        words = Path(f"/proc/{guardian}/cmdline").read_bytes().split(b"\0")
-        place = words.index(_PROGRAM.encode())
-        return int(words[place + 2])  # after the folder, see _run_guardian
-    except (OSError, ValueError, IndexError):
-        return None
+        with trio.CancelScope(shield=True):  # bounded by `within_seconds`
+            guardian = (
+                await _fork_guardian(server, within_seconds)
+                # By another fork server, if the first one died meanwhile.
+                or await _fork_guardian(server, within_seconds)
+                or await _run_guardian(server)
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LaunchFailed(f"a guardian could not be started: {error}") from error
+    return guardian
+
+
+async def _fork_guardian(
+    server: ForkServer, within_seconds: float
+) -> tuple[GuardianClient, AgentStreams] | None:
+    """Have a guardian forked; return None if the fork server died or cannot fork.
+
+    Raise `LaunchFailed` if there is no guardian after `within_seconds`.
+    """
+    with ExitStack() as ours:
+        with ExitStack() as theirs:
+            pipes = Pipes(ours, theirs)
+            asked = await server.fork(pipes.theirs)
+        reports = GuardianReports(pipes.reports)
+        with trio.move_on_after(within_seconds) as bound:
+            pid = await _read_pid(reports)
+        if bound.cancelled_caught:
+            await _give_up(asked.process, reports)
+            raise LaunchFailed(f"its guardian was not ready within {within_seconds} s")
+        if pid is None:
+            return None
+        ours.pop_all()
+    return GuardianClient(ChildProcess(pid), pipes.commands, reports), pipes.streams()
+
+
+async def _run_guardian(server: ForkServer) -> tuple[GuardianClient, AgentStreams]:
+    """Run a guardian in an interpreter of its own, where none can be forked."""
+    with ExitStack() as ours:
+        with ExitStack() as theirs:
+            pipes = Pipes(ours, theirs)
+            started = await server.start_process()
+            with started.connection, suppress(OSError):  # it is dead, which `read_reports` detects
+                started.send(b"become", pipes.theirs)
+        ours.pop_all()
+    reports = GuardianReports(pipes.reports)
+    return GuardianClient(started.process, pipes.commands, reports), pipes.streams()
+
+
+async def _read_pid(reports: GuardianReports) -> int | None:
+    """Return the pid from the first report; None if the pipe ends without one."""
+    line = await reports.next_line()
+    return None if line is None else int(line.removeprefix("guardian "))
+
+
+async def _give_up(server: ChildProcess, reports: GuardianReports) -> None:
+    """Kill a fork server that does not answer, and the guardian if it has forked one after all.
+
+    When the fork server is dead, the pipe ends, or has the pid of the guardian.
+    """
+    server.send_signal(signal.SIGKILL)
+    with trio.move_on_after(_GIVE_UP_SECONDS):
+        pid = await _read_pid(reports)
+        if pid is not None:
+            await ChildProcess(pid).kill_and_wait()
+
+
+class Pipes:
+    """The five pipes of a guardian: `theirs` are the ends for it and its agent."""
+
+    def __init__(self, ours: ExitStack, theirs: ExitStack) -> None:
+        commands_in, self.commands = _pipe(theirs, ours)
+        self.reports, reports_out = _pipe(ours, theirs)
+        agent_stdin, self._stdin = _pipe(theirs, ours)
+        self._stdout, agent_stdout = _pipe(ours, theirs)
+        self._stderr, agent_stderr = _pipe(ours, theirs)
+        self.theirs = (commands_in, reports_out, agent_stdin, agent_stdout, agent_stderr)
+
+    def streams(self) -> AgentStreams:
+        """Return our ends of the agent's pipes."""
+        return AgentStreams(self._stdin, self._stdout, self._stderr)
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
-    """Return the two ends of a pipe.
-
-    Their numbers are above those of the standard streams, even if this program has closed those.
-    """
-    ends = []
-    for end, owner in zip(os.pipe(), (readers, writers), strict=True):
-        number = end
-        if end < _FIRST_FREE_DESCRIPTOR:
-            number = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_DESCRIPTOR)
-            os.close(end)
-        owner.callback(os.close, number)
-        ends.append(number)
-    return ends[0], ends[1]
+    """Return the two ends of a pipe."""
+    reader, writer = map(move_up, os.pipe())
+    readers.callback(os.close, reader)
+    writers.callback(os.close, writer)
+    return reader, writer
 
 
 def encode_launch(launch: Launch, marker: Marker) -> bytes:

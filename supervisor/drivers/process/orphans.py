@@ -34,7 +34,7 @@ from supervisor.drivers.identity import (
 )
 
 from .environment import MARKER_VARIABLE, Marker, marker_in_environ, parse_marker, pid_namespace
-from .guardian_client import supervisor_pid
+from .fork_server import supervisor_pid
 
 _PROC: Final = Path("/proc")
 _MAX_ENVIRON_BYTES: Final = 1 << 20

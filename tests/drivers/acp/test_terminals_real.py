@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -12,7 +13,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.drivers.acp.permissions import Grants
 from supervisor.drivers.acp.terminals import Terminals
 from supervisor.drivers.identity import ProcessIdentity, is_alive
-from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.contained import open_processes
 from supervisor.drivers.process.processes import BeforeExec
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.driver_context import FakeDriverContext
@@ -36,18 +37,19 @@ def seen() -> list[ProcessIdentity]:
 @pytest.fixture
 async def terminals(
     context: FakeDriverContext, nursery: trio.Nursery, user: FakeUser, seen: list[ProcessIdentity]
-) -> Terminals:
+) -> AsyncIterator[Terminals]:
     context.permissions = Permissions(mode="approve_all")
-    return Terminals(
-        context,
-        processes=ContainedProcesses(),
-        nursery=nursery,
-        ask=user.ask,
-        grants=Grants(),
-        limiter=trio.CapacityLimiter(2),
-        environment={"PATH": "/usr/bin:/bin"},
-        before_exec=_note(seen),
-    )
+    async with open_processes() as processes:
+        yield Terminals(
+            context,
+            processes=processes,
+            nursery=nursery,
+            ask=user.ask,
+            grants=Grants(),
+            limiter=trio.CapacityLimiter(2),
+            environment={"PATH": "/usr/bin:/bin"},
+            before_exec=_note(seen),
+        )
 
 
 def _note(seen: list[ProcessIdentity]) -> BeforeExec:

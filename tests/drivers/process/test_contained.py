@@ -11,6 +11,7 @@ import trio
 
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.fork_server import ForkServer
 from supervisor.drivers.process.pipes import CHUNK_BYTES
 from supervisor.drivers.process.processes import (
     InputClosed,
@@ -349,8 +350,8 @@ async def test_concurrent_sends_do_not_interleave(processes: ContainedProcesses)
     assert {text[0] * 200_000 for text in said} == set(said)
 
 
-async def test_a_send_to_a_process_that_does_not_read_times_out() -> None:
-    processes = ContainedProcesses(input_seconds=0.05)
+async def test_a_send_to_a_process_that_does_not_read_times_out(fork_server: ForkServer) -> None:
+    processes = ContainedProcesses(fork_server, input_seconds=0.05)
     async with running(processes, shell("echo up; exec sleep 1000")) as lines:
         await lines.next()
         with pytest.raises(InputStuck):

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from supervisor.drivers.identity import ProcessIdentity
-from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.contained import ContainedProcesses, open_processes
 from tests.support.process_programs import (
     FORK_ALL_KINDS,
     PATIENCE_SECONDS,
@@ -25,14 +25,15 @@ from tests.support.process_programs import (
 
 
 @pytest.mark.parametrize("milliseconds", [0, 1, 5, 10, 20, 30, 40, 60, 100])
-async def test_a_launch_cancelled_at_any_time_leaves_no_process(
-    processes: ContainedProcesses, milliseconds: int
-) -> None:
+async def test_a_launch_cancelled_at_any_time_leaves_no_process(milliseconds: int) -> None:
     name = secrets.token_hex(8)
     before = set(children())
     with trio.move_on_after(milliseconds / 1000) as scope:
         launch = python(FORK_ALL_KINDS, {"NAME": name})
-        async with processes.open(launch, before_exec=accept_process) as process:
+        async with (
+            open_processes() as processes,
+            processes.open(launch, before_exec=accept_process) as process,
+        ):
             await read_all(process)
 
     assert scope.cancelled_caught
@@ -133,18 +134,18 @@ async def test_descriptors_tasks_and_threads_do_not_leak_over_500_processes(
     await check_lives(processes, 500)
 
 
-async def test_many_processes_run_at_once_and_none_is_left(processes: ContainedProcesses) -> None:
+async def test_many_processes_run_at_once_and_none_is_left() -> None:
     name = secrets.token_hex(8)
     before = descriptors()
 
-    async def one(number: int) -> None:
+    async def one(processes: ContainedProcesses, number: int) -> None:
         launch = shell(f"echo {number}; exec sleep 1000", NAME=name)
         async with running(processes, launch) as lines:
             assert await lines.next() == str(number)
 
-    async with trio.open_nursery() as nursery:
+    async with open_processes() as processes, trio.open_nursery() as nursery:
         for number in range(20):
-            nursery.start_soon(one, number)
+            nursery.start_soon(one, processes, number)
 
     assert bearing(name) == []
     assert descriptors() <= before

@@ -116,8 +116,8 @@ async def test_no_process_is_left_of_a_misbehaving_agent(
     assert alive(everyone) == []
 
 
-async def test_a_chain_of_forking_processes_is_killed() -> None:
-    processes, name = ContainedProcesses(kill_seconds=PATIENCE_SECONDS), secrets.token_hex(8)
+async def test_a_chain_of_forking_processes_is_killed(processes: ContainedProcesses) -> None:
+    name = secrets.token_hex(8)
     async with running(processes, python(RUN_AWAY, {"NAME": name})) as lines:
         await lines.next()
         lines.process.kill()
@@ -210,14 +210,16 @@ async def test_a_group_is_signalled_only_while_the_agent_is_not_reaped(
 
 
 async def test_surviving_processes_are_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    processes: ContainedProcesses,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def fail(*_: object, **__: object) -> object:
         await trio.lowlevel.checkpoint()
         return (known(os.getpid()),)
 
     monkeypatch.setattr("supervisor.drivers.process.contained.kill_containment", fail)
-    async with running(ContainedProcesses(), shell("read x")) as lines:
+    async with running(processes, shell("read x")) as lines:
         os.kill(guardian_of(lines.process.identity), signal.SIGKILL)
 
         assert await lines.process.wait_gone(PATIENCE_SECONDS) == (os.getpid(),)

@@ -18,7 +18,7 @@ import trio
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.process import orphans
 from supervisor.drivers.process.contained import ContainedProcesses, SentSignal
-from supervisor.drivers.process.guardian_client import _PROGRAM
+from supervisor.drivers.process.fork_server import _PROGRAM, ForkServer
 from supervisor.drivers.process.orphans import has_live_supervisor, kill_orphans
 from supervisor.drivers.process.processes import LaunchFailed, ProcessExit
 from tests.support.process_programs import (
@@ -26,6 +26,7 @@ from tests.support.process_programs import (
     FORK_ALL_KINDS,
     PATIENCE_SECONDS,
     alive,
+    descendants_of,
     guardian_of,
     known,
     python,
@@ -90,11 +91,11 @@ async def test_an_agent_never_runs_when_its_guardian_dies_first(
 
 
 async def test_a_guardian_that_does_not_start_in_time_fails_the_launch(
-    monkeypatch: pytest.MonkeyPatch,
+    fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "supervisor.drivers.process.guardian_client._PROGRAM"
+    module = "supervisor.drivers.process.fork_server._PROGRAM"
     monkeypatch.setattr(module, "import signal; signal.pause()")
-    processes = ContainedProcesses(start_seconds=0.05, kill_seconds=0.05)
+    processes = ContainedProcesses(fork_server, start_seconds=0.05, kill_seconds=0.05)
 
     with pytest.raises(LaunchFailed, match=r"not ready within 0\.05 s"):
         async with running(processes, shell("cat")):
@@ -102,16 +103,19 @@ async def test_a_guardian_that_does_not_start_in_time_fails_the_launch(
 
 
 async def test_a_guardian_that_fails_reports_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    processes: ContainedProcesses,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    forgetful = _PROGRAM.replace("guardian.main()", "del sys.argv[1:]; guardian.main()")
-    monkeypatch.setattr("supervisor.drivers.process.guardian_client._PROGRAM", forgetful)
+    broken = "guardian.launch.read_launch = None; guardian.main()"
+    program = _PROGRAM.replace("guardian.main()", broken)
+    monkeypatch.setattr("supervisor.drivers.process.fork_server._PROGRAM", program)
 
     with pytest.raises(LaunchFailed, match="guardian died"):
-        async with running(ContainedProcesses(), shell("cat")):
+        async with running(processes, shell("cat")):
             raise AssertionError("it runs")
 
-    assert "broken ValueError" in caplog.text
+    assert "broken TypeError" in caplog.text
 
 
 # The supervisor ---------------------------------------------------------------------------
@@ -119,7 +123,7 @@ async def test_a_guardian_that_fails_reports_it(
 # A supervisor with one agent, which shows what that says, and the agent itself; then it waits.
 SUPERVISOR = """
 import os, sys, trio
-from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.contained import open_processes
 from tests.support.process_programs import FORK_ALL_KINDS, python
 
 async def before(identity):
@@ -127,7 +131,10 @@ async def before(identity):
 
 async def main():
     launch = python({program})
-    async with ContainedProcesses().open(launch, before_exec=before) as process:
+    async with (
+        open_processes() as processes,
+        processes.open(launch, before_exec=before) as process,
+    ):
         {during}
         while piece := await process.receive():
             os.write(1, piece)
@@ -161,7 +168,7 @@ def read_pids(process: subprocess.Popen[str], count: int) -> list[ProcessIdentit
 def test_no_process_is_left_after_the_supervisor_was_killed() -> None:
     with supervisor() as process:
         everyone = read_pids(process, ALL_KINDS)
-        everyone.append(known(guardian_of(everyone[0])))
+        everyone += descendants_of(process.pid)  # the guardian and its fork server too
         process.kill()
 
         wait_dead(everyone)
@@ -172,7 +179,8 @@ def test_a_fork_of_the_supervisor_does_not_keep_its_agents_alive() -> None:
     fork = "pid = os.fork(); pid or os.read(os.pipe()[0], 1); os.write(1, f'{pid}\\n'.encode())"
     with supervisor(during=fork) as process:
         (copy,) = read_pids(process, 1)
-        everyone = read_pids(process, ALL_KINDS)
+        read_pids(process, ALL_KINDS)
+        everyone = [one for one in descendants_of(process.pid) if one != copy]
         process.kill()
         try:
             wait_dead(everyone)

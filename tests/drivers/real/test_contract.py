@@ -17,7 +17,7 @@ import pytest
 import trio
 
 import supervisor
-from supervisor.drivers.process.contained import ContainedProcesses
+from supervisor.drivers.process.contained import open_processes
 from supervisor.drivers.runtime import DriverRuntime
 from tests.drivers import test_contract, test_contract_calls
 from tests.support.agent_actions import AgentAction
@@ -50,9 +50,10 @@ KINDS: Final = (
 @pytest.fixture
 async def runtime(nursery: trio.Nursery) -> AsyncIterator[DriverRuntime]:
     """Yield a runtime with real processes; none is left after the test."""
-    runtime = DriverRuntime(nursery, processes=ContainedProcesses())
-    yield runtime
-    runtime.shutdown_started.set()
+    async with open_processes() as processes:
+        runtime = DriverRuntime(nursery, processes=processes)
+        yield runtime
+        runtime.shutdown_started.set()
 
 
 @pytest.fixture
