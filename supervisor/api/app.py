@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -26,11 +27,21 @@ from supervisor.handles.shapes import Page
 from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
 
+from .backups import BackupFolder
 from .drain import DrainState
 from .encode import encode, encode_page
 from .gate import Gate, Gated
 from .openapi import openapi_document
-from .operation import DeferredResponse, NotFound, Operation, Result, StreamResponse, TextResponse
+from .operation import (
+    ID_PATTERN,
+    PATH_PATTERNS,
+    DeferredResponse,
+    NotFound,
+    Operation,
+    Result,
+    StreamResponse,
+    TextResponse,
+)
 from .params import NO_PARAMS
 from .problems import DRAINING_RETRY_SECONDS, RequestRefused, problem_of, problem_of_invalid_fields
 from .request import (
@@ -45,8 +56,6 @@ from .request import (
 from .response import HTML_POLICY, Response, problem_response
 from .routes import OPERATIONS
 
-# All ids are ours and match this; another path segment is a 404.
-_ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 # The headers that operations receive.
 _HEADERS: Final = (b"last-event-id",)
 _MAX_QUERY_NAMES: Final = 64
@@ -80,8 +89,8 @@ class Resource:
         await response.send(scope, send)
 
     def _operation(self, scope: Scope) -> Operation:
-        for value in scope["path_params"].values():
-            if _ID.fullmatch(value) is None:
+        for name, value in scope["path_params"].items():
+            if re.fullmatch(PATH_PATTERNS.get(name, ID_PATTERN), value) is None:
                 raise no_such_route()
         method = scope["method"]
         found = self._operations.get("GET" if method == "HEAD" else method)
@@ -104,6 +113,12 @@ class Resource:
             if announces_body(scope):
                 await incoming.discard()  # no operation without a body reads it
             given = _read_query(operation, scope)
+        if operation.unix_only and not self._context.is_unix_socket:
+            raise RequestRefused(
+                "unix_socket_only",
+                "this operation is served on the unix socket only",
+                hint="use the command `understudy`, or connect() without an address",
+            )
         return OperationCall(
             context=self._context,
             path_ids=scope["path_params"],
@@ -226,6 +241,7 @@ def make_app(
     drain_state: DrainState,
     metrics: Callable[[], bytes] | None = None,
     store_state: Callable[[], StoreState] | None = None,
+    backup_folder: Path | None = None,
     extra_operations: Iterable[Operation] = (),
     version: str | None = None,
 ) -> ASGIApp:
@@ -233,7 +249,8 @@ def make_app(
 
     `gate` authenticates requests. `drain_state` says whether new work is accepted; several apps
     share one. `metrics` returns the body of `/metrics`, which is a 404 without it. `store_state`
-    returns the state of the store without counting sessions. `extra_operations` are those of the
+    returns the state of the store without counting sessions. `backup_folder` is the one folder that
+    backups are written to; without it they are a 404. `extra_operations` are those of the
     process around the app; they are documented and guarded like all others.
     """
     known = version or installed_version("understudy")
@@ -244,6 +261,8 @@ def make_app(
         version=known,
         metrics=metrics,
         store_state=store_state,
+        backups=None if backup_folder is None else BackupFolder(backup_folder),
+        is_unix_socket=gate.is_unix_socket,
         document=functools.cache(functools.partial(openapi_document, operations, version=known)),
     )
     paths: dict[str, list[Operation]] = {}

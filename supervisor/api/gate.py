@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -30,7 +30,12 @@ _CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
 
 
 class Gate(Protocol):
-    """Check that decides whether a request may reach the app."""
+    """Check that decides whether a request may reach the app.
+
+    `is_unix_socket` says that the caller is the user of this process, as the kernel reports.
+    """
+
+    is_unix_socket: ClassVar[bool]
 
     def check(self, scope: Scope) -> None:
         """Raise RequestRefused if the request is not authenticated or its origin is forbidden."""
@@ -48,6 +53,7 @@ class UnixGate:
     `own_uid` is the allowed user; None where the system does not report the peer.
     """
 
+    is_unix_socket: ClassVar[bool] = True
     own_uid: int | None
     origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)
 
@@ -76,6 +82,7 @@ _SHORTEST_TOKEN: Final = 32
 class TcpGate:
     """Gate of a port on 127.0.0.1: exact Host, token, and only listed Origins."""
 
+    is_unix_socket: ClassVar[bool] = False
     port: int
     token: bytes = attrs.field(converter=_token, repr=False)
     origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)

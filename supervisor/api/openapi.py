@@ -23,7 +23,7 @@ from supervisor.decode import (
 )
 
 from .encode import encode
-from .operation import DeferredResponse, Operation
+from .operation import ID_PATTERN, PATH_PATTERNS, DeferredResponse, Operation
 from .params import Param, Params
 from .problems import MEDIA_TYPE, REQUEST_STATUSES, STATUSES, ProblemDetails
 
@@ -35,7 +35,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "rule": "Id of the permission rule.",
     "agent": "Name of the agent; for an import, of the agent that continues the session.",
     "key": "Your name for the session: `agent:channel:peer[:thread]`, or an object of those parts.",
-    "name": "Name of the session, for people.",
+    "name": "Name of the session, for people; in a path, of a backup.",
     "title": "Title; made from the first text if not given.",
     "tags": "Tags to find the session by.",
     "custom": "Your own data, text by name, stored with the session.",
@@ -99,7 +99,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "updated_after": "Only sessions changed after this time.",
     "updated_before": "Only sessions changed before this time.",
     # Maintenance.
-    "path": "Absolute path of a file on the server.",
+    "path": "File on the server: for an import its absolute path, for a backup a plain name.",
     "format": "Format of the file or the text.",
     "redact": "True: mask text that looks like a secret.",
     "dry_run": "True: report only, and change nothing.",
@@ -216,7 +216,8 @@ def _json_default(default: object) -> object:
 
 _PATH_PARAM: Final = re.compile(r"{(\w+)}")
 
-_ID: Final = {"type": "string", "pattern": "^[a-z0-9_]{3,64}$"}
+# Paths of operations that a server may be without.
+_OPTIONAL_PATHS: Final = ("/metrics", "/backup", "/backups")
 
 # Codes that every operation may answer with.
 _COMMON_CODES: Final = ("unauthorized", "forbidden_host", "headers_too_large", "internal_error")
@@ -306,7 +307,10 @@ class _OperationDocument:
                 "in": "path",
                 "required": True,
                 "description": description_of(name),
-                "schema": _ID,
+                "schema": {
+                    "type": "string",
+                    "pattern": f"^{PATH_PATTERNS.get(name, ID_PATTERN)}$",
+                },
             }
             for name in _PATH_PARAM.findall(operation.path)
         ]
@@ -362,7 +366,9 @@ class _OperationDocument:
         codes = {code: REQUEST_STATUSES[code] for code in _COMMON_CODES}
         if operation.has_body:
             codes |= {code: REQUEST_STATUSES[code] for code in _BODY_CODES}
-        if "{" in operation.path or operation.path.endswith("/metrics"):
+        if operation.unix_only:
+            codes["unix_socket_only"] = REQUEST_STATUSES["unix_socket_only"]
+        if "{" in operation.path or operation.path.endswith(_OPTIONAL_PATHS):
             codes["no_such_route"] = REQUEST_STATUSES["no_such_route"]
         codes["config_error"] = HTTPStatus.UNPROCESSABLE_ENTITY
         if operation.path == "/v1/ready":

@@ -24,8 +24,14 @@ from starlette.types import Receive, Scope, Send
 from supervisor.core.errors import SupervisorError
 from supervisor.decode import alternatives
 
+from .backups import NAME_PATTERN
 from .params import NO_PARAMS, Params
 from .request import OperationCall
+
+# All ids are ours and match this; a path segment that does not match its pattern is a 404.
+ID_PATTERN: Final = r"[a-z0-9_]{3,64}"
+# Patterns of parameters in paths that are not ids.
+PATH_PATTERNS: Final[Mapping[str, str]] = {"name": NAME_PATTERN}
 
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 
@@ -82,6 +88,8 @@ class Operation:
     # Media types of answers that are not JSON, with a description of each.
     other_media_types: Mapping[str, str] = attrs.field(factory=dict)
     is_stream: bool = False
+    # Whether it is refused on TCP, because the server uses a path that the caller names.
+    unix_only: bool = False
     # Whether its arguments are in a body, not in the query.
     has_body: bool = attrs.field(init=False)
 
@@ -133,6 +141,7 @@ def operation(
     raises: tuple[type[SupervisorError], ...] = (),
     other_media_types: Mapping[str, str] | None = None,
     streams: bool = False,
+    unix_only: bool = False,
 ) -> Callable[[Handler], Operation]:
     """Return a decorator that makes an operation of a function."""
 
@@ -146,6 +155,7 @@ def operation(
             raises=raises,
             other_media_types=other_media_types or {},
             is_stream=streams,
+            unix_only=unix_only,
         )
 
     return make

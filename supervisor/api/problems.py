@@ -66,6 +66,7 @@ REQUEST_STATUSES: Final[Mapping[str, int]] = {
     "forbidden_host": HTTPStatus.FORBIDDEN,
     "forbidden_origin": HTTPStatus.FORBIDDEN,
     "forbidden_peer": HTTPStatus.FORBIDDEN,
+    "unix_socket_only": HTTPStatus.FORBIDDEN,
     "no_such_route": HTTPStatus.NOT_FOUND,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
     "too_slow": HTTPStatus.REQUEST_TIMEOUT,

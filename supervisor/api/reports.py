@@ -25,7 +25,9 @@ class HealthReport:
 
 @attrs.frozen
 class BackupReport:
-    """Path and size of a backup."""
+    """Path, size and name of a backup in the daemon's folder, and when it was made."""
 
     path: str
     bytes: int
+    name: str = ""
+    created_at: float = 0.0

@@ -27,6 +27,7 @@ from supervisor.handles.session import Session
 from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
 
+from .backups import BackupFolder
 from .drain import DrainState
 from .problems import RequestRefused
 
@@ -230,6 +231,10 @@ class OperationContext:
     metrics: Callable[[], bytes] | None = None
     store_state: Callable[[], StoreState] | None = None
     document: Callable[[], bytes] = bytes
+    # The folder of backups; None if this process has none.
+    backups: BackupFolder | None = None
+    # Whether requests come over a unix socket, so that the caller is the user of this process.
+    is_unix_socket: bool = True
 
 
 @attrs.frozen(kw_only=True)

@@ -21,17 +21,14 @@ from supervisor.api.problems import error_of
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.records import Delta, Gap, Item, Record
 
-from .address import ListenQueueFull
 from .stream import (
     ConnectionBroken,
     EventTooLong,
     HttpStream,
     ServerSentEvent,
     SseParser,
-    Unreachable,
-    open_stream,
 )
-from .transport import AnswerLost, DaemonBusy, NoDaemon, Transport, decode_error, encode_query
+from .transport import AnswerLost, DaemonBusy, NoDaemon, Transport
 
 T = TypeVar("T")
 F = TypeVar("F", bound="RemoteFeed[Any]")
@@ -41,7 +38,6 @@ MAX_ABSENCE_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _NO_CONTENT: Final = 204
-_ERRORS: Final = 400
 # Errors of a daemon that starts or stops: the next attempt may succeed.
 _TRANSIENT_CODES: Final = frozenset(
     {NoDaemon.code, DaemonBusy.code, AnswerLost.code, "draining", "not_ready"}
@@ -157,25 +153,9 @@ class RemoteFeed(Generic[T]):
         headers = {"accept": "text/event-stream"}
         if self._last_received:
             headers["last-event-id"] = str(self._last_received)
-        try:
-            stream = await open_stream(
-                self._transport.address, self._path, encode_query(self._query), headers
-            )
-        except ListenQueueFull:
-            raise self._transport.daemon_busy_error() from None
-        except Unreachable:
-            raise self._transport.no_daemon_error() from None
-        except ConnectionBroken:
-            raise self._transport.answer_lost_error() from None
+        stream = await self._transport.open_stream(self._path, self._query, headers)
         if stream.status == _NO_CONTENT:
             self._ended = True
-        elif stream.status >= _ERRORS:
-            try:
-                raise decode_error(await stream.read_error(), status=stream.status)
-            except ConnectionBroken:
-                raise self._transport.answer_lost_error() from None
-            finally:
-                stream.close()
         self._stream, self._parser = stream, SseParser()
 
     def _disconnect(self) -> None:

@@ -127,7 +127,7 @@ async def open_stream(
     try:
         with trio.fail_after(OPEN_SECONDS):
             stream = HttpStream(await connect_to(address), address.host)
-            target = f"/{path}?{urlencode(query)}"
+            target = f"/{path}?{urlencode(query)}" if query else f"/{path}"
             await stream.request("GET", target, {**address.headers, **headers})
             made, stream = stream, None
             return made

@@ -7,9 +7,9 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
 
-from supervisor.api.reports import BackupReport
 from supervisor.core.errors import (
     ConfigError,
     InvalidDecision,
@@ -216,12 +216,14 @@ class RemoteSupervisor:
         return await self._post_for_session("v1/import", arguments)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:
-        """Copy the store to a new file while it is in use; return its size in bytes."""
-        arguments = {"path": _absolute_path(path)}
-        report = await self._transport.request(
-            BackupReport, "POST", "v1/backup", arguments, timeout_seconds=SLOW_SECONDS
-        )
-        return report.bytes
+        """Copy the store to a new file while it is in use; return its size in bytes.
+
+        The caller writes the file, not the daemon. Raise `ConfigError` if the file exists or cannot
+        be written.
+        """
+        from .backups import copy_backup  # noqa: PLC0415 - rarely needed
+
+        return await copy_backup(self._transport, Path(_absolute_path(path)))
 
     async def cleanup(
         self,

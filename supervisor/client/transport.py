@@ -31,7 +31,7 @@ from supervisor.decode import DecodeError, decode_light
 
 from .address import Address, ListenQueueFull
 from .http_client import HttpClient, HttpRequest, HttpResponse, Method
-from .stream import ConnectionBroken, Unreachable
+from .stream import ConnectionBroken, HttpStream, Unreachable, open_stream
 
 
 class NoDaemon(SupervisorError):
@@ -136,6 +136,30 @@ class Transport:
             raise self.no_daemon_error() from None
         except ConnectionBroken as error:
             raise self.answer_lost_error() from error
+
+    async def open_stream(
+        self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> HttpStream:
+        """Return the stream of a GET when its response has begun; raise as `request` does.
+
+        Reading it may raise `ConnectionBroken`. The caller closes it.
+        """
+        try:
+            stream = await open_stream(self.address, path, encode_query(query), headers)
+        except ListenQueueFull:
+            raise self.daemon_busy_error() from None
+        except Unreachable:
+            raise self.no_daemon_error() from None
+        except ConnectionBroken:
+            raise self.answer_lost_error() from None
+        if stream.status < _ERRORS:
+            return stream
+        try:
+            raise decode_error(await stream.read_error(), status=stream.status)
+        except ConnectionBroken:
+            raise self.answer_lost_error() from None
+        finally:
+            stream.close()
 
     def refuse_if_closed(self) -> None:
         """Raise `NoDaemon` if the block of `connect()` has ended."""

@@ -21,6 +21,7 @@ import attrs
 import trio
 
 from supervisor.api.app import make_app
+from supervisor.api.backups import BackupFolder
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
@@ -52,6 +53,9 @@ logger = logging.getLogger("supervisor.daemon")
 # Added to the time that the shutdown itself may take, before the process exits without tasks that
 # do not end.
 _EXIT_GRACE_SECONDS: Final = 10.0
+
+# Name of the backup folder in the state folder.
+_BACKUPS: Final = "backups"
 
 # Time in which open streams receive the last records.
 _STREAM_FLUSH_SECONDS: Final = 0.25
@@ -159,6 +163,8 @@ class _Daemon:
         self._event_log = EventLog(sup.introspect().agent_of)
         sup.introspect().instruments.record_callbacks.append(self._event_log.log_record)
         await metrics.open()
+        backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
+        await trio.to_thread.run_sync(backups.remove_unfinished)
         reloader = Reloader(sup, self.configuration, self.load, self.environ)
         for listener in listeners:
             app = make_app(
@@ -167,6 +173,7 @@ class _Daemon:
                 drain_state=drain_state,
                 metrics=metrics.metrics.render,
                 store_state=sup.introspect().store_state,
+                backup_folder=backups.path,
                 extra_operations=[reloader.operation()],
             )
             await connections.listen(listener.socket, app)

@@ -193,6 +193,15 @@ def test_a_backup_overwrites_nothing(call: Caller, kept: Kept) -> None:
     assert "exists already" in done.err
 
 
+def test_an_export_never_has_a_name_of_sqlite(call: Caller, kept: Kept, tmp_path: Path) -> None:
+    for form in ("jsonl", "sqlite"):
+        place = tmp_path / "other.db-wal"
+        done = call("export", kept.anna, "-o", place, "--format", form, "--state", kept.path)
+
+        assert (done.code, "SQLite gives a meaning" in done.err) == (1, True)
+        assert not place.exists()
+
+
 def test_cleanup_dry_run_deletes_nothing(call: Caller, kept: Kept) -> None:
     done = call("cleanup", "--keep-last", 0, "--dry-run", "--state", kept.path)
 

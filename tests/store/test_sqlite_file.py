@@ -71,6 +71,16 @@ async def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
         assert await sup.exists(made)
 
 
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+async def test_a_store_never_has_a_name_of_sqlite(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(ConfigError, match="SQLite gives a meaning"):
+        await use(tmp_path / f"other.db{ending}")
+    with pytest.raises(ConfigError, match="SQLite gives a meaning"):
+        await supervisor.restore(tmp_path / "backup.db", tmp_path / f"other.db{ending}")
+
+    assert left_in(tmp_path) == set()
+
+
 async def test_a_file_name_that_is_not_text_works_or_is_refused(tmp_path: Path) -> None:
     with contextlib.suppress(ConfigError):
         await use(os.fsdecode(os.fsencode(tmp_path) + b"/st\xff.db"))

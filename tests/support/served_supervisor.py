@@ -53,7 +53,12 @@ async def opened(
 async def served(sup: supervisor.Supervisor, path: Path) -> AsyncIterator[Path]:
     """Serve the supervisor on a socket, as the daemon does."""
     doors = DrainState()
-    app = make_app(sup, gate=UnixGate(own_uid=os.geteuid()), drain_state=doors)
+    app = make_app(
+        sup,
+        gate=UnixGate(own_uid=os.geteuid()),
+        drain_state=doors,
+        backup_folder=path.with_name("backups"),
+    )
     with unix_listener(path) as listener:
         async with open_connections(max_connections=100, peer_state_key=PEER_UID) as connections:
             await connections.listen(listener, app)

@@ -6,11 +6,11 @@ from typing import Final
 
 from supervisor.api.operation import Operation
 
-from . import admin, control, inputs, permission_requests, read, sessions, streams
+from . import admin, backups, control, inputs, permission_requests, read, sessions, streams
 
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(
     one
-    for module in (admin, sessions, inputs, control, read, streams, permission_requests)
+    for module in (admin, backups, sessions, inputs, control, read, streams, permission_requests)
     for one in vars(module).values()
     if isinstance(one, Operation)
 )

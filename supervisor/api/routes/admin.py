@@ -1,11 +1,11 @@
-"""Operations on the whole supervisor: health, statistics, search, backup, import and drain."""
+"""Operations on the whole supervisor: health, statistics, search, cleanup, import and drain."""
 
 from __future__ import annotations
 
 from supervisor.api.operation import TextResponse, operation
 from supervisor.api.params import body_params_of, query_params, query_params_of
 from supervisor.api.problems import RequestRefused
-from supervisor.api.reports import BackupReport, HealthReport, VersionReport
+from supervisor.api.reports import HealthReport, VersionReport
 from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentUnknown,
@@ -115,18 +115,6 @@ def _metrics(call: OperationCall) -> TextResponse:
 
 
 @operation(
-    "POST",
-    "/v1/backup",
-    body_params_of(Supervisor.backup, kinds={"path": str}),
-    raises=(ConfigError, StoreDegraded),
-)
-async def backup(call: OperationCall) -> BackupReport:
-    """Copy the store into a new file on the server, while it is in use."""
-    path: str = call.arguments["path"]
-    return BackupReport(path, await call.sup.backup(path))
-
-
-@operation(
     "POST", "/v1/cleanup", body_params_of(Supervisor.cleanup), raises=(ConfigError, StoreDegraded)
 )
 async def cleanup(call: OperationCall) -> CleanupReport:
@@ -139,10 +127,14 @@ async def cleanup(call: OperationCall) -> CleanupReport:
     "/v1/import",
     body_params_of(Supervisor.import_, kinds={"path": str}),
     status=201,
+    unix_only=True,
     raises=(AgentUnknown, ConfigError, ImportFailed, SpawnRefused, StoreDegraded),
 )
 async def import_(call: OperationCall) -> Info:
-    """Create a session from a file on the server."""
+    """Create a session from a file on the server; only on the unix socket.
+
+    The server reads the file with its own rights, and on the socket the caller is the same user.
+    """
     session = await call.sup.import_(**call.arguments)
     return await session.info()
 

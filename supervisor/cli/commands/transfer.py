@@ -82,8 +82,9 @@ def _require_place_for_file(output: str) -> str:
     """Return the path of the file to write, with links followed.
 
     Raise `FileNotThere` or click's `UsageError` unless an export may replace what is there: a store
-    or a device would be lost.
+    or a device would be lost. Raise `ConfigError` for a name that SQLite gives a meaning.
     """
+    from supervisor.store.new_file import refuse_sqlite_name  # noqa: PLC0415 - late
     from supervisor.store.sqlite.inspection import looks_like_store  # noqa: PLC0415 - late
 
     path = Path(output)
@@ -92,6 +93,7 @@ def _require_place_for_file(output: str) -> str:
     if not path.parent.is_dir():
         raise FileNotThere(f"there is no directory {path.parent}", hint="create it first")
     target = path.resolve()
+    refuse_sqlite_name(target)
     if target.exists() and not target.is_file():
         raise click.UsageError(f"{output} is not a regular file; name another one.")
     if target.exists() and looks_like_store(target):

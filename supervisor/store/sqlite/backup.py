@@ -10,12 +10,17 @@ import contextlib
 import glob
 import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from supervisor.core.errors import ConfigError
+from supervisor.store.new_file import (
+    UNFINISHED,
+    NewFile,
+    check_new_file,
+    not_written_error,
+    sync,
+)
 
 from . import schema
 from .files import open_reader
@@ -35,8 +40,7 @@ def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
 def backup(source: sqlite3.Connection, target: Path) -> int:
     """Write a backup and return its size; raise `ConfigError` if it cannot be written."""
     target = target.absolute()
-    if not target.parent.is_dir():
-        raise ConfigError(f"there is no directory {target.parent}", hint="create it first")
+    check_new_file(target)
     copy(source, target)
     return target.stat().st_size
 
@@ -44,30 +48,11 @@ def backup(source: sqlite3.Connection, target: Path) -> int:
 def copy(source: sqlite3.Connection, target: Path) -> None:
     """Copy the database as of one moment, while other connections write."""
     try:
-        with _temporary_file(target) as unfinished:
-            _copy_into(source, unfinished)
-            _sync(unfinished)
-            os.link(unfinished, target)  # fails if the target exists
-            _sync(target.parent)
-    except FileExistsError as error:
-        raise ConfigError(f"{target.name} exists already", hint="name a new file") from error
+        with contextlib.closing(NewFile.create(target)) as new:
+            _copy_into(source, new.draft)
+            new.finish()
     except (OSError, sqlite3.Error) as error:
-        raise ConfigError(
-            f"{target.name} cannot be written: {error}", hint="check that disk, then try again"
-        ) from error
-
-
-@contextlib.contextmanager
-def _temporary_file(target: Path) -> Iterator[Path]:
-    """Yield a new private file beside the target; delete it afterwards."""
-    # mkstemp creates it with mode 0600.
-    descriptor, name = tempfile.mkstemp(".unfinished", f"{target.name}.", target.parent)
-    os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        for ending in ("", "-journal", "-wal", "-shm"):
-            Path(name + ending).unlink(missing_ok=True)
+        raise not_written_error(target, error) from error
 
 
 def _copy_into(source: sqlite3.Connection, target: Path) -> None:
@@ -105,19 +90,18 @@ def restore(backup_path: Path, path: Path) -> Path | None:
     schema.refuse_unless_ours(backup_path, may_be_new=False)
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path.name} is not a file", hint="name the store, or a new file")
-    with _temporary_file(path) as incoming:
+    with contextlib.closing(NewFile.create(path)) as incoming:
         try:
             with contextlib.closing(open_reader(backup_path)) as source:
-                _copy_into(source, incoming)
+                _copy_into(source, incoming.draft)
         except sqlite3.Error as error:
             raise ConfigError(
                 f"the backup {backup_path.name} is damaged: {error}", hint="try another one"
             ) from error
-        _sync(incoming)
+        sync(incoming.draft)
         old = _set_aside(path) if path.exists() else None
         # At every instant the path is either the old store or the backup.
-        incoming.replace(path)
-        _sync(path.parent)
+        incoming.replace()
     return old
 
 
@@ -149,7 +133,7 @@ def check_restore_target(path: Path) -> None:
 
 def remove_unfinished(path: Path) -> None:
     """Remove the files of a restore that was killed; the caller holds the lock."""
-    for left in path.parent.glob(f"{glob.escape(path.name)}.*.unfinished*"):
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*{UNFINISHED}*"):
         left.unlink(missing_ok=True)
     for old in list(path.parent.glob(f"{glob.escape(path.name)}.before-restore*")):
         # Linked aside, but not replaced yet.
@@ -175,11 +159,3 @@ def _unused_name(wanted: Path) -> Path:
         number += 1
         name = wanted.with_name(f"{wanted.name}-{number}")
     return name
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

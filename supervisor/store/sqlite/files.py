@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from supervisor.core.errors import ConfigError, StoreDegraded, short_repr
+from supervisor.store.new_file import refuse_sqlite_name
 
 from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
 
@@ -95,7 +96,7 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a store, without symbolic links.
 
     The path is absolute because the working directory may change, and has no links because SQLite
-    names the WAL and the locks by the path. Raise `ConfigError` if no file can have that path.
+    names the WAL and the locks by the path. Raise `ConfigError` if no store can have that path.
     """
     try:
         whole = Path(os.fsdecode(path)).expanduser().resolve()
@@ -108,6 +109,7 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
                 hint="name a file in an existing directory",
             )
         os.fsencode(whole)
+        refuse_sqlite_name(whole)
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"{short_repr(os.fspath(path))} is not a file name",

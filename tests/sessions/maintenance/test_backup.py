@@ -14,6 +14,7 @@ import trio
 import supervisor
 from supervisor import ConfigError, Phase, StoreLocked, StoreTooNew, Supervisor, SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.store import new_file
 from supervisor.store.port import ProcessEntry
 from supervisor.store.sqlite import backup as backup_module
 from supervisor.store.sqlite.store import open_sqlite
@@ -152,13 +153,24 @@ async def test_a_failed_backup_leaves_no_partial_file(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(backup_module, "_sync", fail)
+    monkeypatch.setattr(new_file, "sync", fail)
 
     with pytest.raises(SupervisorError):
         await on_file.backup(copy)
 
     assert left_in(copy.parent) == set()
     assert not (await on_file.stats()).store.degraded
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+async def test_a_backup_never_has_a_name_of_sqlite(
+    on_file: Supervisor, copy: Path, ending: str
+) -> None:
+    with pytest.raises(ConfigError, match="SQLite gives a meaning") as refusal:
+        await on_file.backup(copy.with_name(f"other.db{ending}"))
+
+    assert ending in refusal.value.hint
+    assert left_in(copy.parent) == set()
 
 
 async def test_one_of_many_concurrent_backups_to_one_name_succeeds(
