@@ -27,7 +27,7 @@ from supervisor.handles.shapes import Page
 from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
 
-from .backups import BackupFolder
+from .backup_folder import BackupFolder
 from .drain import DrainState
 from .encode import encode, encode_page
 from .gate import Gate, Gated

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from supervisor.core.errors import SupervisorError
 from supervisor.decode import alternatives
 
-from .backups import NAME_PATTERN
+from .backup_folder import NAME_PATTERN
 from .params import NO_PARAMS, Params
 from .request import OperationCall
 

@@ -27,7 +27,7 @@ from supervisor.handles.session import Session
 from supervisor.handles.supervisor import Supervisor
 from supervisor.store.pending import StoreState
 
-from .backups import BackupFolder
+from .backup_folder import BackupFolder
 from .drain import DrainState
 from .problems import RequestRefused
 

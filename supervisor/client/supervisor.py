@@ -221,7 +221,7 @@ class RemoteSupervisor:
         The caller writes the file, not the daemon. Raise `ConfigError` if the file exists or cannot
         be written.
         """
-        from .backups import copy_backup  # noqa: PLC0415 - rarely needed
+        from .backup_copy import copy_backup  # noqa: PLC0415 - rarely needed
 
         return await copy_backup(self._transport, Path(_absolute_path(path)))
 

@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from supervisor.api.app import make_app
-from supervisor.api.backups import BackupFolder
+from supervisor.api.backup_folder import BackupFolder
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID
 from supervisor.configuration import Configuration, DaemonSettings, make_agents

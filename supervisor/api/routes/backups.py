@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, TypeVar
 import trio
 from starlette.types import Receive, Scope, Send
 
-from supervisor.api.backups import NAME_PATTERN, BackupFolder, check_backup_name
+from supervisor.api.backup_folder import NAME_PATTERN, BackupFolder, check_backup_name
 from supervisor.api.operation import NotFound, StreamResponse, operation
 from supervisor.api.params import Constraint, Param, Params
 from supervisor.api.problems import RequestRefused

@@ -14,9 +14,9 @@ import pytest
 
 import supervisor
 from supervisor import Supervisor
-from supervisor.api import backups
+from supervisor.api import backup_folder
 from supervisor.api.app import make_app
-from supervisor.api.backups import BackupFolder
+from supervisor.api.backup_folder import BackupFolder
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import TcpGate, UnixGate
 
@@ -159,7 +159,7 @@ async def test_only_backups_in_the_folder_are_found(
 async def test_the_number_of_backups_is_bounded(
     client: httpx.AsyncClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backups, "MAX_BACKUPS", 1)
+    monkeypatch.setattr(backup_folder, "MAX_BACKUPS", 1)
     await client.post("/v1/backup")
 
     answer = await client.post("/v1/backup")

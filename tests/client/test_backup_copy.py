@@ -11,8 +11,7 @@ import trio
 
 import supervisor
 from supervisor import ConfigError
-from supervisor.client import AnswerLost, connect, connect_once
-from supervisor.client import backups as client_backups
+from supervisor.client import AnswerLost, backup_copy, connect, connect_once
 from tests.support.served_supervisor import Connect, opened, served
 
 WAYS = pytest.mark.parametrize("connect", [connect, connect_once])
@@ -57,7 +56,7 @@ async def test_a_broken_download_leaves_nothing_behind(
     async def half(stream: Any, draft: Path) -> int:  # noqa: ANN401
         return await trio.to_thread.run_sync(draft.write_bytes, await stream.receive() or b"") - 1
 
-    monkeypatch.setattr(client_backups, "_download", half)
+    monkeypatch.setattr(backup_copy, "_download", half)
     (folder / "copies").mkdir()
 
     async with opened("remote", folder) as sup:
@@ -79,7 +78,7 @@ async def test_a_cancelled_copy_leaves_nothing_behind(
                 await trio.sleep_forever()
                 raise AssertionError
 
-            monkeypatch.setattr(client_backups, "_download", stuck)
+            monkeypatch.setattr(backup_copy, "_download", stuck)
             await sup.backup(folder / "copies" / "copy.db")
 
     assert scope.cancelled_caught
