@@ -63,7 +63,7 @@ class ActorControl(Watched, Watcher, Protocol):
     def restarts(self) -> int: ...
     def runs_in(self, task: trio.lowlevel.Task) -> bool: ...
     def refuse_own_task(self, verb: str, instead: str) -> None: ...
-    def request_stop(self) -> None: ...
+    def request_stop(self, *, grace_seconds: float = math.inf) -> None: ...
     async def wait_ended(self) -> None: ...
     async def wait_stopped(self) -> Exit: ...
     def watch(self, other: Watched) -> None: ...
@@ -138,14 +138,15 @@ class Ref(Handle):
         return answer
 
     @enable_ki_protection
-    def stop_nowait(self) -> None:
+    def stop_nowait(self, *, within_seconds: float = math.inf) -> None:
         """Request the stop of the actor and return at once; an actor may stop itself this way.
 
         The mailbox closes now: the queued asks fail with `ActorStopped`, and told messages are
         dropped and counted as `lost`. The message in hand and `on_stop` get `shutdown_seconds`
-        together, then they are cancelled. A repeated stop has no effect.
+        together, or `within_seconds` if that is less; then they are cancelled. A repeated stop can
+        only shorten that time.
         """
-        self._child.request_stop()
+        self._child.request_stop(grace_seconds=within_seconds)
 
     @enable_ki_protection
     async def stop(self) -> None:

@@ -21,6 +21,7 @@ from .core.state import SessionState
 from .core.tree.tree import SessionTree
 from .drivers.port import AgentKind, ChildHandle, TurnHandle
 from .drivers.process.contained import open_processes
+from .drivers.process.processes import Processes
 from .drivers.runtime import DriverRuntime
 from .drivers.watchdog import uses_real_clock, watch_event_loop
 from .handles.arguments import check_path
@@ -45,7 +46,7 @@ from .sessions.reload import agents_by_name
 from .sessions.repair import SessionRepair
 from .sessions.router import SessionRouter
 from .sessions.services import Services, make_services, process_agents
-from .sessions.shutdown import drain, wait_for_zombies
+from .sessions.shutdown import check_store, drain, wait_for_zombies
 from .sessions.slot import SessionSlot
 from .sessions.spawn import Spawner
 from .sessions.store_health import on_health_change, watch_file
@@ -58,6 +59,10 @@ from .store.sqlite.schema import refuse_unless_ours
 from .store.sqlite.store import SqliteStore, open_sqlite, restore_store
 from .store.writer import ReadOnlyWriter, Writer
 
+# Time in which observers get the notifications of the shutdown.
+_LAST_NOTIFICATIONS_SECONDS = 5.0
+# For the last attempt to write, if the store does not answer.
+_FAILING_WRITER_SECONDS = 1.0
 # Never reached: the write throttle bounds other writes, and each session has at most one.
 WRITER_CAPACITY = 100_000
 
@@ -102,12 +107,7 @@ async def open(  # noqa: A001 - public as supervisor.open
             restart="permanent",
             capacity=WRITER_CAPACITY,
         )
-        runtime = DriverRuntime(
-            await outer.start(_run_shielded_nursery),
-            processes=processes,
-            max_agent_processes=settings.max_agent_processes,
-            start_concurrency=settings.start_concurrency,
-        )
+        runtime: DriverRuntime = await outer.start(_run_tasks, settings, processes)
         try:
             services = make_services(
                 settings=settings,
@@ -261,27 +261,41 @@ async def _open_store(
             await store.close()
 
 
-async def _run_shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    """Run a nursery that a cancellation of the block does not reach, so that shutdown is ordered.
+async def _run_tasks(
+    settings: Settings, processes: Processes, task_status: trio.TaskStatus[DriverRuntime]
+) -> None:
+    """Run the tasks of the supervisor, which a cancellation of the block does not reach.
 
-    `DriverRuntime.close()` always cancels it at the end.
+    So the shutdown is in order. `DriverRuntime.close()` always cancels the tasks at the end. A task
+    that fails ends all others, and cancels the block.
     """
     # Before the shield: if this task is cancelled already, `started` below does not return the
-    # nursery to the caller, and nothing could cancel this task behind the shield.
+    # runtime to the caller, and nothing could cancel this task behind the shield.
     await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         async with trio.open_nursery() as nursery:
-            task_status.started(nursery)
-            await trio.sleep_forever()
+            runtime = DriverRuntime(
+                nursery,
+                processes=processes,
+                max_agent_processes=settings.max_agent_processes,
+                start_concurrency=settings.start_concurrency,
+            )
+            # Closed with the nursery, in which no task can be started after that.
+            nursery.start_soon(runtime.close_when_cancelled)
+            task_status.started(runtime)
 
 
 async def _shut_down(services: Services, registry: SessionRegistry, *, is_graceful: bool) -> None:
-    """Drain and close, even if cancelled; only the wait for zombies is unbounded."""
-    settings = services.settings()
-    patience = settings.exit_seconds if is_graceful else 0.0
+    """Drain and close, even if cancelled; only the wait for zombies is unbounded.
+
+    After the failure of a task or of the writer nothing could be drained.
+    """
+    patience = services.settings().exit_seconds if is_graceful else 0.0
+    has_failed = services.tasks.is_closed or services.writer.statistics().state == "stopped"
     try:
-        with trio.CancelScope(shield=not is_graceful):
-            await drain(services, registry, patience_seconds=patience)
+        if not has_failed:
+            with trio.CancelScope(shield=not is_graceful):
+                await drain(services, registry, patience_seconds=patience)
     except trio.Cancelled:
         with trio.CancelScope(shield=True):
             await drain(services, registry, patience_seconds=0.0)
@@ -289,6 +303,9 @@ async def _shut_down(services: Services, registry: SessionRegistry, *, is_gracef
     finally:
         registry.close()
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(patience):
+            with trio.move_on_after(min(patience, _LAST_NOTIFICATIONS_SECONDS)):
                 await services.hooks.wait_delivered()
             await wait_for_zombies(services)
+            await check_store(services)  # the steps that follow wait for it
+        if services.shutdown.has_store_failed:
+            services.writer.stop_nowait(within_seconds=_FAILING_WRITER_SECONDS)

@@ -274,14 +274,10 @@ class EventLog:
 
     def __init__(self, agent_of: Callable[[Record], str | None]) -> None:
         self._agent_of = agent_of
-        # True if a turn was interrupted for the shutdown.
-        self.has_interrupted_turns = False
 
     def log_record(self, record: Record) -> None:
         """Log the record if its kind is of interest to operators."""
         kind, body = record.kind, record.body
-        if kind == "interrupted" and body.get("reason") == "shutdown":
-            self.has_interrupted_turns = True
         known = _RECORD_LINES.get(kind)
         if known is None:
             return

@@ -7,7 +7,9 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,10 +19,10 @@ import trio
 from supervisor.configuration import Configuration, load
 from supervisor.core.errors import ConfigError, SupervisorError
 
+from .exit_watchdog import THREAD_PREFIX, ExitWatchdog
 from .logging_ import SecretFilter, logging_to, standard_error
 from .reload import Load
 from .service import ExitCode, serve
-from .signals import DaemonSignals
 
 logger = logging.getLogger("supervisor.daemon")
 
@@ -28,6 +30,8 @@ logger = logging.getLogger("supervisor.daemon")
 _BASE_DESCRIPTORS: Final = 128
 # Pipes of an agent process and of its guardian.
 _DESCRIPTORS_PER_AGENT: Final = 8
+# For the log lines of a failed thread.
+_FAILED_THREAD_SECONDS: Final = 1.0
 
 
 def raise_descriptor_limit(*, connections: int, agents: int) -> None:
@@ -76,21 +80,45 @@ def run(
     ) as logs:
 
         def end_process(code: int) -> None:
-            logs.flush()
-            os._exit(code)
+            try:
+                logs.flush()
+            finally:
+                os._exit(code)
 
-        return _exit_code(
-            configuration,
-            partial(
-                serve,
+        with ExitWatchdog(end_process) as exit_watchdog, _failing_threads_end(exit_watchdog):
+            return _exit_code(
                 configuration,
-                load=load,
-                environ=environ,
-                secret_filter=secret_filter,
-                signals=DaemonSignals(end_process=end_process),
-                end_process=end_process,
-            ),
-        )
+                partial(
+                    serve,
+                    configuration,
+                    load=load,
+                    environ=environ,
+                    secret_filter=secret_filter,
+                    exit_watchdog=exit_watchdog,
+                ),
+            )
+
+
+@contextmanager
+def _failing_threads_end(exit_watchdog: ExitWatchdog) -> Iterator[None]:
+    """End the process soon after an exception has ended one of our threads.
+
+    Threads of agents may fail as they like.
+    """
+    before = threading.excepthook
+
+    def on_exception(failed: threading.ExceptHookArgs) -> None:
+        name = "" if failed.thread is None else failed.thread.name
+        if name.startswith(THREAD_PREFIX):
+            line = f"exiting because the thread {name} failed"
+            exit_watchdog.exit_within(_FAILED_THREAD_SECONDS, ExitCode.FAILED, line)
+        before(failed)
+
+    threading.excepthook = on_exception
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _exit_code(configuration: Configuration, work: Callable[[], Awaitable[ExitCode]]) -> int:
@@ -104,7 +132,7 @@ def _exit_code(configuration: Configuration, work: Callable[[], Awaitable[ExitCo
     except SupervisorError as error:
         logger.error("%s", error)  # noqa: TRY400 - the text is complete, a traceback adds nothing
         return ExitCode.MISCONFIGURED if isinstance(error, ConfigError) else ExitCode.FAILED
-    except Exception:
+    except BaseException:  # an agent may even raise SystemExit, whose code means nothing here
         logger.exception("daemon failed")
         return ExitCode.FAILED
 

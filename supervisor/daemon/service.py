@@ -4,6 +4,8 @@ Rule 1: no request is accepted before recovery has handled every stored session,
         sent only when requests are answered.
 Rule 2: the order of the exit: refuse new work, end or interrupt turns, end streams, close
         connections, suspend sessions, flush the store, then remove the socket and its lock.
+Rule 3: whatever begins the exit, a request or a failure, also bounds its time: `ExitWatchdog` ends
+        the process if the order of rule 2 takes longer.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from __future__ import annotations
 import enum
 import logging
 import os
+import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,15 +30,17 @@ from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
 from supervisor.handles.supervisor import Supervisor
+from supervisor.handles.views import Introspection
 from supervisor.runtime import open as open_supervisor
 
 from .connections import Connections, open_connections
+from .exit_watchdog import ExitWatchdog
 from .folders import make_folder
 from .listeners import Listeners, hold_socket_lock, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
 from .reload import Load, Reloader
-from .signals import DaemonSignals, handle_signals
+from .signals import DaemonSignals, Urgency, handle_signals
 from .systemd import Notifier, report_status, run_watchdog
 
 
@@ -42,7 +48,7 @@ class ExitCode(enum.IntEnum):
     """Exit codes: 0 to 2 as for every command, the others only for the daemon."""
 
     CLEAN = 0  # every turn ended by itself
-    FAILED = 1  # the daemon could not start or continue
+    FAILED = 1  # the daemon could not start or continue; a restart may help
     MISCONFIGURED = 2  # the configuration is invalid; a retry does not help
     FORCED = 6  # turns were interrupted; accepted inputs are kept and continue after a restart
     STUCK = 7  # a task did not end, and the process exited without it
@@ -50,9 +56,12 @@ class ExitCode(enum.IntEnum):
 
 logger = logging.getLogger("supervisor.daemon")
 
-# Added to the time that the shutdown itself may take, before the process exits without tasks that
-# do not end.
+# Added to the time that turns have to end, before the process exits without tasks that do not end.
 _EXIT_GRACE_SECONDS: Final = 10.0
+# After the time that turns have to end by themselves, if the store does not answer.
+_WITHOUT_STORE_SECONDS: Final = 4.5
+# Exit code of a process that ends at once: the shell's code for SIGKILL.
+_KILLED: Final = 128 + signal.SIGKILL
 
 # Name of the backup folder in the state folder.
 _BACKUPS: Final = "backups"
@@ -68,27 +77,28 @@ async def serve(
     environ: Mapping[str, str] | None = None,
     signals: DaemonSignals | None = None,
     secret_filter: SecretFilter | None = None,
-    end_process: Callable[[int], object] = os._exit,
+    exit_watchdog: ExitWatchdog | None = None,
     task_status: trio.TaskStatus[Supervisor] = trio.TASK_STATUS_IGNORED,
 ) -> ExitCode:
     """Serve until `signals` or a process signal request the exit; return the exit code.
 
     Errors are raised without exception groups. Process signals are handled only in the main thread.
-    `task_status` is started when requests are answered. If a task does not end at exit,
-    `end_process` is called.
+    `task_status` is started when requests are answered. If the exit takes too long, the watchdog
+    (by default one that calls `os._exit`) ends the process.
     """
-    service = _Daemon(
-        configuration=configuration,
-        load=load,
-        environ=os.environ if environ is None else environ,
-        signals=signals or DaemonSignals(),
-        secret_filter=secret_filter or SecretFilter(),
-        end_process=end_process,
-        task_status=task_status,
-    )
-    make_folder(Path(configuration.daemon.socket).parent, others="nothing")
-    make_folder(Path(configuration.daemon.state_folder), others="look")
-    with hold_socket_lock(Path(configuration.daemon.socket)):
+    with ExitStack() as held:
+        service = _Daemon(
+            configuration=configuration,
+            load=load,
+            environ=os.environ if environ is None else environ,
+            signals=signals or DaemonSignals(),
+            secret_filter=secret_filter or SecretFilter(),
+            exit_watchdog=exit_watchdog or held.enter_context(ExitWatchdog()),
+            task_status=task_status,
+        )
+        make_folder(Path(configuration.daemon.socket).parent, others="nothing")
+        make_folder(Path(configuration.daemon.state_folder), others="look")
+        held.enter_context(hold_socket_lock(Path(configuration.daemon.socket)))
         return await service.run()
 
 
@@ -101,9 +111,9 @@ class _Daemon:
     environ: Mapping[str, str]
     signals: DaemonSignals
     secret_filter: SecretFilter
-    end_process: Callable[[int], object]
+    exit_watchdog: ExitWatchdog
     task_status: trio.TaskStatus[Supervisor]
-    _event_log: EventLog | None = None
+    _introspection: Introspection | None = None
 
     @property
     def _daemon(self) -> DaemonSettings:
@@ -112,6 +122,7 @@ class _Daemon:
     async def run(self) -> ExitCode:
         """Run until the exit; raise errors without the exception groups of nurseries."""
         failure: Exception | None = None
+        self.signals.limit_exit = self._limit_exit
         async with trio.open_nursery() as nursery:
             if threading.current_thread() is threading.main_thread():
                 await nursery.start(handle_signals, self.signals)
@@ -123,7 +134,7 @@ class _Daemon:
         if failure is not None:
             raise failure
         is_forced = self.signals.urgency != "graceful" or (
-            self._event_log is not None and self._event_log.has_interrupted_turns
+            self._introspection is not None and self._introspection.shutdown.has_interrupted_turns
         )
         logger.info("exited%s", ", turns were interrupted" if is_forced else "")
         return ExitCode.FORCED if is_forced else ExitCode.CLEAN
@@ -136,8 +147,12 @@ class _Daemon:
             async with open_supervisor(
                 self._daemon.database, agents=agents, settings=self.configuration.settings
             ) as sup:
-                nursery.start_soon(self._exit_if_stuck, sup)
-                await self._open_listeners(sup)
+                self._introspection = sup.introspect()
+                self._introspection.shutdown.on_store_failed = self._limit_exit_without_store
+                try:
+                    await self._open_listeners(sup)
+                finally:
+                    self._limit_unrequested_exit()
 
     async def _open_listeners(self, sup: Supervisor) -> None:
         """Accept connections until the daemon has drained."""
@@ -160,8 +175,8 @@ class _Daemon:
     ) -> None:
         notifier, drain_state = Notifier(self.environ), DrainState()
         metrics = DaemonMetrics(sup, connections, drain_state, self._daemon.database)
-        self._event_log = EventLog(sup.introspect().agent_of)
-        sup.introspect().instruments.record_callbacks.append(self._event_log.log_record)
+        event_log = EventLog(sup.introspect().agent_of)
+        sup.introspect().instruments.record_callbacks.append(event_log.log_record)
         await metrics.open()
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
@@ -210,14 +225,44 @@ class _Daemon:
         await self.signals.wait_to_leave_fast()
         scope.cancel(reason="a fast exit was requested")
 
-    async def _exit_if_stuck(self, sup: Supervisor) -> None:
-        """End the process if a task still runs long after all sessions have closed."""
-        introspection = sup.introspect()
-        await introspection.wait_closed()
-        # The supervisor itself waits this long for observers and zombies.
-        await trio.sleep(2 * self.configuration.settings.exit_seconds + _EXIT_GRACE_SECONDS)
-        logger.error("exiting although tasks have not ended; the next start recovers")
-        self.end_process(ExitCode.STUCK)
+    # Bounds of the exit ---------------------------------------------------------------------
+
+    def _limit_exit(self, urgency: Urgency) -> None:
+        """Bound the time of a requested exit; also called in a signal handler."""
+        if urgency == "now":
+            line = "exiting at once: agents are killed, the next start recovers"
+            self.exit_watchdog.exit_within(0.0, _KILLED, line)
+            return
+        patience = self.configuration.settings.exit_seconds if urgency == "graceful" else 0.0
+        self.exit_watchdog.exit_within(
+            patience + self._longest_ladder() + _EXIT_GRACE_SECONDS,
+            ExitCode.STUCK,
+            "exiting although tasks have not ended; the next start recovers",
+        )
+
+    def _limit_unrequested_exit(self) -> None:
+        """Bound the time of an exit that a failure has begun."""
+        if self.signals.urgency == "none":
+            self.exit_watchdog.exit_within(
+                self._longest_ladder() + _EXIT_GRACE_SECONDS,
+                ExitCode.FAILED,
+                "exiting after an internal failure, without an orderly shutdown",
+            )
+
+    def _longest_ladder(self) -> float:
+        settings, inside = self.configuration.settings, self._introspection
+        live = 0.0 if inside is None else inside.longest_ladder_seconds()
+        return max(settings.ladder.total_seconds, live)
+
+    def _limit_exit_without_store(self) -> None:
+        """Bound the time of the exit further, because the store does not answer."""
+        assert self._introspection is not None
+        seconds = self._introspection.shutdown.seconds_until(_WITHOUT_STORE_SECONDS)
+        self.exit_watchdog.exit_within(
+            max(1.0, seconds),
+            ExitCode.FAILED if self.signals.urgency == "none" else ExitCode.STUCK,
+            "exiting although the store has not answered; the next start recovers",
+        )
 
 
 async def _check_responsive(sup: Supervisor, timeout_seconds: float) -> None:

@@ -6,8 +6,8 @@ HUP          reload the configuration
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
 import signal
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
@@ -15,24 +15,30 @@ from typing import Final, Literal, TypeAlias
 import trio
 from trio_util import AsyncBool, AsyncValue
 
-from .early_signals import HANDLED_SIGNALS, active_early_signals
+from .early_signals import EarlySignals, active_early_signals
 
 logger = logging.getLogger("supervisor.daemon")
 
 Urgency: TypeAlias = Literal["none", "graceful", "fast", "now"]
 _URGENCIES: Final[tuple[Urgency, ...]] = ("none", "graceful", "fast", "now")
-# Exit code of a process that ends at once: the shell's code for SIGKILL.
-_KILLED: Final = 128 + signal.SIGKILL
+# Bounds the time until the process has ended; called in a signal handler too.
+LimitExit: TypeAlias = Callable[[Urgency], object]
+
+
+def raised(urgency: Urgency) -> Urgency:
+    """Return the next urgency; the last one stays."""
+    return _URGENCIES[min(_URGENCIES.index(urgency) + 1, len(_URGENCIES) - 1)]
 
 
 class DaemonSignals:
     """Pending requests to one daemon; its methods may be called at any time."""
 
-    def __init__(self, *, end_process: Callable[[int], object] = os._exit) -> None:
-        self._end_process = end_process
+    def __init__(self) -> None:
         # Invariant: only moves to the right in _URGENCIES.
         self._urgency: AsyncValue[Urgency] = AsyncValue("none")
         self._reload = AsyncBool()
+        # Set while a daemon runs.
+        self.limit_exit: LimitExit | None = None
 
     @property
     def urgency(self) -> Urgency:
@@ -42,11 +48,9 @@ class DaemonSignals:
 
     def leave(self) -> None:
         """Request the exit; each further call raises its urgency."""
-        position = _URGENCIES.index(self._urgency.value)
-        self._urgency.value = _URGENCIES[min(position + 1, len(_URGENCIES) - 1)]
-        if self._urgency.value == "now":
-            logger.error("exiting at once: agents are killed, the next start recovers")
-            self._end_process(_KILLED)
+        self._urgency.value = raised(self.urgency)
+        if self.limit_exit is not None:
+            self.limit_exit(self.urgency)
 
     def reload(self) -> None:
         """Request a reload; several requests before the reload begins count as one."""
@@ -71,15 +75,31 @@ async def handle_signals(
 ) -> None:
     """Turn process signals into requests until cancelled; early signals come first.
 
-    Runs in the main thread only.
+    Runs in the main thread only. Not `open_signal_receiver`: a signal must bound the time of the
+    exit even if the event loop is stuck, or this task has ended.
     """
     early_signals = active_early_signals()
-    with trio.open_signal_receiver(*HANDLED_SIGNALS) as received:
+    with EarlySignals() if early_signals is None else contextlib.nullcontext(early_signals) as ours:
+        ours.pass_on(_Receiver(signals))
         task_status.started()
-        for number in early_signals.take() if early_signals is not None else ():
-            _handle_signal(signals, number)
-        async for number in received:
-            _handle_signal(signals, number)
+        await trio.sleep_forever()
+
+
+class _Receiver:
+    """Receives signals in their handler: bounds the exit there, the rest is done in the loop."""
+
+    def __init__(self, signals: DaemonSignals) -> None:
+        self._signals = signals
+        self._urgency = signals.urgency
+        self._loop = trio.lowlevel.current_trio_token()
+
+    def __call__(self, number: int) -> None:
+        if number != signal.SIGHUP:
+            self._urgency = raised(self._urgency)
+            if self._signals.limit_exit is not None:
+                self._signals.limit_exit(self._urgency)
+        with contextlib.suppress(trio.RunFinishedError):
+            self._loop.run_sync_soon(_handle_signal, self._signals, number)
 
 
 def _handle_signal(signals: DaemonSignals, number: int) -> None:

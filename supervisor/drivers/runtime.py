@@ -84,6 +84,13 @@ class DriverRuntime:
         while self.zombies:  # listed after the last one ended, before this task ran
             await self._zombie_count.wait_value(0)
 
+    async def close_when_cancelled(self) -> None:
+        """Wait until the tasks are cancelled, by `close()` or because one has failed."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.is_closed = True
+
     def close(self) -> None:
         """Cancel all tasks and start no more."""
         self.is_closed = True

@@ -27,6 +27,8 @@ from supervisor.sessions.admission import Admission
 from supervisor.sessions.instruments import Instruments
 from supervisor.sessions.registry import SessionRegistry
 from supervisor.sessions.services import Services
+from supervisor.sessions.shutdown import longest_ladder_seconds
+from supervisor.sessions.shutdown_state import ShutdownState
 from supervisor.store.pending import StoreState
 from supervisor.store.port import Filter
 from supervisor.store.retention import RetentionRules
@@ -202,9 +204,14 @@ class Introspection:
         """Whether the supervisor has closed; its methods raise then."""
         return self._services.is_closed
 
-    async def wait_closed(self) -> None:
-        """Wait until the supervisor is closed."""
-        await self._services.run_state.wait_value("closed")
+    @property
+    def shutdown(self) -> ShutdownState:
+        """The times of the shutdown, and whether the store answers during it."""
+        return self._services.shutdown
+
+    def longest_ladder_seconds(self) -> float:
+        """Return the longest time that an interrupt of a live session can take."""
+        return longest_ladder_seconds(self._registry)
 
     def store_state(self) -> StoreState:
         """Return the health of the store, without counting pending writes."""

@@ -41,6 +41,7 @@ from .instruments import Instruments
 from .publisher import Publisher
 from .refusals import supervisor_closed
 from .removals import Removals
+from .shutdown_state import ShutdownState
 from .tasks import DetachedTasks, StartLimiter
 from .timers import Timers
 
@@ -177,6 +178,7 @@ class Services:
     removals: Removals
     publisher: Publisher
     run_state: AsyncValue[RunState]
+    shutdown: ShutdownState
     # Threads for long work outside the store: reading files, exports, repairs.
     thread_limiter: trio.CapacityLimiter
     # Offline, restored sessions are not started, and no timer is set for them.
@@ -277,6 +279,7 @@ def make_services(
             instruments=instruments, inbox=inbox, hooks=hooks, feeds=feeds, removals=removals
         ),
         run_state=AsyncValue("open"),
+        shutdown=ShutdownState(),
         thread_limiter=trio.CapacityLimiter(_HELPER_THREADS),
         is_offline=is_offline,
     )

@@ -12,10 +12,11 @@ from typing import Final
 
 import trio
 
-from actors import ActorStopped, MailboxFull, Ref
+from actors import ActorError, ActorStopped, MailboxFull, Ref
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.errors import SupervisorError
+from supervisor.store.writer_messages import Flush
 
 from .registry import SessionRegistry
 from .services import Services
@@ -25,20 +26,55 @@ logger = logging.getLogger("supervisor")
 
 # Added to the ladder, for its commits.
 _MARGIN_SECONDS: Final = 5.0
+# Between two checks of the store, and the time it has to answer one.
+_CHECK_SECONDS: Final = 2.0
+# For an actor that does not stop by itself; the next start recovers its session.
+_CANCEL_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.05
 
 
 async def drain(services: Services, registry: SessionRegistry, *, patience_seconds: float) -> None:
-    """Refuse new work, let turns finish within a bound, interrupt the rest, suspend sessions."""
+    """Refuse new work, let turns finish within a bound, interrupt the rest, suspend sessions.
+
+    Sessions that are still active afterwards are cancelled.
+    """
     if not services.is_closed:
         services.run_state.value = "draining"
-    with trio.move_on_after(patience_seconds):
+    shutdown = services.shutdown
+    if shutdown.begin(patience_seconds):
+        services.tasks.start_soon(_watch_store, services)
+    with trio.move_on_at(shutdown.patience_until):
+        await _suspend_all(services, registry)
+        return
+    live = registry.live()
+    if any(slot.session is not None and slot.session.turn is not None for slot in live):
+        shutdown.has_interrupted_turns = True
+    for slot in live:
+        _tell(slot, ev.InterruptRequested(reason="shutdown", **services.stamp()))
+    with shutdown.begin_interrupt(longest_ladder_seconds(registry) + _MARGIN_SECONDS):
         await _suspend_all(services, registry)
         return
     for slot in registry.live():
-        _tell(slot, ev.InterruptRequested(reason="shutdown", **services.stamp()))
-    with trio.move_on_after(_longest_ladder(registry) + _MARGIN_SECONDS):
-        await _suspend_all(services, registry)
+        assert slot.ref is not None
+        slot.ref.stop_nowait(within_seconds=_CANCEL_SECONDS)
+
+
+async def _watch_store(services: Services) -> None:
+    """Check periodically whether the store answers, until cancelled."""
+    while True:
+        await check_store(services)
+        await trio.sleep(_CHECK_SECONDS)
+
+
+async def check_store(services: Services) -> None:
+    """Check whether the store answers, and shorten the shutdown if it does not."""
+    answers = not services.health.is_degraded
+    if answers:
+        try:
+            await services.writer.ask(Flush(), timeout_seconds=_CHECK_SECONDS)
+        except (ActorError, SupervisorError):
+            answers = False
+    services.shutdown.report_store(answers=answers)
 
 
 async def wait_for_zombies(services: Services) -> None:
@@ -100,6 +136,7 @@ def _is_held_by_zombie(slot: SessionSlot) -> bool:
     return session is not None and session.zombie is not None and session.is_inactive
 
 
-def _longest_ladder(registry: SessionRegistry) -> float:
+def longest_ladder_seconds(registry: SessionRegistry) -> float:
+    """Return the longest time that an interrupt of a live session can take."""
     ladders = [slot.session.terms.ladder for slot in registry.live() if slot.session is not None]
     return max((ladder.total_seconds for ladder in ladders), default=0.0)

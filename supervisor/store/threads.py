@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
@@ -15,6 +16,7 @@ from trio.lowlevel import Abort, enable_ki_protection
 T = TypeVar("T")
 # The thread has nothing left to do, but may have to wait for a processor.
 _JOIN_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 0.05
 _Job: TypeAlias = tuple[Callable[[], Any], trio.lowlevel.Task]
 
 
@@ -78,11 +80,23 @@ class DedicatedThread:
     def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
             work, caller = job
-            result = outcome.capture(work)
+            if not self._deliver(caller, outcome.capture(work)):
+                return
+
+    def _deliver(self, caller: trio.lowlevel.Task, result: outcome.Outcome[Any]) -> bool:
+        """Pass the result to the task that waits for it; return False if the run is over.
+
+        Retried until there is memory for it: nothing else would ever wake the task.
+        """
+        while True:
             try:
                 self._token.run_sync_soon(trio.lowlevel.reschedule, caller, result)
             except trio.RunFinishedError:
-                return  # the trio run is over, no task waits for the result
+                return False
+            except MemoryError:
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return True
 
 
 def _refuse_abort(_: object) -> Abort:

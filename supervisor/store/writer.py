@@ -36,6 +36,7 @@ from .writer_messages import (
     Commit,
     CommitAll,
     Delete,
+    Flush,
     ForgetProcess,
     InsertChunked,
     NoteProcess,
@@ -143,6 +144,8 @@ class Writer(Actor):
                 await self._store.record_process(process)
             case ForgetProcess(process):
                 await self._store.forget_process(process)
+            case Flush():
+                await self._store.check_file()
         return None
 
     async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Any:  # noqa: ANN401

@@ -88,3 +88,8 @@ class ForgetProcess(Ask[None]):
 @attrs.frozen
 class Retry(Ask[None]):
     """Check whether the store can write again; answered when the check is done."""
+
+
+@attrs.frozen
+class Flush(Ask[None]):
+    """Answered when all earlier requests are written and the store's thread has answered."""

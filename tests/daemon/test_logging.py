@@ -157,13 +157,3 @@ def test_failures_are_logged_as_warnings(said: Record, level: str) -> None:
         journal.log_record(said)
 
     assert json.loads(out.getvalue())["level"] == level
-
-
-def test_a_turn_interrupted_by_shutdown_is_noted() -> None:
-    journal = EventLog(lambda _: None)
-    journal.log_record(record("interrupted", scope="turn", reason="changed my mind"))
-    assert not journal.has_interrupted_turns
-
-    journal.log_record(record("interrupted", scope="turn", reason="shutdown"))
-
-    assert journal.has_interrupted_turns

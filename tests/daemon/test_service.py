@@ -17,6 +17,7 @@ import trio
 import supervisor
 from supervisor.client import NoDaemon, RemoteSupervisor, RemoteWatcher, connect
 from supervisor.daemon import DaemonSignals, ExitCode, ensure_token, serve, service
+from supervisor.daemon.exit_watchdog import ExitWatchdog
 from supervisor.daemon.logging_ import SecretFilter, TextFormatter
 from tests.support import stubborn_agent
 from tests.support.daemon_in_process import Home, running
@@ -41,6 +42,12 @@ ask_seconds = 1.0
 """
 
 
+SHORT_LADDER = """
+ask_seconds = 0.05
+close_seconds = 0.05
+terminate_seconds = 0.05
+kill_seconds = 0.05
+"""
 STUBBORN = """
 [agents.stubborn]
 function = "tests.support.stubborn_agent:agent"
@@ -173,12 +180,16 @@ async def test_the_process_exits_without_a_stuck_agent(
 ) -> None:
     monkeypatch.setattr(service, "_EXIT_GRACE_SECONDS", 0.05)
     ended: list[int] = []
-    home.write(AGENTS.replace("ask_seconds = 1.0", "ask_seconds = 0.05") + STUBBORN)
+    home.write(AGENTS.replace("ask_seconds = 1.0", SHORT_LADDER) + STUBBORN)
     orders = DaemonSignals()
-    with trio.fail_after(30):
+    with trio.fail_after(30), ExitWatchdog(ended.append) as watchdog:
         async with trio.open_nursery() as nursery:
             work = partial(
-                serve, home.load(), environ=home.environ, signals=orders, end_process=ended.append
+                serve,
+                home.load(),
+                environ=home.environ,
+                signals=orders,
+                exit_watchdog=watchdog,
             )
             await nursery.start(work)
             async with connect(home.socket) as sup:

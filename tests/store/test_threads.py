@@ -159,8 +159,8 @@ def test_a_supervisor_over_a_file_ends_its_thread(tmp_path: Path) -> None:
             await sup.create("echo")
             return names_of_threads()
 
-    assert "store state.db" in trio.run(main)
-    assert "store state.db" not in names_of_threads()
+    assert "understudy store state.db" in trio.run(main)
+    assert "understudy store state.db" not in names_of_threads()
 
 
 def names_of_threads() -> set[str]:

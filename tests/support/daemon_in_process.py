@@ -15,6 +15,7 @@ from supervisor import Supervisor
 from supervisor.client import RemoteSupervisor, connect
 from supervisor.configuration import Configuration, load
 from supervisor.daemon import DaemonSignals, ExitCode, serve
+from supervisor.daemon.exit_watchdog import ExitWatchdog
 from supervisor.daemon.logging_ import SecretFilter
 
 
@@ -90,30 +91,31 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Run a daemon and yield it with a client; it exits with the block."""
     ended: list[int] = []
-    orders = DaemonSignals(end_process=ended.append)
-    work = partial(
-        serve,
-        home.load(),
-        load=home.load,
-        environ={**home.environ, **(environ or {})},
-        signals=orders,
-        secret_filter=secret_filter,
-        end_process=ended.append,
-    )
-    async with trio.open_nursery() as nursery:
-        codes: list[ExitCode] = []
+    orders = DaemonSignals()
+    codes: list[ExitCode] = []
+    with ExitWatchdog(ended.append) as exit_watchdog:
+        work = partial(
+            serve,
+            home.load(),
+            load=home.load,
+            environ={**home.environ, **(environ or {})},
+            signals=orders,
+            secret_filter=secret_filter,
+            exit_watchdog=exit_watchdog,
+        )
 
         async def run(task_status: trio.TaskStatus[Supervisor]) -> None:
             codes.append(await work(task_status=task_status))
 
-        with trio.fail_after(30):
-            sup = await nursery.start(run)
-            async with connect(home.socket) as remote:
-                made = Running(home, orders, sup, remote)
-                yield made
-            if orders.urgency == "none":
-                orders.leave()
-            while not codes:  # noqa: ASYNC110 - its end is bounded by the time above
-                await trio.sleep(0.005)
-        made.code = codes[0]
+        async with trio.open_nursery() as nursery:
+            with trio.fail_after(30):
+                sup = await nursery.start(run)
+                async with connect(home.socket) as remote:
+                    made = Running(home, orders, sup, remote)
+                    yield made
+                if orders.urgency == "none":
+                    orders.leave()
+                while not codes:  # noqa: ASYNC110 - its end is bounded by the time above
+                    await trio.sleep(0.005)
+            made.code = codes[0]
     assert ended == []

@@ -70,7 +70,9 @@ async def open_sqlite(
     whole = resolve_path(path)
     with locked(whole) as lock:
         writer_thread: StoreThread = (
-            DedicatedThread(f"store {whole.name}") if dedicated_thread else TrioThreads(1)
+            DedicatedThread(f"understudy store {whole.name}")
+            if dedicated_thread
+            else TrioThreads(1)
         )
         try:
             store = SqliteStore(whole, writer_thread, lock, snapshot_every=snapshot_every)

@@ -11,8 +11,8 @@ from supervisor import Settings, Supervisor
 from tests.support.fake_agents import FakeAgent, records
 from tests.support.fake_store import FailingStore, check_stored, degrade
 
-# Patience for turns, their ladder and its margin, and what the writer is given to end.
-BOUND_SECONDS = 10.0 + 5.0 + 5.0 + 10.0
+# `exit_seconds`, and what the exit may take after them.
+BOUND_SECONDS = 10.0 + 5.0
 
 
 async def leave_ill(
@@ -41,6 +41,26 @@ async def test_leaving_is_bounded(store: FailingStore, fake_agent: FakeAgent) ->
     _, seconds = await leave_ill(store, fake_agent)
 
     assert seconds <= BOUND_SECONDS
+
+
+@pytest.mark.parametrize("sessions", [1, 20])
+@pytest.mark.parametrize("seconds", [0.0, 3600.0], ids=["refuses", "hangs"])
+@pytest.mark.parametrize("text", [None, "first"], ids=["idle", "busy"])
+async def test_draining_and_leaving_have_one_bound_whatever_the_store_does(
+    store: FailingStore, fake_agent: FakeAgent, text: str | None, seconds: float, sessions: int
+) -> None:
+    async with supervisor.open(agents=[fake_agent.agent]) as sup:
+        for _ in range(sessions):
+            session = await sup.create("fake")
+            if text is not None:
+                await session.send(text)
+                await fake_agent.next_run()
+        store.fails_after_seconds = seconds
+        store.start_failing()
+        began = trio.current_time()
+        await sup.drain()
+
+    assert trio.current_time() - began <= BOUND_SECONDS
 
 
 async def test_leaving_while_degraded_reports_lost_steps(
