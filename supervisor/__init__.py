@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .core.records import Delta, Gap, Item, Record
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.state import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
+    from .core.store_finding import StoreFinding
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.command.agent import CommandAgent, command
     from .drivers.confined import Confined
@@ -245,6 +246,7 @@ _MODULES: Final = {
         "SearchHit",
     ),
     "store.examine": ("Problem",),
+    "core.store_finding": ("StoreFinding",),
     "store.pending": ("StoreState",),
     "store.repair": ("RepairReport",),
 }
@@ -337,6 +339,7 @@ __all__ = [
     "Stats",
     "Stop",
     "StoreDegraded",
+    "StoreFinding",
     "StoreLocked",
     "StoreState",
     "StoreTooNew",

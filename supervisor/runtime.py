@@ -49,7 +49,7 @@ from .sessions.services import Services, make_services, process_agents
 from .sessions.shutdown import check_store, drain, wait_for_zombies
 from .sessions.slot import SessionSlot
 from .sessions.spawn import Spawner
-from .sessions.store_health import on_health_change, watch_file
+from .sessions.store_health import check_damage, on_health_change, watch_file
 from .sessions.tree_access import TreeAccess
 from .store.memory import MemoryStore
 from .store.pending import StoreHealth
@@ -82,7 +82,8 @@ async def open(  # noqa: A001 - public as supervisor.open
     exception group. A file that cannot be written is opened read-only.
 
     Raise `ConfigError` for an invalid argument, `StoreLocked` if another supervisor has the file
-    open, and `StoreTooNew` if a newer version wrote it.
+    open, `StoreTooNew` if a newer version wrote it, and `StoreDegraded` if the file is empty or
+    overwritten and was a store.
     """
     if not trio.lowlevel.in_trio_task():
         raise ConfigError("supervisor.open() needs trio", hint="run the program with trio.run()")
@@ -245,9 +246,12 @@ async def _open_store(
     if problem is None:
         every = settings.snapshot_every
         # A simulation replaces the threads of trio and controls no others.
-        async with open_sqlite(
-            resolved, snapshot_every=every, dedicated_thread=uses_real_clock()
-        ) as store:
+        async with (
+            open_sqlite(
+                resolved, snapshot_every=every, dedicated_thread=uses_real_clock()
+            ) as store,
+            check_damage(store, health),
+        ):
             yield store, health
         return
     refuse_unless_ours(resolved, may_be_new=True)

@@ -6,6 +6,8 @@ from typing import Literal
 
 import attrs
 
+from supervisor.core.store_finding import StoreFinding
+
 
 @attrs.frozen
 class VersionReport:
@@ -18,9 +20,13 @@ class VersionReport:
 
 @attrs.frozen
 class HealthReport:
-    """Health of the process; `ready` when it accepts work."""
+    """Health of the process; `ready` when it accepts work.
+
+    `findings` are losses and damage of the store that do not prevent work.
+    """
 
     status: Literal["ok", "ready"]
+    findings: tuple[StoreFinding, ...] = ()
 
 
 @attrs.frozen

@@ -8,16 +8,18 @@ change of health too; `store/__init__.py` lists the modules that handle it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
-from trio_util import periodic
+from trio_util import periodic, run_and_cancelling
 
-from supervisor.core.errors import StoreDegraded
+from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.steady_time import ClockReading
+from supervisor.core.store_finding import StoreFinding
 from supervisor.drivers.watchdog import uses_real_clock
-from supervisor.store.pending import StoreState
+from supervisor.store.pending import StoreHealth, StoreState
+from supervisor.store.sqlite.store import SqliteStore
 from supervisor.store.writer import retry_until_healthy
 
 from .services import Services
@@ -68,6 +70,37 @@ async def check_file(services: Services) -> None:
 
 
 logger = logging.getLogger("supervisor")
+
+
+@asynccontextmanager
+async def check_damage(store: SqliteStore, health: StoreHealth) -> AsyncIterator[None]:
+    """Report what was lost before the store was opened; check it in the background if necessary.
+
+    It is necessary after an unclean end. The check ends with the block.
+    """
+    _report(health, store.findings)
+    if not store.ended_uncleanly:
+        yield
+        return
+    async with run_and_cancelling(_quick_check, store, health):
+        yield
+
+
+async def _quick_check(store: SqliteStore, health: StoreHealth) -> None:
+    try:
+        found = await store.quick_check()
+    except (OSError, SupervisorError) as error:  # not in time, or the file cannot be opened
+        logger.warning("check after an unclean end is not complete: %s", error)
+        return
+    _report(health, found)
+    if not found:
+        logger.info("check after an unclean end found no damage")
+
+
+def _report(health: StoreHealth, found: tuple[StoreFinding, ...]) -> None:
+    health.findings += found
+    for finding in found:
+        logger.error("%s (hint: %s)", finding.detail, finding.hint)
 
 
 def on_health_change(

@@ -20,6 +20,7 @@ import trio
 from trio_util import AsyncValue
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.store_finding import StoreFinding
 
 from .port import Write
 
@@ -210,7 +211,8 @@ class StoreState:
     """Health of the store for users.
 
     `waiting` writes of `waiting_bytes` are queued at the writer or wait for recovery, the oldest
-    for `wait_seconds`; `throttled` callers wait at the throttle.
+    for `wait_seconds`; `throttled` callers wait at the throttle. `findings` are losses and damage
+    of the file, found when it was opened or checked.
     """
 
     degraded: bool = False
@@ -221,6 +223,7 @@ class StoreState:
     waiting_bytes: int = 0
     wait_seconds: float = 0.0
     throttled: int = 0
+    findings: tuple[StoreFinding, ...] = ()
 
 
 class StoreHealth:
@@ -232,6 +235,8 @@ class StoreHealth:
         self.is_read_only = False
         self.backlog = Backlog()
         self.throttle = WriteThrottle()
+        # Damage of the file that was found since it was opened. It does not prevent writes.
+        self.findings: tuple[StoreFinding, ...] = ()
         # Whether a task retries the degraded store.
         self.is_retrying = False
         self._on_change: Callable[[StoreState], None] | None = None
@@ -269,8 +274,9 @@ class StoreHealth:
         """Current state, without the numbers of waiting writes."""
         trouble = self._error
         if trouble is None:
-            return StoreState()
+            return StoreState(findings=self.findings)
         return StoreState(
+            findings=self.findings,
             degraded=True,
             problem=trouble.args[0],
             hint=trouble.hint,

@@ -59,7 +59,9 @@ SHAPES = {
     " mode",
     "Stats": "sessions live phases badges running_turns queued permissions turns messages"
     " tool_calls restarts usage zombies last_position store damaged",
-    "StoreState": "degraded problem hint read_only waiting waiting_bytes wait_seconds throttled",
+    "StoreState": "degraded problem hint read_only waiting waiting_bytes wait_seconds throttled"
+    " findings",
+    "StoreFinding": "code detail hint",
     "InputState": "id session_id status position turn_id result code detail hint",
     "Message": "role text at turn_id steered",
     "TurnRecords": "turn_id records",

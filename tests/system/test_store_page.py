@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.store.sqlite import files, schema, store
+from supervisor.store.sqlite import files, reader, schema
 
 PAGE = Path(__file__).parents[2] / "docs/reference/store.md"
 SECTION = re.compile(r"^## `(\w+)`\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
@@ -60,4 +60,4 @@ def test_the_page_says_how_the_file_is_opened(made: sqlite3.Connection) -> None:
 
     assert synchronous == 2  # FULL
     assert f"at {pages:,} pages ({pages * page_bytes // 1_000_000} MB)" in PAGE.read_text()
-    assert store.MAX_READERS == 4
+    assert reader.MAX_READERS == 4

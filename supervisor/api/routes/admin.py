@@ -43,7 +43,7 @@ async def ready(call: OperationCall) -> HealthReport:
         raise StoreDegraded(
             state.problem or "the store cannot write", hint=state.hint or "check the disk"
         )
-    return HealthReport("ready")
+    return HealthReport("ready", state.findings)
 
 
 @operation("GET", "/v1/version")

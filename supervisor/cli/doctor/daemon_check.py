@@ -70,8 +70,19 @@ def check_running_daemon(who: str, ask: GetJson) -> Iterator[Finding]:
             store["hint"],
         )
     yield from check_damaged_sessions(who, damaged)
-    if version == ours and not store["degraded"] and not damaged:
+    findings = store.get("findings", ())
+    for one in findings:
+        yield from check_store_finding(one["code"], f"{who}; {one['detail']}", one["hint"])
+    if version == ours and not (store["degraded"] or damaged or findings):
         yield ok("daemon", who)
+
+
+def check_store_finding(code: str, detail: str, hint: str) -> Iterator[Finding]:
+    """Report loss or damage of the file, which the store has found."""
+    if code == "records-lost":
+        yield error("store", "records-lost", detail, hint)
+    else:
+        yield error("store", "store-damaged", detail, hint)
 
 
 def check_damaged_sessions(who: str, damaged: Sequence[str]) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from supervisor.cli.text_format import format_size
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import SupervisorError
 
-from .daemon_check import check_damaged_sessions
+from .daemon_check import check_damaged_sessions, check_store_finding
 from .findings import Finding, error, ok, warning
 
 _OTHER_USERS_MODE: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -25,6 +25,8 @@ _OTHER_FOLDERS: Final = "set other folders in daemon.state_folder and daemon.soc
 LOW_DISK_BYTES: Final = 1024**3
 
 FULL_DISK_BYTES: Final = 64 * 1024**2
+
+_CHECK_SECONDS: Final = 60.0
 
 
 def check_storage(settings: DaemonSettings, *, store: Path | None = None) -> Iterator[Finding]:
@@ -146,25 +148,42 @@ def check_schema(path: Path, problems: Sequence[str]) -> Iterator[Finding]:
         )
 
 
+def _check_damage(path: Path) -> list[Finding]:
+    """Check a file page by page, and that no commit of its last supervisor is missing."""
+    from supervisor.store.sqlite.file_check import inspect_file  # noqa: PLC0415 - slow to import
+
+    try:
+        found = inspect_file(path, seconds=_CHECK_SECONDS)
+    except TimeoutError as problem:
+        return [warning("store", "store-unchecked", str(problem), "check a backup of it instead")]
+    return [
+        finding for one in found for finding in check_store_finding(one.code, one.detail, one.hint)
+    ]
+
+
 async def check_store(path: Path) -> list[Finding]:
-    """Check that every session in a file can be read, and that the schema is unchanged."""
+    """Check that a file is undamaged and complete, and that every session in it can be read."""
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - slow to import
     from supervisor.store.sqlite.inspection import schema_problems  # noqa: PLC0415 - slow too
 
+    damage: list[Finding] = []
     try:
         async with open_for_reading(str(path)) as sup:
+            damage = await trio.to_thread.run_sync(_check_damage, path)
             stats = await sup.stats()
     except (SupervisorError, OSError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem.args[0]
         return [
+            *damage,
             error(
                 "store",
                 "store-unreadable",
                 f"cannot read {path}: {why}",
                 getattr(problem, "hint", "give the path of a store"),
-            )
+            ),
         ]
     found = [
+        *damage,
         *check_damaged_sessions(f"{path} is a store", stats.damaged),
         *check_schema(path, await trio.to_thread.run_sync(schema_problems, path)),
     ]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from supervisor.core.errors import ConfigError, StoreTooNew
 from supervisor.store.tokenizer import INDEXED_KINDS, index_text
 
+from .file_check import refuse_if_lost
 from .files import transaction
 from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
 
@@ -282,9 +283,11 @@ def version_of(connection: sqlite3.Connection) -> int:
 def refuse_unless_ours(path: Path, *, may_be_new: bool) -> None:
     """Raise ConfigError if the file is not a store, StoreTooNew if its version is newer.
 
-    Only the header is read, because even a read-only SQLite connection changes files beside a
-    foreign file.
+    Raise StoreDegraded if the store that was there is lost. Only the header is read, because even a
+    read-only SQLite connection changes files beside a foreign file.
     """
+    if may_be_new:
+        refuse_if_lost(path)
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     wal = path.with_name(f"{path.name}-wal")

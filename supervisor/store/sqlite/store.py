@@ -10,50 +10,40 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import trio
 
-from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
-from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.core.state import SessionState
 from supervisor.core.steady_time import ClockReading
+from supervisor.core.store_finding import StoreFinding
 from supervisor.store.port import (
-    NO_FILTER,
-    Filter,
-    Hit,
     ProcessEntry,
-    RawRecord,
-    RawRow,
-    StartupRows,
     Stored,
-    StoredReply,
     Unfinished,
     Write,
 )
 from supervisor.store.threads import DedicatedThread, StoreThread, TrioThreads, run_in_thread
 
-from . import backup, bulk, cache, lists, read, schema, write
+from . import backup, bulk, cache, schema, write
+from .file_check import find_lost_records, last_position, refuse_if_lost
 from .files import (
     FileIdentity,
-    degraded_error,
-    open_reader,
     open_writer,
     refuse_hard_links,
     resolve_path,
     set_busy_timeout,
 )
 from .lock import Lock, locked, read_notes
+from .reader import SqliteReader
 
 Args = ParamSpec("Args")
 Answer = TypeVar("Answer")
-
-# Concurrent reads: enough that a long one does not delay the others.
-MAX_READERS: Final = 4
 
 
 @asynccontextmanager
@@ -94,13 +84,15 @@ async def restore_store(
     def do() -> Path | None:
         copy, target = resolve_path(source), resolve_path(path)
         backup.check_restore_target(target)
-        with locked(target):
-            return backup.restore(copy, target)
+        with locked(target) as lock:
+            old = backup.restore(copy, target)
+            lock.note_position(0)  # the backup may be older, on purpose
+            return old
 
     return await run_in_thread(do)
 
 
-class SqliteStore:
+class SqliteStore(SqliteReader):
     """Store in an SQLite file; see `port.Store`."""
 
     def __init__(
@@ -111,27 +103,23 @@ class SqliteStore:
         *,
         snapshot_every: int = 200,
     ) -> None:
-        self.path = path
+        super().__init__(path)
         # Excludes other writers; None if the caller excludes them in another way.
         self._lock = lock
         self._snapshot_every = snapshot_every
-        self._writer: sqlite3.Connection | None = None
-        self._file_identity: FileIdentity | None = None
         self._session_cache = cache.SessionCache()
         # One thread at a time per connection; with our own limits, because trio's is shared.
         self._writer_thread: StoreThread = writer_thread or TrioThreads(1)
-        self._readers = TrioThreads(MAX_READERS)
         # Whether records were deleted since the index was last optimized.
         self._index_is_stale = False
         # Whether an optimization has begun and is not complete.
         self._is_optimizing = False
         # Whether SQLite waits for the lock of another connection; not after an error.
         self._waits_when_busy = True
-        # Damaged sessions that are in the log already: each is logged once.
-        self._reported_damaged: set[SessionId] = set()
-        self.last_clock = (read_notes(path) if lock is None else lock.previous).clock
-        # Reader connections that are not in use.
-        self._idle_connections: list[sqlite3.Connection] = []
+        self._last_run = read_notes(path) if lock is None else lock.previous
+        self.last_clock = self._last_run.clock
+        # Loss that was found when the file was opened.
+        self.findings: tuple[StoreFinding, ...] = ()
 
     async def open(self) -> None:
         """Open and migrate the file; raise as `open_sqlite` does."""
@@ -140,6 +128,7 @@ class SqliteStore:
     def _open(self) -> None:
         try:
             backup.remove_unfinished(self.path)
+            refuse_if_lost(self.path)
             if self.path.exists():
                 schema.refuse_unless_ours(self.path, may_be_new=True)
                 refuse_hard_links(self.path)
@@ -155,9 +144,14 @@ class SqliteStore:
             if 0 < schema.version_of(self._writer) < schema.VERSION:
                 backup.copy_before_migration(self._writer, self.path)
             schema.migrate(self._writer)
+            position = last_position(self._writer)
+            self.findings = find_lost_records(self.path, position, self._last_run)
         except BaseException:
             self._close()
             raise
+        if self._lock is not None:
+            self._lock.note_position(position)
+            self._lock.note_open(is_open=True)
 
     async def close(self) -> None:
         """Close all connections; closing the last one moves the WAL into the file."""
@@ -173,22 +167,10 @@ class SqliteStore:
         ):
             connection.close()
         self._idle_connections, self._writer = [], None
+        if self._lock is not None:
+            self._lock.note_open(is_open=False)
 
     # Threads ------------------------------------------------------------------------------
-
-    async def _run_in_thread(self, thread: StoreThread, work: Callable[[], Answer]) -> Answer:
-        try:
-            return await thread.run(work)
-        except sqlite3.Error as error:
-            if "Could not decode to UTF-8" in str(error):  # a damaged text in a sound file
-                raise NotStorable(
-                    f"a value in {self.path.name} cannot be read: {error}",
-                    hint="restore a backup, or inspect it with sqlite3",
-                ) from error
-            degraded = degraded_error(error, self.path)
-            if degraded is None:
-                raise
-            raise degraded from error
 
     async def _write(
         self,
@@ -210,6 +192,8 @@ class SqliteStore:
                 raise
             # A write into a file that was deleted meanwhile is not acknowledged.
             identity.check(is_surely_unwritten=False)
+            if self._lock is not None:
+                self._lock.note_position(last_position(writer))
             if not self._waits_when_busy:
                 set_busy_timeout(writer, patient=True)
                 self._waits_when_busy = True
@@ -217,41 +201,12 @@ class SqliteStore:
 
         return await self._run_in_thread(self._writer_thread, do)
 
-    async def _read(
-        self,
-        work: Callable[Concatenate[sqlite3.Connection, Args], Answer],
-        *args: Args.args,
-        **more: Args.kwargs,
-    ) -> Answer:
-        def do() -> Answer:
-            connection = (
-                self._idle_connections.pop() if self._idle_connections else self._open_reader()
-            )
-            try:
-                answer = work(connection, *args, **more)
-            except BaseException:
-                connection.close()  # the next read opens another one
-                raise
-            if self._writer is None:
-                connection.close()  # the store was closed meanwhile
-            else:
-                self._idle_connections.append(connection)
-            return answer
-
-        return await self._run_in_thread(self._readers, do)
-
     def _check_file_and_lock(self) -> None:
         """Raise `StoreDegraded` if the file was replaced or deleted, or its lock is lost."""
         if self._file_identity is not None:
             self._file_identity.check(is_surely_unwritten=True)
         if self._lock is not None:
             self._lock.check()
-
-    def _open_reader(self) -> sqlite3.Connection:
-        if self._file_identity is not None:
-            # Otherwise it would read the file that is now in its place.
-            self._file_identity.check(is_surely_unwritten=True)
-        return open_reader(self.path)
 
     # Writing ------------------------------------------------------------------------------
 
@@ -312,81 +267,3 @@ class SqliteStore:
 
     async def forget_process(self, process: ProcessEntry) -> None:
         await self._write(write.forget_process, process)
-
-    # Reading ------------------------------------------------------------------------------
-
-    async def read(self, session_id: SessionId) -> Stored | None:
-        return await self._read(read.read_one, session_id)
-
-    async def records(
-        self,
-        session_id: SessionId,
-        *,
-        after: int = 0,
-        limit: int | None = None,
-        turn: TurnId | None = None,
-    ) -> list[Record]:
-        return await self._read(read.records, session_id, after, limit, turn)
-
-    async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
-        return await self._read(read.records_of_input, session_id, input_id)
-
-    async def all_records(
-        self, *, after: int = 0, limit: int | None = None
-    ) -> list[tuple[int, Record]]:
-        return await self._read(read.all_records, after, limit)
-
-    async def last_position(self) -> int:
-        return await self._read(read.last_position)
-
-    async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
-        return await self._read(read.records_of_kinds, kinds)
-
-    async def raw_records(self, session_id: SessionId) -> list[RawRecord]:
-        return await self._read(read.raw_records, session_id)
-
-    async def snapshot(self, session_id: SessionId, *, at: int) -> tuple[int, SessionState] | None:
-        return await self._read(read.snapshot, session_id, at)
-
-    async def rows(
-        self, *, after: int = 0, matching: Filter | None = None, page_size: int | None = None
-    ) -> AsyncGenerator[Stored, None]:
-        next_after: int | None = after
-        count = lists.PAGE_ROWS if page_size is None else min(page_size, lists.PAGE_ROWS)
-        while next_after is not None:
-            page, next_after = await self._read(
-                lists.page_of_rows, next_after, matching or NO_FILTER, count, self._reported_damaged
-            )
-            for stored in page:
-                yield stored
-
-    async def startup_rows(self) -> StartupRows:
-        return await self._read(read.startup_rows, self._reported_damaged)
-
-    async def raw_row(self, session_id: SessionId) -> RawRow | None:
-        return await self._read(read.raw_row, session_id)
-
-    async def damaged(self, *, known_readable: Collection[SessionId] = ()) -> list[SessionId]:
-        return await self._read(read.damaged, known_readable)
-
-    async def search(
-        self,
-        words: str,
-        *,
-        session_id: SessionId | None = None,
-        before: int | None = None,
-        limit: int = 20,
-    ) -> list[Hit]:
-        return await self._read(lists.search, words, session_id, before, limit)
-
-    async def stored_reply(self, scope: str, key: str) -> StoredReply | None:
-        return await self._read(read.stored_reply, scope, key)
-
-    async def sizes(self) -> Mapping[SessionId, int]:
-        return await self._read(lists.sizes)
-
-    async def backup(self, target: Path) -> int:
-        return await self._read(backup.backup, target)
-
-    async def processes(self) -> list[ProcessEntry]:
-        return await self._read(read.processes)
