@@ -34,14 +34,21 @@ LEASE_TICKS = 100
 
 @attrs.frozen
 class Step:
-    """One tick of a simulated run: the task that ran (or `clock`), and the virtual time."""
+    """One tick of a simulated run: the task that ran (or `clock`), and the virtual time.
+
+    `note` says what is unusual: a time-out that was fired early on purpose, or a preemption. In a
+    report `where` is the line from which the task went on.
+    """
 
     number: int
     task: str
     at: float
+    note: str = ""
+    where: str = ""
 
     def __str__(self) -> str:
-        return f"{self.number:>6}  at {self.at:<8g} {self.task}"
+        line = f"{self.number:>6}  at {self.at:<8g} {self.task}"
+        return f"{line}  {self.note}" if self.note else line
 
 
 class Policy(Protocol):

@@ -1,7 +1,7 @@
 """One run of a whole trio program under a seeded scheduler and virtual time.
 
 Rule 1: one task per tick, and the policy chooses it.
-Rule 2: time-outs may fire while tasks are ready, because a real machine may be that slow.
+Rule 2: on request time-outs fire while tasks are ready, because a real machine may be that slow.
 Rule 3: same program, same seed, same trace, in any process; provided that the program does not
         use the wall clock, the operating system's randomness or a real socket.
 Rule 4: whatever happens, everything outside is restored afterwards.
@@ -11,33 +11,23 @@ from __future__ import annotations
 
 import gc
 import random
-import re
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from math import inf
 from typing import TypeVar, TypeVarTuple
 
 import trio
-from trio.lowlevel import Task
 
-from ._clock import VirtualClock
-from ._errors import Livelock, SimulationError
-from ._schedule import CLOCK, Policy, PolicyName, Step, make_policy, policy_of
+from ._errors import SimulationError
+from ._replay import Deviations, Replay
+from ._schedule import PolicyName, Step, make_policy, policy_of
+from ._scheduler import SHOWN_STEPS, Scheduler
 from ._threads import simulated_threads
-from ._trio_internals import ReadyQueue, check_trio_version, simulator_broken, threads_are_replaced
+from ._trio_internals import check_trio_version, simulator_broken, threads_are_replaced
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 MAX_STEPS = 100_000
-
-# The number of last steps that a Livelock shows.
-SHOWN_STEPS = 12
-
-# Steps for each rung of an abort, in addition to those per task.
-GRACE_STEPS = 1_000
-GRACE_STEPS_PER_TASK = 20
 
 
 def simulate(
@@ -46,42 +36,76 @@ def simulate(
     seed: int = 0,
     policy: PolicyName | None = None,
     max_steps: int = MAX_STEPS,
-    early_timeouts: bool = True,
+    early_timeouts: bool | None = None,
     trace: list[Step] | None = None,
 ) -> T:
     """Run `main(*args)` under trio with one task per tick; return its result or raise its error.
 
-    Without `policy` the seed chooses one, so the seeds that `explore` found replay as they are.
-    With `early_timeouts` (the default) a time-out may also fire while tasks could run, as on a slow
-    machine; without, time moves only when all tasks wait. `trace`, a list, is filled with one
-    `Step` per tick. Every exception of the program gets a note with seed and policy. Raise
-    `Deadlock` if all tasks wait for ever, and `Livelock` if it still runs after `max_steps`. In
-    both cases the program is cancelled and its clean-up runs before the error is raised.
+    Without `policy` the seed chooses one. A `FailingSeed` from `explore` brings its own policy and
+    `early_timeouts`, or the shortest schedule that was found for it. Time moves only when all tasks
+    wait; with `early_timeouts` a time-out may also fire on purpose while tasks could run, as on a
+    slow machine. `trace`, a list, is filled with one `Step` per tick. Every exception of the
+    program gets a note with seed, policy and the time-outs fired early. Raise `Deadlock` if all
+    tasks wait for ever, and `Livelock` if it still runs after `max_steps`. In both cases the
+    program is cancelled and its clean-up runs before the error is raised.
 
     `random` is seeded for the run, garbage is not collected during it, and `trio.to_thread` runs
     the work inside the loop; all three are restored.
     """
     check_can_simulate()
-    if not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps is {max_steps!r}: pass a whole number of at least 1")
+    check_max_steps(max_steps)
+    if early_timeouts is None:
+        early_timeouts = getattr(seed, "early_timeouts", False)
     name = policy_of(seed, policy)
-    # Seeded with a text: an int seeds the same as its negative.
-    chance = random.Random(f"{name} {int(seed)}")  # noqa: S311 - must be repeatable, not secret
-    scheduler = _Scheduler(
-        make_policy(name, chance), max_steps=max_steps, early_timeouts=early_timeouts, trace=trace
+    schedule: Deviations | None = None if policy else getattr(seed, "schedule", None)
+    scheduler = Scheduler(
+        make_policy(name, policy_chance(seed, name)) if schedule is None else Replay(schedule),
+        max_steps=max_steps,
+        early_timeouts=early_timeouts,
+        trace=trace,
     )
-    with _repeatable_world(int(seed)), simulated_threads(chance):
+    said = f"policy={name!r}" if schedule is None else f"the shortest schedule of {name!r}"
+    return run_scheduled(main, *args, seed=seed, scheduler=scheduler, said=said)
+
+
+def policy_chance(seed: int, name: PolicyName) -> random.Random:
+    """Return the chance from which the policy of a run decides."""
+    # Seeded with a text: an int seeds the same as its negative.
+    return random.Random(f"{name} {int(seed)}")  # noqa: S311 - must be repeatable, not secret
+
+
+def run_scheduled(
+    main: Callable[[*Args], Awaitable[T]],
+    *args: *Args,
+    seed: int,
+    scheduler: Scheduler,
+    said: str,
+) -> T:
+    """Run `main(*args)` with that scheduler; an error gets a note with the seed and `said`."""
+    # Its own chance: the work in threads must not depend on how often the policy draws.
+    threads = random.Random(f"threads {int(seed)}")  # noqa: S311 - must be repeatable
+    with _repeatable_world(int(seed)), simulated_threads(threads):
         try:
             result = trio.run(main, *args, clock=scheduler)
         except Exception as error:
             error.add_note(
-                f"simulated with seed={int(seed)}, policy={name!r};"
+                f"simulated with seed={int(seed)}, {said}{_early_note(scheduler)};"
                 f" {scheduler.steps} steps, virtual time {scheduler.current_time():g} s"
             )
             raise
     if not scheduler.steps:
         raise simulator_broken("_core._run.Runner.runq")
     return result
+
+
+def _early_note(scheduler: Scheduler) -> str:
+    """Return the part of a note that says whether, and when, time-outs were fired early."""
+    allowed = ", early_timeouts=True" if scheduler.may_fire_early else ""
+    fired = scheduler.early_steps
+    if not fired:
+        return allowed
+    shown = ", ".join(map(str, fired[:SHOWN_STEPS])) + (", ..." if fired[SHOWN_STEPS:] else "")
+    return f"{allowed} (time-outs fired early on purpose in steps {shown})"
 
 
 def check_can_simulate() -> None:
@@ -92,6 +116,12 @@ def check_can_simulate() -> None:
             "a simulation is a trio run of its own and cannot begin inside another one",
             hint="call it from a plain function: `def test_...`, not `async def test_...`",
         )
+
+
+def check_max_steps(max_steps: int) -> None:
+    """Raise ValueError unless it is a whole number of at least 1."""
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"max_steps is {max_steps!r}: pass a whole number of at least 1")
 
 
 @contextmanager
@@ -105,83 +135,3 @@ def _repeatable_world(seed: int) -> Iterator[None]:
         random.setstate(state)
         if collecting:
             gc.enable()
-
-
-class _Scheduler(VirtualClock):
-    """The clock of a simulated run, which also chooses the next task."""
-
-    def __init__(
-        self, policy: Policy, *, max_steps: int, early_timeouts: bool, trace: list[Step] | None
-    ) -> None:
-        super().__init__()
-        self._early_timeouts = early_timeouts
-        self.steps = 0
-        self._policy = policy
-        self._max_steps = max_steps
-        self._ticks = 0
-        self._max_ticks = max_steps
-        self._last: deque[tuple[int, str, float]] = deque(maxlen=SHOWN_STEPS)
-        self._trace = trace
-        self._labels: dict[int, str] = {}
-        # Tasks that `settle` has just woken because all was quiet. The clock waits until they
-        # have run, or it would no longer be quiet when they run.
-        self._idle_notified: set[int] = set()
-        self._was_quiet = False
-        if trace is not None:
-            trace.clear()
-
-    def start_clock(self) -> None:
-        super().start_clock()
-        self._loop.install_scheduler(self._choose)
-
-    def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Record whether a task waits for quiet (trio calls it when no task can run)."""
-        self._was_quiet = self._loop.has_idle_waiter()
-        return super().deadline_to_sleep_time(deadline)
-
-    def _may_be_woken_externally(self) -> bool:
-        return False  # a simulation has no outside
-
-    def _choose(self, queue: ReadyQueue) -> Task | None:
-        if self._ticks >= self._max_ticks:
-            self._stop_livelock()
-            return None
-        self._ticks += 1
-        if self._was_quiet:
-            self._idle_notified.update(queue.ready)
-            self._was_quiet = False
-        number = self._policy.choose(queue.ready, timeout_pending=self._timeout_may_fire())
-        self._idle_notified.discard(number)
-        if number == CLOCK:
-            self._jump(self._loop.next_deadline())
-            self._note("clock")
-            return None
-        task = queue.take(number)
-        self._note(self._labels.get(number) or self._labels.setdefault(number, self._label(task)))
-        return task
-
-    def _timeout_may_fire(self) -> bool:
-        if not self._early_timeouts:
-            return False
-        quiet_is_promised = self._idle_notified or self._loop.has_idle_waiter()
-        return not quiet_is_promised and self._now < self._loop.next_deadline() < inf
-
-    def _note(self, label: str) -> None:
-        if self._ending is not None:
-            return  # steps during an abort do not belong to the trace
-        self.steps += 1
-        self._last.append((self.steps, label, self._now))
-        if self._trace is not None:
-            self._trace.append(Step(self.steps, label, self._now))
-
-    def _stop_livelock(self) -> None:
-        self._max_ticks += GRACE_STEPS + GRACE_STEPS_PER_TASK * len(self._loop.tasks())
-        if self._ending is None:
-            self._end(Livelock(self._max_steps, [Step(*step) for step in self._last]))
-        else:
-            self._ending.escalate()
-
-    def _label(self, task: Task) -> str:
-        # The name of a callable without a name is its repr, with an address that differs each
-        # time.
-        return re.sub(" at 0x[0-9a-f]+", "", super()._label(task))

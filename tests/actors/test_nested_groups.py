@@ -332,7 +332,7 @@ async def give_up_below_and_restart_from_above(system: Group) -> None:
 def test_a_group_that_gives_up_during_a_restart_restarts_whole() -> None:
     play = give_up_below_and_restart_from_above
 
-    assert explore(run_in_system, play, seeds=range(150), policy="pct") == []
+    assert explore(run_in_system, play, seeds=range(150), policy="pct", early_timeouts=True) == []
 
 
 async def test_a_group_that_was_never_up_starts_no_child(
@@ -370,7 +370,7 @@ async def stop_a_permanent_group_that_is_being_restarted(system: Group) -> None:
 def test_stopping_a_permanent_group_during_its_restart_is_not_a_crash() -> None:
     play = stop_a_permanent_group_that_is_being_restarted
 
-    assert explore(run_in_system, play, seeds=range(100)) == []
+    assert explore(run_in_system, play, seeds=range(100), early_timeouts=True) == []
 
 
 async def test_a_group_that_is_being_halted_starts_no_child(

@@ -16,6 +16,7 @@ from actors import (
     open_actors,
 )
 from actors.testing import explore, settle
+from actors.testing._schedule import PolicyName
 from tests.support.fake_actors import (
     ActorLog,
     Do,
@@ -383,8 +384,10 @@ async def a_waiter_takes_it_over(system: Group) -> None:
 
 
 @pytest.mark.parametrize("policy", ["shuffle", "walk", "pct"])
-def test_a_failure_raised_to_a_waiter_is_not_escalated(policy: str) -> None:
-    failing = explore(run_in_system, a_waiter_takes_it_over, seeds=range(100), policy=policy)  # type: ignore[arg-type]
+def test_a_failure_raised_to_a_waiter_is_not_escalated(policy: PolicyName) -> None:
+    failing = explore(
+        run_in_system, a_waiter_takes_it_over, seeds=range(100), policy=policy, early_timeouts=True
+    )
 
     assert failing == []
 
@@ -406,7 +409,7 @@ async def open_and_be_cancelled_anywhere() -> None:
 
 
 def test_open_actors_can_be_cancelled_anywhere() -> None:
-    assert explore(open_and_be_cancelled_anywhere, seeds=range(300)) == []
+    assert explore(open_and_be_cancelled_anywhere, seeds=range(300), early_timeouts=True) == []
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])

@@ -74,7 +74,7 @@ async def watch_and_look_up() -> None:
 
 
 def test_a_record_is_published_only_after_its_commit() -> None:
-    assert explore(watch_and_look_up, seeds=range(12), early_timeouts=False) == []
+    assert explore(watch_and_look_up, seeds=range(12)) == []
 
 
 async def test_a_record_is_the_same_seen_live_and_read_back(

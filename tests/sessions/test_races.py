@@ -55,7 +55,12 @@ async def archive_while_it_is_unarchived() -> None:
 
 
 def test_a_key_has_one_holder_despite_concurrent_archive_and_unarchive() -> None:
-    assert explore(archive_while_it_is_unarchived, seeds=range(200), max_failures=1) == []
+    assert (
+        explore(
+            archive_while_it_is_unarchived, seeds=range(200), max_failures=1, early_timeouts=True
+        )
+        == []
+    )
 
 
 # Interrupts that hit nothing ------------------------------------------------------------------
@@ -79,7 +84,12 @@ async def interrupt_nothing(harness: Harness, session: Session) -> None:
 
 
 def test_an_interrupt_of_a_suspending_session_reports_no_target() -> None:
-    assert explore(interrupt_one_that_goes_to_rest, seeds=range(100), max_failures=1) == []
+    assert (
+        explore(
+            interrupt_one_that_goes_to_rest, seeds=range(100), max_failures=1, early_timeouts=True
+        )
+        == []
+    )
 
 
 # Forks ----------------------------------------------------------------------------------------
@@ -104,4 +114,4 @@ async def fork_and_look(harness: Harness, session: Session) -> None:
 
 
 def test_a_fork_has_no_half_of_a_turn() -> None:
-    assert explore(fork_while_sending, seeds=range(100), max_failures=1) == []
+    assert explore(fork_while_sending, seeds=range(100), max_failures=1, early_timeouts=True) == []

@@ -352,7 +352,7 @@ async def join_while_a_part_is_closed() -> None:
 
 
 def test_a_watcher_joining_during_a_close_gets_no_delta_after_the_record() -> None:
-    assert explore(join_while_a_part_is_closed, seeds=range(60), early_timeouts=False) == []
+    assert explore(join_while_a_part_is_closed, seeds=range(60)) == []
 
 
 async def test_a_watcher_joining_between_parts_gets_no_delta(

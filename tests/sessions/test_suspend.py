@@ -184,7 +184,7 @@ async def _ask_one_who_rests() -> None:
 
 def test_a_session_with_a_pending_request_is_not_suspended() -> None:
     # The clock of these schedules runs on while there is work to do, as if the loop were late.
-    assert explore(_ask_one_who_rests, seeds=range(300), max_failures=1) == []
+    assert explore(_ask_one_who_rests, seeds=range(300), max_failures=1, early_timeouts=True) == []
 
 
 async def test_a_session_woken_by_a_cancelled_caller_suspends_again(sup: Supervisor) -> None:

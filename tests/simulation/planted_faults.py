@@ -39,7 +39,11 @@ def check_planted_fault(
     for seed in range(schedules):
         early_timeouts = not (exact_time_for_odd_seeds and seed % 2)
         found = explore(
-            mutant.found_by, seeds=[seed], max_steps=max_steps, early_timeouts=early_timeouts
+            mutant.found_by,
+            seeds=[seed],
+            max_steps=max_steps,
+            early_timeouts=early_timeouts,
+            shrink=False,
         )
         if any(mutant.says in "".join(traceback.format_exception(one.error)) for one in found):
             record_property("seed", seed)

@@ -261,12 +261,20 @@ async def flap() -> None:
 
 
 def test_an_intermittent_store_loses_and_doubles_nothing() -> None:
-    assert explore(flap, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=20_000) == []
+    assert (
+        explore(
+            flap, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=20_000, early_timeouts=True
+        )
+        == []
+    )
 
 
 @pytest.mark.soak
 def test_an_intermittent_store_loses_and_doubles_nothing_in_a_long_run() -> None:
-    assert explore(flap, seeds=range(20_000), max_failures=3, max_steps=20_000) == []
+    assert (
+        explore(flap, seeds=range(20_000), max_failures=3, max_steps=20_000, early_timeouts=True)
+        == []
+    )
 
 
 def test_a_withdrawn_write_is_settled_for_every_waiter() -> None:

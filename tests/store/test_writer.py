@@ -345,4 +345,6 @@ async def compete_for_sessions() -> None:
 
 
 def test_acknowledged_writes_are_stored_and_fenced_writes_are_not() -> None:
-    assert explore(compete_for_sessions, seeds=range(150), max_failures=3) == []
+    assert (
+        explore(compete_for_sessions, seeds=range(150), max_failures=3, early_timeouts=True) == []
+    )

@@ -49,7 +49,7 @@ def test_a_failing_seed_fails_again() -> None:
 
 
 def test_a_failing_seed_remembers_the_policy_it_was_found_with() -> None:
-    found = explore(depends_on_the_order, seeds=range(60), policy="pct")[0]
+    found = explore(depends_on_the_order, seeds=range(60), policy="pct", shrink=False)[0]
 
     with pytest.raises(AssertionError) as caught:
         simulate(depends_on_the_order, seed=found)
@@ -127,9 +127,19 @@ async def answer_before_the_time_out() -> None:
             await trio.lowlevel.checkpoint()
 
 
-def test_without_early_time_outs_only_waiting_takes_time() -> None:
-    assert explore(answer_before_the_time_out, seeds=range(60))
-    assert not explore(answer_before_the_time_out, seeds=range(60), early_timeouts=False)
+def test_only_waiting_takes_time_unless_early_timeouts_are_requested() -> None:
+    assert explore(answer_before_the_time_out, seeds=range(60)) == []
+    assert explore(answer_before_the_time_out, seeds=range(60), early_timeouts=True)
+
+
+def test_a_failing_seed_remembers_that_timeouts_fired_early() -> None:
+    found = explore(answer_before_the_time_out, seeds=range(60), early_timeouts=True, shrink=False)
+
+    with pytest.raises(trio.TooSlowError) as caught:
+        simulate(answer_before_the_time_out, seed=found[0])
+
+    (note,) = caught.value.__notes__
+    assert "early_timeouts=True (time-outs fired early on purpose in steps" in note
 
 
 def test_seeds_may_be_given_by_their_number() -> None:

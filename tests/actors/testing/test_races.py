@@ -226,9 +226,10 @@ RIGHT: list[Program] = [
 
 @pytest.mark.parametrize("program", BROKEN, ids=lambda program: program.__name__)
 def test_a_planted_fault_is_found(program: Program) -> None:
-    assert explore(program, seeds=range(200), max_failures=1)
+    assert explore(program, seeds=range(200), max_failures=1, early_timeouts=True)
 
 
 @pytest.mark.parametrize("program", RIGHT, ids=lambda program: program.__name__)
 def test_the_correct_version_passes(program: Program) -> None:
-    assert explore(program, seeds=range(300)) == []
+    assert explore(program, seeds=range(300), early_timeouts=True) == []
+    assert explore(program, seeds=range(100)) == []

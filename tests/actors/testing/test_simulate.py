@@ -59,9 +59,13 @@ async def race_a_timeout() -> bool:
     return scope.cancelled_caught
 
 
+def _race(seed: int, policy: PolicyName) -> bool:
+    return simulate(race_a_timeout, seed=seed, policy=policy, early_timeouts=True)
+
+
 def trace_of(seed: int, policy: PolicyName | None = None) -> list[Step]:
     trace: list[Step] = []
-    simulate(busy_program, seed=seed, policy=policy, trace=trace)
+    simulate(busy_program, seed=seed, policy=policy, trace=trace, early_timeouts=True)
     return trace
 
 
@@ -137,6 +141,16 @@ def test_the_trace_has_one_numbered_step_per_tick() -> None:
 
 def test_a_step_reads_as_a_line() -> None:
     assert str(Step(12, "main#2", 1.5)) == "    12  at 1.5      main#2"
+    assert str(Step(12, "clock", 1.5, "early")) == "    12  at 1.5      clock  early"
+
+
+def test_a_busy_task_with_a_timeout_is_not_a_livelock() -> None:
+    async def main() -> bool:
+        with trio.move_on_after(5) as scope:
+            await spin()
+        return scope.cancelled_caught
+
+    assert simulate(main, max_steps=1_000)
 
 
 def test_addresses_do_not_get_into_the_trace() -> None:
@@ -156,12 +170,12 @@ def test_addresses_do_not_get_into_the_trace() -> None:
 
 @every_policy
 def test_some_seed_fires_a_timeout_while_other_tasks_are_ready(policy: PolicyName) -> None:
-    assert any(simulate(race_a_timeout, seed=seed, policy=policy) for seed in range(50))
+    assert any(_race(seed, policy) for seed in range(50))
 
 
 @every_policy
 def test_some_seed_fires_no_timeout_while_other_tasks_are_ready(policy: PolicyName) -> None:
-    assert not all(simulate(race_a_timeout, seed=seed, policy=policy) for seed in range(50))
+    assert not all(_race(seed, policy) for seed in range(50))
 
 
 @every_policy

@@ -34,7 +34,7 @@ def test_other_tasks_run_while_a_thread_works() -> None:
                 await checkpoint()
             return bool(done)
 
-    assert {simulate(main, seed=seed) for seed in SEEDS} == {True, False}
+    assert {simulate(main, seed=seed, early_timeouts=True) for seed in SEEDS} == {True, False}
 
 
 def test_a_cancelled_caller_does_not_start_the_work() -> None:
@@ -45,7 +45,7 @@ def test_a_cancelled_caller_does_not_start_the_work() -> None:
             await trio.to_thread.run_sync(done.append, "thread")
         return done
 
-    assert all(simulate(main, seed=seed) == [] for seed in SEEDS)
+    assert all(simulate(main, seed=seed, early_timeouts=True) == [] for seed in SEEDS)
 
 
 def test_work_that_cannot_be_abandoned_delivers_although_its_caller_was_cancelled() -> None:
@@ -55,7 +55,7 @@ def test_work_that_cannot_be_abandoned_delivers_although_its_caller_was_cancelle
             result = await trio.to_thread.run_sync(lambda: "result")
         return result, scope.cancel_called
 
-    outcomes = {simulate(main, seed=seed) for seed in SEEDS}
+    outcomes = {simulate(main, seed=seed, early_timeouts=True) for seed in SEEDS}
 
     assert outcomes == {("result", False), ("result", True)}
 
@@ -69,7 +69,7 @@ def test_abandoned_work_runs_once_before_or_after_its_caller_has_left() -> None:
     outcomes = set()
     for seed in SEEDS:
         done: list[str] = []
-        outcomes.add(simulate(main, done, seed=seed))
+        outcomes.add(simulate(main, done, seed=seed, early_timeouts=True))
         assert done == ["thread"]
 
     assert outcomes == {(False, 1), (True, 0), (True, 1)}
@@ -87,7 +87,7 @@ def test_the_limiter_is_respected_until_abandoned_work_ends(seed: int) -> None:
             )
         await trio.to_thread.run_sync(done.append, "second", limiter=limiter)
 
-    simulate(main, seed=seed)
+    simulate(main, seed=seed, early_timeouts=True)
     assert done == ["first", "second"]
 
 
@@ -103,7 +103,7 @@ def test_the_default_limiter_is_respected(seed: int) -> None:
             assert done == []
         assert done == ["thread"]
 
-    simulate(main, seed=seed)
+    simulate(main, seed=seed, early_timeouts=True)
 
 
 def test_the_work_sees_no_loop_as_in_a_thread() -> None:
@@ -157,7 +157,7 @@ def test_the_work_notices_that_its_caller_was_cancelled() -> None:
             await trio.to_thread.run_sync(trio.from_thread.check_cancelled)
         return scope.cancelled_caught
 
-    assert {simulate(main, seed=seed) for seed in SEEDS} == {True, False}
+    assert {simulate(main, seed=seed, early_timeouts=True) for seed in SEEDS} == {True, False}
 
 
 def test_abandoned_work_runs_before_the_run_ends() -> None:
@@ -175,7 +175,7 @@ def test_abandoned_work_runs_before_the_run_ends() -> None:
     late = 0
     for seed in SEEDS:
         done: list[str] = []
-        late += simulate(main, done, seed=seed) < len(done)
+        late += simulate(main, done, seed=seed, early_timeouts=True) < len(done)
     assert late > 0
 
 

@@ -189,4 +189,4 @@ def _pair(message: RpcMessage) -> tuple[int, int]:
 def test_the_connection_keeps_its_rules_under_any_schedule(
     program: Callable[[], Awaitable[None]],
 ) -> None:
-    assert explore(program, seeds=SEEDS) == []
+    assert explore(program, seeds=SEEDS, early_timeouts=True) == []

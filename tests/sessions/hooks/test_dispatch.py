@@ -324,9 +324,7 @@ async def _ask_and_give_up(hooks: Hooks) -> None:
 
 
 def test_a_once_hook_is_called_exactly_once_despite_cancelled_callers() -> None:
-    found = explore(
-        _ask_and_give_up_anywhere, seeds=range(150), early_timeouts=False, max_failures=1
-    )
+    found = explore(_ask_and_give_up_anywhere, seeds=range(150), max_failures=1)
 
     assert found == []
 

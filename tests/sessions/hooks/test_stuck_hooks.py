@@ -128,7 +128,10 @@ async def _ask_when_it_is_too_late() -> None:
 
 
 def test_a_cancelled_caller_calls_no_hook() -> None:
-    assert explore(_ask_when_it_is_too_late, seeds=range(50), max_failures=1) == []
+    assert (
+        explore(_ask_when_it_is_too_late, seeds=range(50), max_failures=1, early_timeouts=True)
+        == []
+    )
 
 
 async def test_no_hook_runs_and_no_caller_waits_after_the_runtime_closed(
@@ -172,7 +175,7 @@ async def _ask_and_close() -> None:
 
 
 def test_no_hook_is_called_after_the_workshop_has_closed() -> None:
-    assert explore(_ask_and_close, seeds=range(150), max_failures=1) == []
+    assert explore(_ask_and_close, seeds=range(150), max_failures=1, early_timeouts=True) == []
 
 
 # What a hook raises -----------------------------------------------------------------------

@@ -281,7 +281,7 @@ def test_leaving_ends_while_children_wait_for_slots() -> None:
             await settle()
             child_agent.finish_open_runs()
 
-    assert explore(main, seeds=range(9), max_steps=20_000, early_timeouts=False) == []
+    assert explore(main, seeds=range(9), max_steps=20_000) == []
 
 
 def test_a_child_without_a_slot_starts_no_turn_after_its_parents_stop() -> None:
@@ -293,4 +293,4 @@ def test_a_child_without_a_slot_starts_no_turn_after_its_parents_stop() -> None:
             found = await outcomes(sleeper)
             assert list(found.values()) == [["delivered"], ["cancelled"]]
 
-    assert explore(main, seeds=range(30), max_steps=20_000, early_timeouts=False) == []
+    assert explore(main, seeds=range(30), max_steps=20_000) == []

@@ -142,7 +142,7 @@ def test_concurrent_deletes_of_a_tree_remove_it() -> None:
             assert await all_infos(sup) == []
             assert tree_of(sup).live == set()
 
-    assert explore(main, seeds=range(20), early_timeouts=False) == []
+    assert explore(main, seeds=range(20)) == []
 
 
 async def test_a_detached_child_of_a_deleted_parent_continues(

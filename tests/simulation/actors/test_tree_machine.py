@@ -312,7 +312,7 @@ class TreeMachine(RuleBasedStateMachine):
         self.commands.append(lambda tree: tree.wait_long())
 
     def teardown(self) -> None:
-        simulate(run_commands, self.commands, seed=self.seed)
+        simulate(run_commands, self.commands, seed=self.seed, early_timeouts=True)
 
 
 def test_a_tree_equals_its_model() -> None:

@@ -20,7 +20,9 @@ def failures(attack: Attack, seeds: range) -> list[FailingSeed]:
     exact = seeds if attack in EXACT else seeds[1::2]
     found = explore(attack, seeds=exact, max_failures=3, max_steps=MAX_STEPS, early_timeouts=False)
     hasty = [seed for seed in seeds if seed not in exact]
-    return found + explore(attack, seeds=hasty, max_failures=3, max_steps=MAX_STEPS)
+    return found + explore(
+        attack, seeds=hasty, max_failures=3, max_steps=MAX_STEPS, early_timeouts=True
+    )
 
 
 @all_attacks

@@ -22,7 +22,12 @@ all_attacks = pytest.mark.parametrize(
 def test_guarantees_hold_after_a_crash(attack: Attack) -> None:
     seeds = range(CI_SCHEDULES)
 
-    assert explore(run_with_crashes, attack, MAX_WRITES, seeds=seeds, max_steps=60_000) == []
+    assert (
+        explore(
+            run_with_crashes, attack, MAX_WRITES, seeds=seeds, max_steps=60_000, early_timeouts=True
+        )
+        == []
+    )
 
 
 @pytest.mark.soak
@@ -31,6 +36,12 @@ def test_guarantees_hold_after_many_crashes(attack: Attack) -> None:
     seeds = range(CI_SCHEDULES, CI_SCHEDULES + SOAK_SCHEDULES)
 
     found = explore(
-        run_with_crashes, attack, MAX_WRITES, seeds=seeds, max_failures=3, max_steps=60_000
+        run_with_crashes,
+        attack,
+        MAX_WRITES,
+        seeds=seeds,
+        max_failures=3,
+        max_steps=60_000,
+        early_timeouts=True,
     )
     assert found == []

@@ -17,7 +17,16 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 
 @all_attacks
 def test_sessions_keep_their_guarantees_when_the_store_degrades(attack: Attack) -> None:
-    assert explore(attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=MAX_STEPS) == []
+    assert (
+        explore(
+            attack,
+            seeds=range(CI_SCHEDULES),
+            max_failures=3,
+            max_steps=MAX_STEPS,
+            early_timeouts=True,
+        )
+        == []
+    )
 
 
 @pytest.mark.soak
@@ -27,4 +36,6 @@ def test_sessions_keep_their_guarantees_in_a_long_run(attack: Attack, piece: int
     size = SOAK_SCHEDULES // SOAK_PIECES
     seeds = range(piece * size, (piece + 1) * size)
 
-    assert explore(attack, seeds=seeds, max_failures=3, max_steps=MAX_STEPS) == []
+    assert (
+        explore(attack, seeds=seeds, max_failures=3, max_steps=MAX_STEPS, early_timeouts=True) == []
+    )

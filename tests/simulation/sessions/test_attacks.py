@@ -16,7 +16,12 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 
 @all_attacks
 def test_sessions_keep_their_guarantees(attack: Attack) -> None:
-    assert explore(attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=20_000) == []
+    assert (
+        explore(
+            attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=20_000, early_timeouts=True
+        )
+        == []
+    )
 
 
 @pytest.mark.soak
@@ -26,4 +31,4 @@ def test_sessions_keep_their_guarantees_in_a_long_run(attack: Attack, piece: int
     size = SOAK_SCHEDULES // SOAK_PIECES
     seeds = range(piece * size, (piece + 1) * size)
 
-    assert explore(attack, seeds=seeds, max_failures=3, max_steps=20_000) == []
+    assert explore(attack, seeds=seeds, max_failures=3, max_steps=20_000, early_timeouts=True) == []

@@ -34,7 +34,7 @@ async def end_with_the_ladder() -> None:
 
 
 def test_a_turn_that_ends_with_its_ladder_leaves_no_zombie() -> None:
-    assert explore(end_with_the_ladder, seeds=SEEDS, max_failures=1) == []
+    assert explore(end_with_the_ladder, seeds=SEEDS, max_failures=1, early_timeouts=True) == []
 
 
 async def fence_a_zombie() -> None:
@@ -49,7 +49,7 @@ async def fence_a_zombie() -> None:
 
 
 def test_a_zombie_that_outlives_its_incarnation_is_cleaned_up() -> None:
-    assert explore(fence_a_zombie, seeds=SEEDS, max_failures=1) == []
+    assert explore(fence_a_zombie, seeds=SEEDS, max_failures=1, early_timeouts=True) == []
 
 
 async def write_while_deciding() -> None:
@@ -69,7 +69,9 @@ async def watch_always(harness: Harness, session: Session) -> None:
 
 
 def test_output_is_not_published_by_the_commit_of_something_older() -> None:
-    assert explore(write_while_deciding, seeds=range(500), max_failures=1) == []
+    assert (
+        explore(write_while_deciding, seeds=range(500), max_failures=1, early_timeouts=True) == []
+    )
 
 
 async def replace_while_sending() -> None:
@@ -86,7 +88,9 @@ async def replace_while_sending() -> None:
 
 
 def test_a_key_has_one_holder_when_woken_while_replaced() -> None:
-    assert explore(replace_while_sending, seeds=range(300), max_failures=1) == []
+    assert (
+        explore(replace_while_sending, seeds=range(300), max_failures=1, early_timeouts=True) == []
+    )
 
 
 async def wake_into_store_fault() -> None:
@@ -99,7 +103,7 @@ async def wake_into_store_fault() -> None:
 
 
 def test_a_sender_gets_an_answer_when_the_wake_up_fails() -> None:
-    assert explore(wake_into_store_fault, seeds=SEEDS, max_failures=1) == []
+    assert explore(wake_into_store_fault, seeds=SEEDS, max_failures=1, early_timeouts=True) == []
 
 
 async def fail_one_send() -> None:
@@ -111,7 +115,7 @@ async def fail_one_send() -> None:
 
 
 def test_a_sender_is_answered_by_the_next_incarnation_after_a_crash() -> None:
-    assert explore(fail_one_send, seeds=SEEDS, max_failures=1) == []
+    assert explore(fail_one_send, seeds=SEEDS, max_failures=1, early_timeouts=True) == []
 
 
 async def lose_the_answer_to_an_interrupt() -> None:
@@ -123,7 +127,10 @@ async def lose_the_answer_to_an_interrupt() -> None:
 
 
 def test_an_interrupt_that_hit_reports_its_target() -> None:
-    assert explore(lose_the_answer_to_an_interrupt, seeds=SEEDS, max_failures=1) == []
+    assert (
+        explore(lose_the_answer_to_an_interrupt, seeds=SEEDS, max_failures=1, early_timeouts=True)
+        == []
+    )
 
 
 # Exit ----------------------------------------------------------------------------------
@@ -144,7 +151,7 @@ async def cancel_everything() -> float:
 
 
 def test_a_cancelled_supervisor_interrupts_its_turns_and_exits_at_once() -> None:
-    assert simulate(cancel_everything, early_timeouts=False) < 1.0
+    assert simulate(cancel_everything) < 1.0
 
 
 async def ask_while_cancelled() -> None:
@@ -161,7 +168,12 @@ async def ask_while_cancelled() -> None:
 
 
 def test_a_request_to_a_cancelled_supervisor_gets_a_typed_error() -> None:
-    assert explore(ask_while_cancelled, seeds=SEEDS, max_failures=1, max_steps=5_000) == []
+    assert (
+        explore(
+            ask_while_cancelled, seeds=SEEDS, max_failures=1, max_steps=5_000, early_timeouts=True
+        )
+        == []
+    )
 
 
 async def watch_after_exit() -> None:
@@ -173,7 +185,7 @@ async def watch_after_exit() -> None:
 
 
 def test_a_watch_or_wait_after_the_exit_ends() -> None:
-    simulate(watch_after_exit)
+    simulate(watch_after_exit, early_timeouts=True)
 
 
 async def exit_while_sending() -> None:
@@ -186,7 +198,7 @@ async def exit_while_sending() -> None:
 
 
 def test_an_input_accepted_during_the_exit_is_not_refused() -> None:
-    assert explore(exit_while_sending, seeds=range(400), max_failures=1) == []
+    assert explore(exit_while_sending, seeds=range(400), max_failures=1, early_timeouts=True) == []
 
 
 async def wait_for_ending_turn() -> None:
@@ -207,7 +219,9 @@ async def wait_for_ending_turn() -> None:
 
 
 def test_a_wait_ends_when_the_turn_ends_during_the_read() -> None:
-    assert explore(wait_for_ending_turn, seeds=range(300), max_failures=1) == []
+    assert (
+        explore(wait_for_ending_turn, seeds=range(300), max_failures=1, early_timeouts=True) == []
+    )
 
 
 async def get_key_during_create() -> None:
@@ -227,4 +241,4 @@ async def get_key_during_create() -> None:
 
 
 def test_a_key_created_under_an_idempotency_key_has_an_existing_holder() -> None:
-    assert explore(get_key_during_create, seeds=SEEDS, max_failures=1) == []
+    assert explore(get_key_during_create, seeds=SEEDS, max_failures=1, early_timeouts=True) == []
