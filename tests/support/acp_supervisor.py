@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
@@ -30,7 +30,7 @@ async def open_acp_supervisor(
     """Open a supervisor with these agents; yield it and their processes."""
     processes = processes or InMemoryProcesses()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervisor.runtime, "ContainedProcesses", lambda: processes)
+        patch.setattr(supervisor.runtime, "open_processes", lambda: nullcontext(processes))
         async with supervisor.open(agents=agents, settings=settings) as sup:
             yield sup, processes
     assert processes.alive == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 import pytest
@@ -133,7 +133,7 @@ async def open_agent_harness(
     agents: list[Any] = [agent]
     scripted.agents = agents
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervisor.runtime, "ContainedProcesses", lambda: processes)
+        patch.setattr(supervisor.runtime, "open_processes", lambda: nullcontext(processes))
         with suppress(NoAgentStarted):
             async with open_harness(
                 settings=settings, scripted=scripted, outside=outside
