@@ -83,7 +83,7 @@ def run_scheduled(
 ) -> T:
     """Run `main(*args)` with that scheduler; an error gets a note with the seed and `said`."""
     # Its own chance: the work in threads must not depend on how often the policy draws.
-    threads = random.Random(f"threads {int(seed)}")  # noqa: S311 - must be repeatable
+    threads = random.Random(f"work {int(seed)}")  # noqa: S311 - must be repeatable
     with _repeatable_world(int(seed)), simulated_threads(threads):
         try:
             result = trio.run(main, *args, clock=scheduler)

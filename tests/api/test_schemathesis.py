@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,10 @@ def test_the_app_conforms_to_the_document(
 @pytest.mark.soak
 @pytest.mark.parametrize("label", LABELS)
 def test_the_app_conforms_to_the_document_in_sequences(
-    label: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    label: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    record_property("covered", "300 examples")
     hold_to_the_document(label, 300, tmp_path, caplog)

@@ -154,7 +154,10 @@ async def test_agent_runs_leave_no_process_task_or_descriptor(tmp_path: Path) ->
 
 
 @pytest.mark.soak
-async def test_500_agent_runs_leave_no_process_task_descriptor_or_thread(tmp_path: Path) -> None:
+async def test_500_agent_runs_leave_no_process_task_descriptor_or_thread(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("covered", "500 agent processes")
     async with supervisor.open(":memory:", agents=[AGENT], settings=TERMS) as sup:
         await live(sup, stops, tmp_path)
         await trio.sleep(IDLE_THREAD_SECONDS)

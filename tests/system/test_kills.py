@@ -1,5 +1,6 @@
 """kill -9 at any instant: acknowledged requests are stored once, and recovery is complete."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,5 +30,8 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(seed: int, tmp_path: Pat
 
 @pytest.mark.soak
 @pytest.mark.parametrize("piece", range(SOAK_PIECES))
-def test_nothing_is_lost_by_a_thousand_kills(piece: int, tmp_path: Path) -> None:
+def test_nothing_is_lost_by_a_thousand_kills(
+    piece: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("covered", f"{SOAK_KILLS} kills")
     kill_again_and_again(tmp_path / "state.db", 100 + piece, SOAK_KILLS)

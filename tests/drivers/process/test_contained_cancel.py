@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,8 +130,9 @@ async def test_descriptors_tasks_and_threads_do_not_leak(
 
 @pytest.mark.soak
 async def test_descriptors_tasks_and_threads_do_not_leak_over_500_processes(
-    processes: ContainedProcesses,
+    processes: ContainedProcesses, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("covered", "500 agent processes")
     await check_lives(processes, 500)
 
 

@@ -1,8 +1,10 @@
 """The actor runtime keeps its guarantees under every schedule tried."""
 
+from collections.abc import Callable
+
 import pytest
 
-from actors.testing import explore
+from tests.simulation.attack_runs import failing_seeds, seeds_of
 
 from .attacks import ATTACKS, Attack
 
@@ -16,19 +18,16 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 
 @all_attacks
 def test_the_runtime_keeps_its_guarantees(attack: Attack) -> None:
-    assert (
-        explore(
-            attack, seeds=range(CI_SCHEDULES), max_failures=3, max_steps=20_000, early_timeouts=True
-        )
-        == []
-    )
+    assert failing_seeds(attack, range(CI_SCHEDULES), max_steps=20_000) == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("piece", range(SOAK_PIECES))
 @all_attacks
-def test_the_runtime_keeps_its_guarantees_in_a_long_run(attack: Attack, piece: int) -> None:
-    size = SOAK_SCHEDULES // SOAK_PIECES
-    seeds = range(piece * size, (piece + 1) * size)
+def test_the_runtime_keeps_its_guarantees_in_a_long_run(
+    attack: Attack, piece: int, record_property: Callable[[str, object], None]
+) -> None:
+    seeds = seeds_of(piece, pieces=SOAK_PIECES, schedules=SOAK_SCHEDULES)
+    record_property("covered", f"{len(seeds)} schedules")
 
-    assert explore(attack, seeds=seeds, max_failures=3, max_steps=20_000, early_timeouts=True) == []
+    assert failing_seeds(attack, seeds, max_steps=20_000) == []

@@ -326,7 +326,11 @@ def test_a_tree_equals_its_model() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("piece", range(4))
-def test_a_tree_equals_its_model_in_a_long_run(piece: int) -> None:
+def test_a_tree_equals_its_model_in_a_long_run(
+    piece: int, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("covered", "2500 examples")
+
     class SeededMachine(TreeMachine):
         pass
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -149,8 +149,9 @@ async def test_a_power_cut_after_a_failed_sync_loses_no_acknowledged_write(
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_thousand_power_cuts_lose_no_acknowledged_write(
-    tmp_path: Path, images: Path, seed: int
+    tmp_path: Path, images: Path, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("covered", "1000 power cuts")
     operations = random_operations(seed=seed, length=100)
     views = await views_of(operations, snapshot_every=SNAPSHOT_EVERY)
 

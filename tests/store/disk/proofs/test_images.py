@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -156,7 +157,10 @@ def test_a_failed_sync_loses_no_acknowledged_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_thousands_of_power_cuts_lose_nothing(tmp_path: Path) -> None:
+def test_thousands_of_power_cuts_lose_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("covered", "5000 power cuts")
     disk = recorded_life(tmp_path / "a.db", "WAL", "FULL")
 
     assert verdicts(disk, tmp_path, 5_000) == {"fine": 5_000}
