@@ -55,3 +55,6 @@ class Settings:
     max_sessions: int = attrs.field(default=10000, validator=whole_number(least=1))
     max_running_turns: int = attrs.field(default=1000, validator=whole_number(least=1))
     max_agent_processes: int = attrs.field(default=64, validator=whole_number(least=1))
+    max_pending_output_bytes: int = attrs.field(
+        default=4194304, validator=whole_number(least=65536)
+    )

@@ -93,6 +93,7 @@ async def _open_offline(
             await parts.registry.open()
             runtime.start_soon(services.timers.run)
             runtime.start_soon(services.flusher.run)
+            runtime.start_soon(services.output_budget.run)
             runtime.start_soon(services.hooks.run)
             resting, others = await store.startup_rows()
             rows = [one.row for one in others]

@@ -124,6 +124,7 @@ async def open(  # noqa: A001 - public as supervisor.open
             await registry.open()
             runtime.start_soon(services.timers.run)
             runtime.start_soon(services.flusher.run)
+            runtime.start_soon(services.output_budget.run)
             runtime.start_soon(services.active_clock.run)
             runtime.start_soon(watch_file, services)
             runtime.start_soon(services.hooks.run)

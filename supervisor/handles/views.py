@@ -184,6 +184,8 @@ class Gauges:
     store_waiting: Mapping[str, int]
     store_waiting_bytes: int
     store_wait_seconds: float
+    output_pending_bytes: int
+    output_waiting: int
 
 
 class Introspection:
@@ -292,6 +294,8 @@ class Introspection:
             store_waiting={"queued": state.waiting, "throttled": state.throttled},
             store_waiting_bytes=state.waiting_bytes,
             store_wait_seconds=state.wait_seconds,
+            output_pending_bytes=self._services.output_budget.bytes,
+            output_waiting=self._services.output_budget.waiting,
         )
 
     def _waiting_in_busy_sessions(self) -> int:

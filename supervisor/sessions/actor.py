@@ -141,8 +141,7 @@ class SessionActor(Actor):
         if self._admission.needs_recheck(self.slot.id):
             await self._reevaluate()
         if self._may_stop():
-            # The caller that started the actor may be cancelled, and after a crash there may be no
-            # caller, so no later message would stop the actor.
+            # Its caller may be cancelled or absent: then no later message would stop the actor.
             self.session_timers.set_idle_stop()
 
     def _make_parts(self, stored: Stored) -> None:
@@ -154,6 +153,7 @@ class SessionActor(Actor):
             epoch=stored.epoch,
             last_seq=stored.last_seq,
             ref=self.ref,
+            budget=self._services.output_budget,
         )
         self.session_timers = SessionTimers(
             self._services.timers, self._liveness, self.slot, self.ref

@@ -17,7 +17,7 @@ from trio_util import RepeatedEvent
 from actors import Ref
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
-from supervisor.store.pending import PendingWrite
+from supervisor.store.pending import PendingWrite, WriteThrottle
 from supervisor.store.port import Write
 from supervisor.store.writer_messages import CommitAll
 
@@ -25,6 +25,10 @@ from .log import PART_SECONDS, Log
 
 # Sessions per batch; after each batch other tasks run.
 MAX_BATCH_SESSIONS: Final = 50
+# Size of a batch, and of the part of one session in it. An acknowledgement waits for at most one
+# batch, and sessions take turns.
+MAX_BATCH_BYTES: Final = 32 * 1024
+MAX_SESSION_BYTES: Final = 8 * 1024
 # Output due within this time is flushed with output due now: a commit costs about the same for
 # both, and other commits wait behind half as many flushes.
 EARLY_SECONDS: Final = 0.05
@@ -33,8 +37,9 @@ EARLY_SECONDS: Final = 0.05
 class OutputFlusher:
     """Queue of session logs that have output for the store."""
 
-    def __init__(self, writer: Ref) -> None:
+    def __init__(self, writer: Ref, throttle: WriteThrottle) -> None:
         self._writer = writer
+        self._throttle = throttle
         # Logs with an open part and the deadline for its record. In order of the deadline, because
         # all have the same delay.
         self._scheduled: deque[tuple[float, Log]] = deque()
@@ -68,6 +73,8 @@ class OutputFlusher:
         """Write batches until cancelled."""
         while True:
             await self._wait()
+            # Otherwise an acknowledgement that is decided now would wait for this batch too.
+            await self._throttle.yield_to_callers()
             # A task that is woken and cancelled at the same time must not take records that it can
             # no longer send. Nothing is awaited from here until the writer's mailbox has them.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -86,7 +93,8 @@ class OutputFlusher:
         """Return the records of the next batch, and remove them from their logs."""
         found: list[tuple[Log, tuple[Record, ...]]] = []
         until = trio.current_time() + EARLY_SECONDS
-        while len(found) < MAX_BATCH_SESSIONS:
+        room = MAX_BATCH_BYTES
+        while room > 0 and len(found) < MAX_BATCH_SESSIONS:
             if self._queued:
                 log = self._queued.popleft()
                 log.flush_queued = False
@@ -96,9 +104,12 @@ class OutputFlusher:
                 log.close_part()
             else:
                 break
-            records = log.take_unsent()
+            records, size = log.take_some_unsent(MAX_SESSION_BYTES)
+            room -= size
             if records:
                 found.append((log, records))
+            if log.has_unsent:
+                self.flush_soon(log)  # after all others
         return found
 
     async def _write(self, found: list[tuple[Log, tuple[Record, ...]]]) -> None:

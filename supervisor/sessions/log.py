@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 import trio
-from trio_util import RepeatedEvent
 
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import OutputTooLarge
@@ -26,20 +25,21 @@ from supervisor.core.records import Delta, Fact, Record, RecordKind, StreamedKin
 from supervisor.core.text import TurnOutput
 
 from .clock import ActiveClock, in_order
+from .output_budget import OutputBudget, OutputShare
 from .subscribers import Subscribers
-from .turn_buffer import PART_BYTES, OpenPart, TurnBuffer, json_size, split_text, utf8_size
+from .turn_buffer import (
+    PART_BYTES,
+    RECORD_BYTES,
+    OpenPart,
+    TurnBuffer,
+    json_size,
+    record_size,
+    split_text,
+    utf8_size,
+    with_records,
+)
 
 PART_SECONDS: Final = 0.25
-# Limit of output that the store has not committed; above it, the agent waits.
-MAX_BACKLOG_BYTES: Final = 65536
-# Estimated size of a record without its text.
-_RECORD_BYTES: Final = 200
-
-# A record of these kinds ends a message: text after it does not continue the text before it. An
-# input that is accepted during a message does not end it.
-_BREAK_KINDS: Final = frozenset(
-    {"user_text", "agent_text", "thought", "tool_call", "tool_ended", "plan"}
-)
 
 _HeldOutput: TypeAlias = Callable[[], None]
 
@@ -49,17 +49,16 @@ class Log:
 
     __slots__ = (
         "_active_clock",
-        "_backlog",
+        "_budget",
         "_held",
         "_part",
         "_ref",
         "_session_id",
+        "_share",
         "_subscribers",
         "_turn_buffer",
         "_unpublished",
         "_unsent",
-        "_waiting_agents",
-        "_writable",
         "epoch",
         "flush_queued",
         "flush_scheduled",
@@ -77,6 +76,7 @@ class Log:
         epoch: int,
         last_seq: int,
         ref: Ref,
+        budget: OutputBudget,
     ) -> None:
         self._session_id = session_id
         self._subscribers = subscribers
@@ -95,10 +95,9 @@ class Log:
         # Reports that the actor has not handled (None), each followed by the output after it.
         self._held: list[_HeldOutput | None] | None = None
         self._part: OpenPart | None = None
-        self._backlog = 0
-        # Made at the first wait of an agent: it takes 1.8 KB, and most logs never make one wait.
-        self._writable: RepeatedEvent | None = None
-        self._waiting_agents = 0
+        self._budget = budget
+        # The output in flight; None before the first output.
+        self._share: OutputShare | None = None
         # Whether the flusher will flush this log, in time or next.
         self.flush_scheduled = False
         self.flush_queued = False
@@ -112,12 +111,14 @@ class Log:
         if records:
             last = records[-1]
             self.last_seq, self.last_at = last.seq, last.at
-            self._unpublished = _added(self._unpublished, records)
+            self._unpublished = with_records(self._unpublished, records)
+            if self._share is not None:
+                self._share.mark(last.seq)
             if self._turn_buffer is not None:
                 self._apply_breaks(records)
         if not self._unsent:
             return records
-        self._unsent = _added(self._unsent, records)
+        self._unsent = with_records(self._unsent, records)
         return self.take_unsent()
 
     def withdraw(self, records: Sequence[Record], count: int) -> None:
@@ -135,8 +136,8 @@ class Log:
     def _apply_breaks(self, records: Iterable[Record]) -> None:
         """End the current message, or the turn's output, at records that a step added."""
         for record in records:
-            if self._turn_buffer is not None and record.kind in _BREAK_KINDS:
-                self._turn_buffer.last_kind = None
+            if self._turn_buffer is not None:
+                self._turn_buffer.break_message(record.kind)
             if record.kind == "turn_ended":
                 self._turn_buffer = None  # output of the turn is dropped from here on
 
@@ -148,6 +149,15 @@ class Log:
         unsent, self._unsent = self._unsent, None
         return tuple(unsent or ())
 
+    def take_some_unsent(self, max_bytes: int) -> tuple[tuple[Record, ...], int]:
+        """Return the first unsent records, at least one and about `max_bytes`, and their size."""
+        unsent, size, count = self._unsent or [], 0, 0
+        while count < len(unsent) and size < max_bytes:
+            size += record_size(unsent[count].body)
+            count += 1
+        self._unsent = unsent[count:] or None
+        return tuple(unsent[:count]), size
+
     def mark_committed(self, up_to: int) -> None:
         """Publish all records up to this number, which are durable."""
         pending = self._unpublished or []
@@ -158,10 +168,11 @@ class Log:
         if published:
             self.published_seq = published[-1].seq
             self._subscribers.publish(published)
-        if not self._unpublished:
-            self._backlog = 0
-            if self._writable is not None:
-                self._writable.set()
+        self._release_share(up_to)
+
+    def _release_share(self, up_to: int) -> None:
+        if self._share is not None:
+            self._share.release(up_to if self._is_pending else None)
 
     def fail(self, error: Exception) -> None:
         """Report to the actor that output could not be stored, so that no later record can be."""
@@ -248,7 +259,7 @@ class Log:
 
     def add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
         """Add a record of the turn's output; raise OutputTooLarge if the turn exceeds its limit."""
-        if self._reserve_bytes(turn, json_size(body) + _RECORD_BYTES) is None:
+        if self._reserve_bytes(turn, record_size(body)) is None:
             return
         if self._held:
             self._held.append(lambda: self._add(turn, kind, body, at))
@@ -276,6 +287,8 @@ class Log:
         for add in free:
             assert add is not None
             add()
+        if free and not self._is_pending:  # it was dropped, so no commit follows
+            self._release_share(self.published_seq)
 
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         """Count content that a step will record.
@@ -319,31 +332,31 @@ class Log:
     @property
     def is_agent_waiting(self) -> bool:
         """Whether the agent waits because the store has not written its output."""
-        return self._waiting_agents > 0
+        return self._share is not None and self._share.is_awaited
+
+    @property
+    def _is_pending(self) -> bool:
+        """Whether some output will become durable."""
+        return bool(self._unpublished or self._held or self._part)
 
     @property
     def is_writable(self) -> bool:
-        """Whether the backlog is within its limit, or no record of this log is pending."""
-        return self._backlog <= MAX_BACKLOG_BYTES or not (self._unpublished or self._held)
+        """Whether the agent may write more; always if no output is pending."""
+        return self._share is None or self._share.has_room or not self._is_pending
 
     async def wait_writable(self) -> None:
         """Wait until the log is writable."""
         while not self.is_writable:
-            if self._writable is None:
-                self._writable = RepeatedEvent()
-            self._waiting_agents += 1
-            try:
-                await self._writable.wait()
-            finally:
-                self._waiting_agents -= 1
+            assert self._share is not None
+            await self._share.wait()
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
         """Drop all output, and wake the agent if it waits for the store."""
         self._turn_buffer = self._held = self._part = None
         self._unsent = self._unpublished = None
-        if self._writable is not None:
-            self._writable.set()
+        if self._share is not None:
+            self._share.release(None)
 
     def _reserve_bytes(self, turn: TurnId, size: int) -> TurnBuffer | None:
         output = self._turn_buffer
@@ -355,7 +368,9 @@ class Log:
                 hint="write large results into files, or raise max_turn_bytes",
             )
         output.bytes += size
-        self._backlog += size + _RECORD_BYTES
+        if self._share is None:
+            self._share = self._budget.share()
+        self._share.add(size + RECORD_BYTES)
         return output
 
     def _append_record(
@@ -368,10 +383,12 @@ class Log:
         self.last_seq += 1
         self.last_at = at
         record = Record(self._session_id, self.last_seq, at, turn, kind, body)
-        self._unsent = _added(self._unsent, (record,))
-        self._unpublished = _added(self._unpublished, (record,))
-        if self._turn_buffer is not None and kind in _BREAK_KINDS:
-            self._turn_buffer.last_kind = None
+        self._unsent = with_records(self._unsent, (record,))
+        self._unpublished = with_records(self._unpublished, (record,))
+        if self._share is not None:
+            self._share.mark(self.last_seq)
+        if self._turn_buffer is not None:
+            self._turn_buffer.break_message(kind)
 
 
 @attrs.frozen(eq=False)
@@ -380,11 +397,3 @@ class WriteFailed:
 
     log: Log  # of the incarnation that sent the write
     error: Exception
-
-
-def _added(before: list[Record] | None, records: Sequence[Record]) -> list[Record] | None:
-    """Return the list with the records added; None without any."""
-    if before is None:
-        return list(records) or None
-    before.extend(records)
-    return before

@@ -73,6 +73,7 @@ def reload(
         max_agent_processes=new.max_agent_processes, start_concurrency=new.start_concurrency
     )
     services.start_limiter.set_limit(new.start_concurrency)
+    services.output_budget.set_limit(new.max_pending_output_bytes)
     # Last: it wakes sessions that may get a turn slot now.
     caps = Caps(new.max_sessions, new.max_running_turns, new.max_agent_processes)
     admission.set_caps(caps, process_agents(wanted))

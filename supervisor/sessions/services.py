@@ -38,6 +38,7 @@ from .flusher import OutputFlusher
 from .hooks import Hooks
 from .inbox import Inbox
 from .instruments import Instruments
+from .output_budget import OutputBudget
 from .publisher import Publisher
 from .refusals import supervisor_closed
 from .removals import Removals
@@ -171,6 +172,7 @@ class Services:
     detached_tasks: DetachedTasks
     start_limiter: StartLimiter
     flusher: OutputFlusher
+    output_budget: OutputBudget
     hooks: Hooks
     inbox: Inbox
     feeds: GlobalFeeds
@@ -269,7 +271,8 @@ def make_services(
         tasks=tasks,
         detached_tasks=DetachedTasks(tasks),
         start_limiter=StartLimiter(settings.start_concurrency),
-        flusher=OutputFlusher(writer),
+        flusher=OutputFlusher(writer, health.throttle),
+        output_budget=OutputBudget(settings.max_pending_output_bytes, health.throttle),
         hooks=hooks,
         inbox=inbox,
         feeds=feeds,

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from supervisor.core.ids import TurnId
-from supervisor.core.records import StreamedKind
+from supervisor.core.records import Record, RecordKind, StreamedKind
 from supervisor.core.text import MAX_RESULT_BYTES, TextHead, TurnOutput
 
 # Maximum size of a text record.
 PART_BYTES: Final = 4096
+# A record of these kinds ends a message: text after it does not continue the text before it. An
+# input that is accepted during a message does not end it.
+_BREAK_KINDS: Final[frozenset[RecordKind]] = frozenset(
+    {"user_text", "agent_text", "thought", "tool_call", "tool_ended", "plan"}
+)
+# Estimated size of a record without its body.
+RECORD_BYTES: Final = 200
 # Maximum size of a character in UTF-8.
 _MAX_CHARACTER_BYTES: Final = 4
 
@@ -35,6 +42,19 @@ def json_size(body: object) -> int:
     if isinstance(body, (list, tuple)):
         return sum(map(json_size, body))
     return len(body) if isinstance(body, str) else 8
+
+
+def record_size(body: object) -> int:
+    """Return the approximate size of a record with this body, in bytes."""
+    return json_size(body) + RECORD_BYTES
+
+
+def with_records(before: list[Record] | None, records: Sequence[Record]) -> list[Record] | None:
+    """Return the list with the records added; None without any."""
+    if before is None:
+        return list(records) or None
+    before.extend(records)
+    return before
 
 
 class OpenPart:
@@ -125,6 +145,11 @@ class TurnBuffer:
         # Time of the last progress, by the active clock, and whether silence was reported since.
         self.progress_at = now
         self.is_reported_silent = False
+
+    def break_message(self, kind: RecordKind) -> None:
+        """End the current message if a record of this kind does."""
+        if kind in _BREAK_KINDS:
+            self.last_kind = None
 
     @property
     def merged(self) -> TurnOutput:

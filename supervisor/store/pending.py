@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 import trio
-from trio_util import AsyncValue
+from trio_util import AsyncValue, RepeatedEvent
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.store_finding import StoreFinding
@@ -131,6 +131,8 @@ def unknown_outcome(held: Sequence[PendingWrite]) -> Iterator[None]:
 # Above these bounds, callers wait.
 MAX_WRITES: Final = 10_000
 MAX_BYTES: Final = 64 * 1024 * 1024
+# How long output waits for the acknowledgements of callers, before each of its batches.
+MAX_YIELD_SECONDS: Final = 0.005
 
 
 @attrs.frozen
@@ -152,6 +154,7 @@ class WriteThrottle:
         self.bytes = 0
         # Waiting callers, oldest first. A caller whose event is set is already admitted.
         self._waiting: deque[tuple[ThrottledWrite, trio.Event]] = deque()
+        self._idle = RepeatedEvent()
 
     @property
     def writes(self) -> int:
@@ -195,6 +198,19 @@ class WriteThrottle:
             first, called = self._waiting.popleft()
             self._admit(first)
             called.set()
+        if not self._admitted:
+            self._idle.set()
+
+    async def yield_to_callers(self) -> None:
+        """Wait until no request is admitted, for at most `MAX_YIELD_SECONDS`.
+
+        For work that would delay the acknowledgements of callers and can wait. Not always a
+        checkpoint.
+        """
+        if self._admitted:
+            with trio.move_on_after(MAX_YIELD_SECONDS):
+                while self._admitted:
+                    await self._idle.wait()
 
     def _has_capacity(self, carried: ThrottledWrite) -> bool:
         """Return True if the request fits; one above the byte limit is admitted alone."""

@@ -50,6 +50,8 @@ class MetricsSnapshot:
     store_waiting: Mapping[str, int] = attrs.field(factory=dict)
     store_waiting_bytes: int = 0
     store_wait_seconds: float = 0.0
+    output_pending_bytes: int = 0
+    output_waiting: int = 0
     store_bytes: Mapping[str, int] = attrs.field(factory=dict)
     connections: int = 0
     connections_taken: int = 0
@@ -92,6 +94,12 @@ def _metrics(now: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield _gauge("store_waiting_bytes", "Bytes in waiting writes.", now.store_waiting_bytes)
     yield _gauge("store_wait_seconds", "Age of the oldest waiting write.", now.store_wait_seconds)
+    yield _gauge(
+        "output_pending_bytes", "Output of agents not yet durable.", now.output_pending_bytes
+    )
+    yield _gauge(
+        "output_waiting", "Sessions whose agent waits to write output.", now.output_waiting
+    )
     yield _gauge_by_label("store_bytes", "Sizes of the store's files.", "file", now.store_bytes)
     yield _gauge("connections", "Open connections.", now.connections)
     yield _counter("connections_taken", "Connections accepted.", now.connections_taken)

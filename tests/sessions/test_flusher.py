@@ -15,6 +15,7 @@ from supervisor.core.records import Record
 from supervisor.sessions.flusher import OutputFlusher
 from supervisor.sessions.log import PART_SECONDS
 from supervisor.store.memory import MemoryStore
+from supervisor.store.pending import WriteThrottle
 from supervisor.store.port import Write
 from supervisor.store.writer import Writer
 
@@ -34,9 +35,13 @@ class FakeLog:
     def fail(self, _: Exception) -> None:
         """Ignore the error: the session does not exist in the store."""
 
-    def take_unsent(self) -> tuple[Record, ...]:
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self.unsent)
+
+    def take_some_unsent(self, max_bytes: int) -> tuple[tuple[Record, ...], int]:
         taken, self.unsent = self.unsent, []
-        return tuple(taken)
+        return tuple(taken), min(1, max_bytes)
 
 
 class Told(MemoryStore):
@@ -56,7 +61,9 @@ class Told(MemoryStore):
 async def test_a_cancelled_flusher_takes_no_output_it_does_not_send() -> None:
     store, speaker = Told(), FakeLog()
     async with open_actors() as system:
-        scribe = OutputFlusher(await system.start(lambda: Writer(store), name="writer"))
+        scribe = OutputFlusher(
+            await system.start(lambda: Writer(store), name="writer"), WriteThrottle()
+        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scribe.run)
             await settle()
@@ -72,7 +79,9 @@ async def commits_of_three(pauses: Sequence[float]) -> tuple[list[float], list[f
     store = Told()
     spoken: list[float] = []
     async with open_actors() as system:
-        scribe = OutputFlusher(await system.start(lambda: Writer(store), name="writer"))
+        scribe = OutputFlusher(
+            await system.start(lambda: Writer(store), name="writer"), WriteThrottle()
+        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scribe.run)
             for pause in pauses:

@@ -15,7 +15,7 @@ from supervisor import (
     Turn,
     TurnOver,
 )
-from supervisor.sessions import log
+from supervisor.sessions.output_budget import MAX_SHARE_BYTES
 from tests.support.fake_agents import AgentAction, AgentRun, FakeAgent, records
 
 
@@ -82,7 +82,7 @@ async def test_an_agent_continues_when_its_output_cannot_be_written(
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(sup._services.store, "commit", fail)
-    said = run.begin(run.turn.say("x" * 2 * log.MAX_BACKLOG_BYTES))
+    said = run.begin(run.turn.say("x" * 2 * MAX_SHARE_BYTES))
 
     with trio.move_on_after(60.0):
         await said.done.wait()
@@ -93,7 +93,7 @@ async def test_an_agent_continues_when_its_output_cannot_be_written(
 async def say_until_it_is_over(turn: Turn) -> str:
     try:
         while True:
-            await turn.say("x" * log.MAX_BACKLOG_BYTES)
+            await turn.say("x" * MAX_SHARE_BYTES)
     except TurnOver:
         return "over"
 

@@ -38,7 +38,8 @@ SHAPES = {
     "Settings": "limits queue_cap max_text_bytes max_turn_bytes steer_fallback quiet_after_seconds"
     " stalled_after_seconds tool_stalled_after_seconds on_stall turn_deadline_seconds"
     " suspend_after_seconds restart ladder permission_timeout_seconds exit_seconds snapshot_every"
-    " start_concurrency max_sessions max_running_turns max_agent_processes answers_for_children",
+    " start_concurrency max_sessions max_running_turns max_agent_processes answers_for_children"
+    " max_pending_output_bytes",
     "Limits": "max_depth max_children max_descendants max_spawns turns tokens cost wall_seconds",
     "Restart": "policy max_restarts within_seconds backoff_seconds",
     "Ladder": "ask_seconds close_seconds terminate_seconds kill_seconds",

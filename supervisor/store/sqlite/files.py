@@ -29,8 +29,8 @@ _BUSY_MS: Final = 1_000
 
 _SHORT_BUSY_MS: Final = 20
 # Pages in the WAL before a checkpoint. Each checkpoint adds two fsyncs to a commit, so it is rare;
-# 4,000 pages are 16 MB.
-_CHECKPOINT_PAGES: Final = 4_000
+# and it copies the pages while other commits wait, so they are few: 1,000 pages are 4 MB.
+_CHECKPOINT_PAGES: Final = 1_000
 
 _OWNER_ONLY: Final = 0o600
 # The last versions of files without the table `unfinished`, and without the column `kept.owner`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from supervisor import Session, Supervisor, Turn
-from supervisor.sessions.log import MAX_BACKLOG_BYTES
+from supervisor.sessions.output_budget import MAX_SHARE_BYTES
 from tests.support.fake_agents import AgentRun, Follow, deltas, numbers, records, texts
 from tests.support.fake_store import FailingStore, check_stored, degrade
 
@@ -14,19 +14,19 @@ KIBIBYTE = "x" * 1024
 
 async def talk(turn: Turn, said: list[int]) -> None:
     """For much longer than there is room."""
-    while sum(said) < 4 * MAX_BACKLOG_BYTES:
+    while sum(said) < 4 * MAX_SHARE_BYTES:
         await turn.say(KIBIBYTE)
         said.append(len(KIBIBYTE))
 
 
 async def plan(turn: Turn, said: list[int]) -> None:
-    while sum(said) < 4 * MAX_BACKLOG_BYTES:
+    while sum(said) < 4 * MAX_SHARE_BYTES:
         await turn.plan([KIBIBYTE])
         said.append(len(KIBIBYTE))
 
 
 async def use_tools(turn: Turn, said: list[int]) -> None:
-    while sum(said) < 4 * MAX_BACKLOG_BYTES:
+    while sum(said) < 4 * MAX_SHARE_BYTES:
         async with turn.tool("bash", {"given": KIBIBYTE}) as call:
             call.result(KIBIBYTE)
         said.append(2 * len(KIBIBYTE))
@@ -40,12 +40,12 @@ async def test_a_talking_agent_is_slowed_until_the_store_recovers(
     run.begin(talk(run.turn, said))
     await trio.sleep(100)
     at_the_bound = sum(said)
-    assert MAX_BACKLOG_BYTES / 2 < at_the_bound <= MAX_BACKLOG_BYTES + len(KIBIBYTE)
+    assert MAX_SHARE_BYTES / 2 < at_the_bound <= MAX_SHARE_BYTES + len(KIBIBYTE)
 
     store.is_failing = False
     await trio.sleep(2.1)
 
-    assert sum(said) >= 4 * MAX_BACKLOG_BYTES
+    assert sum(said) >= 4 * MAX_SHARE_BYTES
     await check_stored(store, session)
 
 
@@ -73,7 +73,7 @@ async def test_a_planning_agent_is_slowed(
 
     await trio.sleep(100)
 
-    assert sum(said) <= MAX_BACKLOG_BYTES + len(KIBIBYTE)
+    assert sum(said) <= MAX_SHARE_BYTES + len(KIBIBYTE)
 
 
 async def test_an_agent_that_calls_tools_is_slowed(
@@ -85,7 +85,7 @@ async def test_an_agent_that_calls_tools_is_slowed(
 
     await trio.sleep(100)
 
-    assert sum(said) <= MAX_BACKLOG_BYTES + 2 * len(KIBIBYTE)
+    assert sum(said) <= MAX_SHARE_BYTES + 2 * len(KIBIBYTE)
 
 
 async def test_an_agent_that_is_slowed_can_be_interrupted(

@@ -1,0 +1,199 @@
+"""Bound of the output of all sessions that is not durable yet, shared fairly between them.
+
+Rule 1: a session that writes little never waits: it may have `FREE_BYTES` in flight.
+Rule 2: a session that writes more is paced. It waits in one queue with the others, and the first of
+        the queue gets `QUANTUM_BYTES` at a time. So every session gets as much as the others,
+        however much it has to write, and the event loop handles the output of one at a time.
+Rule 3: all sessions together have at most `max_bytes` in flight. Beyond, only a session with at
+        most `FREE_BYTES` of its own gets a quantum, so that none waits for ever.
+Rule 4: while a caller waits for an acknowledgement, no quantum is handed out, for at most
+        `pending.MAX_YIELD_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import trio
+from trio_util import RepeatedEvent
+
+from supervisor.store.pending import WriteThrottle
+
+# Of one session. Agents that stream text write far less in the 250 ms until it is flushed.
+FREE_BYTES: Final = 16 * 1024
+QUANTUM_BYTES: Final = 4 * 1024
+MAX_SHARE_BYTES: Final = 64 * 1024
+# A session is paced for this time after its last quantum, even if all its output is durable: the
+# output of a flood is durable again and again.
+PACED_SECONDS: Final = 0.25
+
+
+class OutputBudget:
+    """Output of all sessions in flight, and the queue of sessions that wait to write more."""
+
+    def __init__(self, max_bytes: int, throttle: WriteThrottle) -> None:
+        self.max_bytes = max_bytes
+        # Invariant: the sum over all shares.
+        self.bytes = 0
+        self._throttle = throttle
+        # Shares whose agent waits, each once. A share that no longer waits is skipped.
+        self._queue: deque[OutputShare] = deque()
+        self._wake = RepeatedEvent()
+
+    @property
+    def waiting(self) -> int:
+        """Number of sessions that wait to write more."""
+        return sum(share.is_awaited for share in self._queue)
+
+    def share(self) -> OutputShare:
+        """Return the share of another session."""
+        return OutputShare(self)
+
+    def set_limit(self, max_bytes: int) -> None:
+        """Change the bound; output in flight stays."""
+        self.max_bytes = max_bytes
+        self._wake.set()
+
+    def add(self, size: int) -> None:
+        """Count output of a share that is in flight, or durable again if negative."""
+        self.bytes += size
+        if size < 0 and self._queue:
+            self._wake.set()
+
+    def enqueue(self, share: OutputShare) -> None:
+        """Queue a share, unless it is queued."""
+        if not share.is_queued:
+            share.is_queued = True
+            self._queue.append(share)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Hand out quanta until cancelled."""
+        while True:
+            if self._find_next() is None:
+                # Nothing is awaited between the check and the wait, so no wake-up is missed.
+                await self._wake.wait()
+                continue
+            await self._throttle.yield_to_callers()
+            self.grant_next()
+            # The session runs before the next one gets a quantum.
+            await trio.lowlevel.checkpoint()
+
+    def grant_next(self) -> bool:
+        """Give the next share a quantum; return False if none may have one."""
+        share = self._find_next()
+        if share is None:
+            return False
+        self._queue.remove(share)
+        share.is_queued = False
+        share.grant(QUANTUM_BYTES)
+        return True
+
+    def _find_next(self) -> OutputShare | None:
+        while self._queue and not self._queue[0].is_awaited:
+            self._queue.popleft().is_queued = False
+        if self.bytes < self.max_bytes:
+            return self._queue[0] if self._queue else None
+        return next(
+            (one for one in self._queue if one.is_awaited and one.bytes <= FREE_BYTES), None
+        )
+
+
+class OutputShare:
+    """Output of one session in flight."""
+
+    __slots__ = (
+        "_allowed",
+        "_budget",
+        "_marked_bytes",
+        "_marks",
+        "_paced_until",
+        "_tasks",
+        "_writable",
+        "bytes",
+        "is_queued",
+    )
+
+    def __init__(self, budget: OutputBudget) -> None:
+        self._budget = budget
+        self.bytes = 0
+        # The agent waits while it has more bytes in flight.
+        self._allowed = FREE_BYTES
+        self._paced_until = 0.0
+        # The number of a record, and the bytes in flight that are durable with it.
+        self._marks: list[tuple[int, int]] = []
+        self._marked_bytes = 0  # invariant: the sum over all marks
+        # Made at the first wait: it takes 1.8 KB, and most sessions never wait.
+        self._writable: RepeatedEvent | None = None
+        self._tasks = 0
+        self.is_queued = False
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a task of the agent waits."""
+        return self._tasks > 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the agent may write more."""
+        return self.bytes <= self._allowed
+
+    def add(self, size: int) -> None:
+        """Count output that is not durable."""
+        self.bytes += size
+        self._budget.add(size)
+
+    def mark(self, seq: int) -> None:
+        """Count all output since the last mark as durable with this record."""
+        size = self.bytes - self._marked_bytes
+        if size:
+            self._marks.append((seq, size))
+            self._marked_bytes = self.bytes
+
+    def release(self, up_to: int | None) -> None:
+        """Release the output up to this record, which is durable; None: nothing is in flight."""
+        size, count = 0, 0
+        if up_to is None:
+            size, count = self.bytes, len(self._marks)
+            self._marked_bytes = size
+        else:
+            while count < len(self._marks) and self._marks[count][0] <= up_to:
+                size += self._marks[count][1]
+                count += 1
+        del self._marks[:count]
+        self._marked_bytes -= size
+        self._release(size)
+
+    def _release(self, size: int) -> None:
+        if size:
+            self.bytes -= size
+            self._budget.add(-size)
+            self._allowed = max(self._allowed - size, 0)
+        if not self.bytes and trio.current_time() >= self._paced_until:
+            self._allowed = FREE_BYTES
+        self.wake()
+
+    def grant(self, size: int) -> None:
+        """Allow that many more bytes in flight."""
+        self._allowed = self.bytes + size
+        self._paced_until = trio.current_time() + PACED_SECONDS
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake the tasks of the agent, which look again whether they may write."""
+        if self._writable is not None:
+            self._writable.set()
+
+    async def wait(self) -> None:
+        """Wait for a quantum, or until the amount in flight has changed."""
+        # Text that is still merged into a record has a bound of its own.
+        if self._marked_bytes <= MAX_SHARE_BYTES:
+            self._budget.enqueue(self)
+        if self._writable is None:
+            self._writable = RepeatedEvent()
+        self._tasks += 1
+        try:
+            await self._writable.wait()
+        finally:
+            self._tasks -= 1
