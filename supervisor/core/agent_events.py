@@ -139,6 +139,14 @@ class SteeringDeclined(BaseEvent):
 
 
 @attrs.frozen(kw_only=True)
+class SteeringUnanswered(BaseEvent):
+    """These inputs left the driver, and the agent has not said whether it took them."""
+
+    turn: TurnId
+    inputs: tuple[InputId, ...]
+
+
+@attrs.frozen(kw_only=True)
 class SteeringBeganTurn(BaseEvent):
     """The agent had finished the turn and started another one from steered input."""
 

@@ -41,6 +41,7 @@ from .agent_events import (
     SteeringBeganTurn,
     SteeringDeclined,
     SteeringTaken,
+    SteeringUnanswered,
     SupervisorRestarted,
     TreeChanged,
     TurnEnded,
@@ -284,6 +285,7 @@ Event: TypeAlias = (
     | PermissionAsked
     | SteeringTaken
     | SteeringDeclined
+    | SteeringUnanswered
     | SteeringBeganTurn
     | UsageReported
     | NewsRead

@@ -88,6 +88,8 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(_all_except(*TURN_OPEN), agent_events.SteeringTaken, ignore),
     *_rows(TURN_OPEN, agent_events.SteeringDeclined, steering.decline_steering),
     *_rows(_all_except(*TURN_OPEN), agent_events.SteeringDeclined, ignore),
+    *_rows(TURN_OPEN, agent_events.SteeringUnanswered, steering.fail_unanswered),
+    *_rows(_all_except(*TURN_OPEN), agent_events.SteeringUnanswered, ignore),
     *_rows(TURN_OPEN, agent_events.SteeringBeganTurn, turns.adopt_steered_turn),
     *_rows(_all_except(*TURN_OPEN), agent_events.SteeringBeganTurn, ignore),
     # Waiting inputs

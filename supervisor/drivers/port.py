@@ -279,7 +279,9 @@ class Driver(Protocol):
         """Offer steering text to the running turn. Reports SteeringTaken once the agent took it.
 
         A driver that delivers steering at once does so only if the offer is `handed`; it may also
-        report SteeringDeclined or SteeringBeganTurn.
+        report SteeringDeclined, SteeringUnanswered or SteeringBeganTurn. It reports one of the
+        four for every text that has left it, before it reports the end of the turn: any other text
+        becomes the input of a later turn. An offer for a turn whose end it has reported is ignored.
         """
 
     def withdraw_steering(self, turn: TurnId, input_id: InputId) -> None:

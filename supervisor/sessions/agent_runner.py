@@ -10,7 +10,7 @@ import trio
 from actors import Ref
 from supervisor.core import agent_events
 from supervisor.core import events as ev
-from supervisor.core.agent_events import TurnEnded
+from supervisor.core.agent_events import SteeringDeclined, TurnEnded
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, WithdrawSteering
 from supervisor.core.ids import InputId
 from supervisor.core.state import Failure, Outcome, SessionState
@@ -68,8 +68,17 @@ class TurnHooks:
         self._offers = [offer for offer in self._offers if offer.input != input_id]
 
     def cancel(self) -> None:
-        """Cancel the hooks, because the turn was interrupted before the driver received it."""
+        """Cancel the hooks, because the turn was interrupted before the driver received it.
+
+        The steering is declined at once: hooks may take longer to end than the interrupt waits.
+        """
         self._is_cancelled = True
+        handed = tuple(offer.input for offer in self._offers if offer.handed)
+        self._offers = []
+        if handed:
+            self._context.report_eventually(
+                SteeringDeclined(turn=self._start_turn.turn, inputs=handed, **self._context.stamp())
+            )
         self._scope.cancel(reason="the turn was interrupted")
 
     async def run(self, gates: BlockingHooks) -> None:

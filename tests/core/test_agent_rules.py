@@ -1,13 +1,18 @@
 """Rules for agents that are processes: session ids, steering, authentication, exits."""
 
+from typing import Any
+
+import pytest
+
 from supervisor.core import agent_events, text
 from supervisor.core import events as ev
 from supervisor.core.effects import AdoptTurn, EndBackground, OfferSteering, StartTurn
+from supervisor.core.events import Event
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.info import badge_of, waiting_for
 from supervisor.core.liveness import check_silence
 from supervisor.core.state import Agent, Capabilities, Failure, Phase, Usage
-from tests.support.core_session import CoreSession, busy, idle
+from tests.support.core_session import CRASH, CoreSession, busy, idle
 
 A = InputId("a")
 TURN = TurnId("turn_2")
@@ -43,6 +48,76 @@ def test_only_handed_steering_can_be_declined() -> None:
     play.tell(agent_events.SteeringDeclined, turn=TURN, inputs=(A, InputId("nobody")))
 
     assert not play.last.facts
+
+
+END_EVENTS: tuple[tuple[type[Event], dict[str, Any]], ...] = (
+    (agent_events.TurnEnded, {"turn": TURN, "outcome": "completed"}),
+    (agent_events.TurnEnded, {"turn": TURN, "outcome": "failed"}),
+    (agent_events.AgentExited, {"failure": CRASH}),
+)
+
+
+@pytest.mark.parametrize(("event", "fields"), END_EVENTS)
+def test_steering_that_was_not_sent_by_the_turn_end_is_queued(
+    event: type[Event], fields: dict[str, Any]
+) -> None:
+    play = busy(steering="native")
+    play.send("before")
+    play.send("a", when_busy="steer")
+    play.send("after")
+
+    play.tell(event, **fields)
+
+    inputs = [waiting.id for waiting in play.session.inputs]
+    assert (play.settled.get("a"), inputs[-2:]) == (None, ["a", "after"])
+
+
+def test_unanswered_steering_fails_and_is_not_sent_again() -> None:
+    play = native()
+
+    step = play.tell(agent_events.SteeringUnanswered, turn=TURN, inputs=(A, InputId("nobody")))
+
+    [settled] = [fact.body for fact in step.facts]
+    assert (settled["outcome"], settled["detail"]) == ("failed", "unknown")
+    assert play.queue == []
+
+
+def test_only_handed_steering_can_be_unanswered() -> None:
+    play = busy()
+    play.send("a", when_busy="steer")
+
+    play.tell(agent_events.SteeringUnanswered, turn=TURN, inputs=(A,))
+
+    assert not play.last.facts
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        (agent_events.Claimed, {"epoch": 2}),
+        (agent_events.SupervisorRestarted, {"epoch": 2}),
+        (agent_events.LadderElapsed, {"turn": TURN, "step": "ask"}),
+    ],
+)
+def test_steering_without_a_report_fails_when_the_driver_is_lost(
+    event: type[Event], fields: dict[str, Any]
+) -> None:
+    play = native()
+    if event is agent_events.LadderElapsed:
+        play.tell(ev.InterruptRequested)
+
+    play.tell(event, **fields)
+
+    assert play.settled["a"] == "failed"
+
+
+def test_steering_for_an_old_turn_is_queued_when_the_agent_began_another() -> None:
+    play = native()
+    play.send("b", when_busy="steer")
+
+    play.tell(agent_events.SteeringBeganTurn, turn=TURN, input=A)
+
+    assert (play.running, play.queue) == ("a", ["b"])
 
 
 def test_a_turn_started_from_steering_is_adopted() -> None:

@@ -62,6 +62,7 @@ NO_BRAKES = {
     agent_events.PermissionAsked,
     agent_events.SteeringTaken,
     agent_events.SteeringDeclined,
+    agent_events.SteeringUnanswered,
     agent_events.SteeringBeganTurn,
     agent_events.UsageReported,
     agent_events.NewsRead,

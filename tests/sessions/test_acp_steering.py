@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from contextlib import suppress
+from typing import Literal, get_args
 
 import pytest
 import trio
 
 from actors.testing import settle
-from supervisor import Deny, HookEvent, Settings, Supervisor
+from supervisor import Deny, HookEvent, NotRunning, QueueFull, Settings, Supervisor
 from supervisor.drivers.acp.agent import scripted_process
 from tests.support.acp_supervisor import open_acp_supervisor, open_session
 from tests.support.fake_agents import outcomes, records, waiting_texts
@@ -129,6 +130,52 @@ async def test_steering_that_crashes_the_agent_is_not_sent_again() -> None:
 
         assert (await outcomes(session))[receipt.input_id] == ["failed"]
         assert sum(b"_session/steering" in line for one in them.all for _, line in one.wire) == 1
+
+
+# Steering around the end of a turn --------------------------------------------------------
+
+Answer = Literal["injected", "promptRequired", "startedNewTurn"]
+
+
+@pytest.mark.parametrize("answer", get_args(Answer))
+async def test_steering_accepted_as_the_turn_ends_is_never_lost(answer: Answer) -> None:
+    async with open_session("--steering", answer) as (session, _):
+        receipts: list[str] = []
+
+        async def steer_until_the_end() -> None:
+            await trio.sleep(1)
+            with suppress(NotRunning, QueueFull):
+                while True:
+                    receipts.append((await session.steer("think")).input_id)
+
+        for _ in range(5):
+            await session.send("sleep 1\nsay one")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(steer_until_the_end)
+                nursery.start_soon(steer_until_the_end)
+            await session.wait_idle()
+
+        settled = await outcomes(session)
+        assert receipts
+        assert {settled[receipt][0] for receipt in receipts} <= {"steered", "delivered"}
+
+
+async def test_steering_accepted_before_a_hook_denies_the_turn_is_queued() -> None:
+    agent = scripted_process("agent", ["--steering", "injected"])
+    async with open_acp_supervisor(agent) as (sup, _):
+        session, is_steered = await sup.create("agent"), trio.Event()
+
+        async def deny_once(event: HookEvent) -> Deny | None:
+            await is_steered.wait()
+            return Deny("not now") if event.data["text"] == "say one" else None
+
+        sup.hooks.add("turn_start", deny_once)
+        await session.send("say one")
+        receipt = await session.steer("say two")
+        is_steered.set()
+        await session.wait_idle()
+
+        assert (await outcomes(session))[receipt.input_id] == ["delivered"]
 
 
 # Permission requests -----------------------------------------------------------------------

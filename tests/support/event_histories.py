@@ -328,6 +328,9 @@ class Chance:
     def _SteeringDeclined(self, session: SessionState) -> dict[str, Any]:
         return self._SteeringTaken(session)
 
+    def _SteeringUnanswered(self, session: SessionState) -> dict[str, Any]:
+        return self._SteeringTaken(session)
+
     def _SteeringBeganTurn(self, session: SessionState) -> dict[str, Any]:
         offered = [waiting.id for waiting in session.inputs if waiting.status != "queued"]
         return {

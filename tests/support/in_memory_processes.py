@@ -220,6 +220,11 @@ class InMemoryProcess:
         self.left_by_itself = self._exit is None
         self._leave(ProcessExit(None, 9))
 
+    @property
+    def is_leaving(self) -> bool:
+        """True if the process has exited, or one of its pipes was closed, after which it ends."""
+        return self._is_input_closed or self._output_ended
+
     def rouse(self) -> None:
         """Wake all tasks that wait for a change."""
         self._changed.set()

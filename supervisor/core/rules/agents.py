@@ -24,7 +24,7 @@ from supervisor.core.step import Draft
 
 from .input_queue import expire_inputs
 from .restarts import EXITED_BEFORE_START, restart_or_stop
-from .steering import reoffer_steering
+from .steering import fail_handed, reoffer_steering
 from .stopping import begin_stopping, finish_stopping, stop_at_once, suspend_session
 from .turn_flow import NO_OUTPUT, continue_after_turn, end_turn, start_next_turn
 
@@ -140,6 +140,7 @@ def claim(draft: Draft, event: Claimed) -> None:
     draft.note("session_changed", epoch=event.epoch)
     _forget_agent(draft)
     if draft.state.turn is not None:
+        fail_handed(draft)
         end_turn(
             draft, "lost", output=event.output, error=_ACTOR_RESTARTED, zombie=event.left_zombie
         )
@@ -162,6 +163,7 @@ def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - o
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)
     if session.turn is not None:
+        fail_handed(draft)
         end_turn(draft, "lost", output=event.output, error=_SUPERVISOR_DIED)
     match session.phase:
         case Phase.STARTING:

@@ -34,6 +34,7 @@ from supervisor.core.tree.tree_interrupt import TreeInterrupt
 from .input_queue import accept_input, cancel_queue
 from .ladder import begin_interrupt, ladder_steps, take_step
 from .refusals import budget_problem, queue_problem, refuse_any, text_problem
+from .steering import fail_handed
 from .turn_flow import continue_after_turn, end_turn
 
 
@@ -237,6 +238,7 @@ def escalate(draft: Draft, event: LadderElapsed) -> None:
         take_step(draft, steps[index], None)
         return
     draft.do(AbandonTurn(turn.id))
+    fail_handed(draft)  # the driver reports nothing more about an abandoned turn
     ended = end_turn(
         draft, "interrupted", stop_reason="cancelled", output=event.output, zombie=True
     )

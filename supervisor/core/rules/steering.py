@@ -1,16 +1,19 @@
 """Rules for steering: text that is offered, sent, taken or declined.
 
-Rule 1: text for a process is recorded as handed before it is sent; if the agent never reports
-        whether it took the text, the text is not sent again.
-Rule 2: an agent that takes steering at a boundary reports it; `requeue_steering` queues text that
-        was not taken by the end of the turn again, at its previous position.
+Rule 1: text for a process is recorded as handed before it is sent. Before a driver reports the end
+        of a turn, it reports the fate of every text that it sent: taken, declined or unanswered.
+        It sends nothing for a turn whose end it has reported.
+Rule 2: so a text without such a report has not been sent, and `requeue_steering` queues it again at
+        its previous position at the end of the turn.
+Rule 3: if the driver's reports are lost (`fail_handed`), or the agent does not answer, the text may
+        have been read. It fails with an unknown outcome, and is not sent again.
 
 `turns.adopt_steered_turn` handles steering from which the agent started another turn.
 """
 
 from __future__ import annotations
 
-from supervisor.core.agent_events import SteeringDeclined, SteeringTaken
+from supervisor.core.agent_events import SteeringDeclined, SteeringTaken, SteeringUnanswered
 from supervisor.core.effects import OfferSteering
 from supervisor.core.ids import InputId
 from supervisor.core.state import PendingInput, Phase, SessionState, Steering
@@ -57,14 +60,26 @@ def reoffer_steering(draft: Draft) -> None:
 
 
 def decline_steering(draft: Draft, event: SteeringDeclined) -> None:
-    """Queue the input again, because the agent has not taken it."""
+    """Queue the inputs again, because the agent has not taken them."""
+    for waiting in _handed_inputs(draft, event):
+        draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+
+
+def fail_unanswered(draft: Draft, event: SteeringUnanswered) -> None:
+    """Fail the inputs, because nobody knows whether the agent has taken them."""
+    for waiting in _handed_inputs(draft, event):
+        settle_input(draft, waiting, "failed", "unknown")
+
+
+def _handed_inputs(
+    draft: Draft, event: SteeringDeclined | SteeringUnanswered
+) -> list[PendingInput]:
+    """Return the inputs of the event that are still handed to its turn."""
     session = draft.state
     if session.turn is None or session.turn.id != event.turn:
-        return
-    for input_id in event.inputs:
-        waiting = session.find_input(input_id)
-        if waiting is not None and waiting.status == "handed":
-            draft.note("input_changed", inputs={input_id: {"status": "queued"}})
+        return []
+    found = map(session.find_input, event.inputs)
+    return [one for one in found if one is not None and one.status == "handed"]
 
 
 def take_steering(draft: Draft, event: SteeringTaken) -> None:
@@ -87,12 +102,14 @@ def note_steered(draft: Draft, waiting: PendingInput) -> None:
 
 
 def requeue_steering(draft: Draft) -> None:
-    """Queue staged inputs again at their places, and fail handed ones.
-
-    A handed input may or may not have reached the process, so it is not sent again.
-    """
+    """Queue all inputs again that were offered to the turn and not taken, at their places."""
     for waiting in draft.state.inputs:
-        if waiting.status == "staged":
+        if waiting.status != "queued":
             draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
-        elif waiting.status == "handed":
+
+
+def fail_handed(draft: Draft) -> None:
+    """Fail all handed inputs, because no driver will report whether it sent them."""
+    for waiting in draft.state.inputs:
+        if waiting.status == "handed":
             settle_input(draft, waiting, "failed", "unknown")

@@ -12,9 +12,9 @@ Rule 3: an agent may start a turn by itself, from steering that arrived after it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVarTuple
 
 import trio
 
@@ -31,17 +31,18 @@ from .content import as_mapping
 from .handshake import Authenticator
 from .rpc_connection import ConnectionLost, RpcConnection
 from .rpc_messages import AUTH_REQUIRED, RpcError, Unsendable
-from .steering import SteeringDelivery
+from .steering import STEERING_SETTLE_SECONDS, SteeringDelivery
 from .turn_result import AcpTurn, SilenceDetector, TurnEnd, classify_turn_end, describe_rpc_error
 
-# Time for the answers to steering once the prompt is answered.
-STEERING_SETTLE_SECONDS: Final = 5.0
 # Time for the session to name a turn that the agent started by itself.
 ADOPTION_SECONDS: Final = 5.0
 # Time for the agent to receive `session/cancel` before its open permission requests are cancelled.
 CANCEL_SENT_SECONDS: Final = 2.0
 
 _POLL_SECONDS: Final = 0.5
+
+
+Args = TypeVarTuple("Args")
 
 
 class AcpSession:
@@ -87,7 +88,7 @@ class AcpSession:
         """Prompt the agent in a task that reports the end of the turn."""
         assert self._turn is None, "the agent is busy"
         self._turn = self._new_turn(effect.turn)
-        self._nursery.start_soon(self._run_turn, self._turn, effect, name=effect.turn)
+        self._start_soon(self._run_turn, self._turn, effect, name=effect.turn)
 
     def adopt_turn(self, effect: AdoptTurn) -> None:
         """Assign this id to the turn that the agent started by itself."""
@@ -109,8 +110,9 @@ class AcpSession:
             turn.is_cancelled = True
             turn.adopted.value = True  # a cancelled turn is not adopted any more
             turn.authentication.cancel(reason="the turn was cancelled")
+            turn.steering.interrupt(within_seconds=self._context.ladder.ask_seconds)
             self.client.cancel_turn(turn.id)
-            self._nursery.start_soon(self._notify_cancel, turn)
+            self._start_soon(self._notify_cancel, turn)
 
     def retire_agent(self) -> None:
         """Mark the agent for exit: it will be terminated, so it cannot take another turn."""
@@ -144,7 +146,7 @@ class AcpSession:
 
     def cancel_call(self, call: CallId) -> None:
         """Kill the terminals of a tool call, if the supervisor runs them."""
-        self._nursery.start_soon(self.client.updates.interrupt_call, call)
+        self._start_soon(self.client.updates.interrupt_call, call)
 
     # Updates ------------------------------------------------------------------------------
 
@@ -172,7 +174,7 @@ class AcpSession:
         if turn is not None and turn.output_problem is None:
             turn.output_problem = describe_error(error)
             self.cancel_turn()
-            self._nursery.start_soon(self._kill_unless_ended, turn)
+            self._start_soon(self._kill_unless_ended, turn)
 
     async def wait_adopted(self) -> None:
         """Wait until the session has assigned an id to the agent's turn; the wait is bounded."""
@@ -200,7 +202,7 @@ class AcpSession:
         except ConnectionLost as error:
             self._on_lost(error.reason)
         finally:
-            turn.steering.close()
+            turn.steering.end()
             activity = self.client.end_turn()
             turn.over.set()
         if turn_end is None or turn.retires_agent:
@@ -219,14 +221,16 @@ class AcpSession:
     async def _run_to_end(self, turn: AcpTurn, effect: StartTurn) -> TurnEnd | Mapping[str, Any]:
         self.client.begin_turn(turn.id)
         turn_end = await self._prompt(turn, effect)
-        # No checkpoint if settled: an update after the answer must not be handled before the end.
-        if not turn.steering.is_settled:
-            await turn.steering.wait_settled(STEERING_SETTLE_SECONDS)
-            if not turn.steering.is_settled:
+        silence = None
+        while True:
+            if turn.silence is not silence:  # the agent has started a turn by itself
+                silence = turn.silence
+                turn_end = await self._run_until_silent(turn)
+            # No checkpoint if settled: a later update must not be handled before the end.
+            if not await turn.steering.settle():
                 await self._cancel_unanswered_steering()
-        if turn.silence is not None:
-            turn_end = await self._run_until_silent(turn, turn.silence)
-        return turn_end
+            if turn.silence is silence:
+                return turn_end
 
     async def wait_reported(self) -> None:
         """Wait until the end of an answered turn is reported; the wait is bounded.
@@ -289,11 +293,12 @@ class AcpSession:
             why = f"{why}: {self._authenticator.hint()}"
         return TurnEnd("failed", None, why)
 
-    async def _run_until_silent(self, turn: AcpTurn, silence: SilenceDetector) -> Mapping[str, Any]:
+    async def _run_until_silent(self, turn: AcpTurn) -> Mapping[str, Any]:
         """Wait until the agent is silent, which ends a turn that the agent started by itself."""
         await self.wait_adopted()
         while True:
-            left = silence.seconds_left(trio.current_time(), is_cancelled=turn.is_cancelled)
+            assert turn.silence is not None
+            left = turn.silence.seconds_left(trio.current_time(), is_cancelled=turn.is_cancelled)
             if not left and not self.client.pending_permissions:
                 break
             # Polled, because a cancel shortens the time left.
@@ -327,6 +332,13 @@ class AcpSession:
 
     # Inside -------------------------------------------------------------------------------
 
+    def _start_soon(
+        self, work: Callable[[*Args], Awaitable[object]], *args: *Args, name: str | None = None
+    ) -> None:
+        """Start a task, unless the agent has exited; its exit is about to be reported."""
+        if not self._nursery.cancel_scope.cancel_called:
+            self._nursery.start_soon(work, *args, name=name)
+
     def _new_turn(self, turn_id: TurnId) -> AcpTurn:
         return AcpTurn(turn_id, self._new_steering(turn_id))
 
@@ -350,7 +362,7 @@ class AcpSession:
     def _deliver_steering(self, turn: AcpTurn) -> None:
         """Start to send queued steering, but not before the prompt of its turn."""
         if turn.is_sent and turn.steering.start_delivery():
-            self._nursery.start_soon(turn.steering.deliver)
+            self._start_soon(turn.steering.deliver)
 
     def _note_agent_turn(self, turn_id: TurnId) -> None:
         turn = self._turn
@@ -358,7 +370,7 @@ class AcpSession:
             turn.silence = SilenceDetector(trio.current_time())
             if turn.is_cancelled:
                 # The first cancel was sent before the agent started this turn.
-                self._nursery.start_soon(self._notify_cancel, turn)
+                self._start_soon(self._notify_cancel, turn)
             else:
                 turn.adopted.value = False
 

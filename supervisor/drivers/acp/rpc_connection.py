@@ -5,12 +5,7 @@ Rule 1: messages are handled one at a time, in order of arrival. Before the next
         for an answer has taken it and run to its next await.
 Rule 2: a slow handler slows the agent down: nothing is read while a message is handled.
 Rule 3: a lost connection fails every call, and no request is answered twice.
-
-The outbox is the queue of lines to the agent.
-
-Rule 4: any task puts whole lines in without waiting; one task takes them out and writes. So a
-        cancelled sender neither cuts a line nor takes one back.
-Rule 5: after a failed write nothing more is written, because it may have failed within a line.
+Rule 4: a call that is abandoned before its line has left is taken back.
 """
 
 from __future__ import annotations
@@ -23,13 +18,13 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 import attrs
 import outcome
 import trio
-from trio.lowlevel import ParkingLot
 
 from supervisor.drivers.process.pipes import MAX_LINE_BYTES
 from supervisor.drivers.process.processes import InputClosed, InputStuck
 
 from .rpc_handlers import RpcDispatcher, RpcHandlers
 from .rpc_messages import RpcError, RpcErrorResponse, RpcId, RpcNotification, RpcRequest, RpcResult
+from .rpc_outbox import ConnectionLost, OutgoingLine, RpcOutbox, SendBytes
 from .rpc_peer import (
     MAX_OPEN_REQUESTS,
     CancelRequested,
@@ -40,100 +35,6 @@ from .rpc_peer import (
     RpcFaultKind,
     RpcStatistics,
 )
-
-SendBytes: TypeAlias = Callable[[bytes], Awaitable[None]]
-
-# Above this, senders wait and no further message of the agent is handled.
-MAX_WAITING_BYTES: Final = 1024 * 1024
-
-
-class ConnectionLost(Exception):
-    """The connection is lost; the agent may or may not have received the last messages."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class RpcOutbox:
-    """Queue of lines with the position of the writer.
-
-    A position is the number of bytes put in up to the end of a line.
-    """
-
-    def __init__(self) -> None:
-        # Whole lines. Lines being written are not here any more, but still count as unsent.
-        self._lines: list[bytes] = []
-        self._put_bytes = 0
-        self._sent_bytes = 0
-        self._close_reason: str | None = None
-        self._writer = ParkingLot()
-        self._senders = ParkingLot()
-
-    @property
-    def is_closed(self) -> bool:
-        """True if `put` would raise."""
-        return self._close_reason is not None
-
-    def check_open(self) -> None:
-        """Raise `ConnectionLost` if the outbox is closed."""
-        if self._close_reason is not None:
-            raise ConnectionLost(self._close_reason)
-
-    @property
-    def has_space(self) -> bool:
-        """True if `wait_for_space` would return at once."""
-        return self._put_bytes - self._sent_bytes <= MAX_WAITING_BYTES
-
-    def put(self, line: bytes) -> int:
-        """Queue a line and return its position; raise `ConnectionLost` if the outbox is closed."""
-        self.check_open()
-        self._lines.append(line)
-        self._put_bytes += len(line)
-        self._writer.unpark()
-        return self._put_bytes
-
-    def is_sent(self, position: int) -> bool:
-        """Return True if everything up to this position is written."""
-        return self._sent_bytes >= position
-
-    async def wait_for_space(self) -> None:
-        """Wait until there is space or the outbox is closed. Not always a checkpoint."""
-        while self._close_reason is None and not self.has_space:
-            await self._senders.park()
-
-    async def wait_sent(self, position: int) -> None:
-        """Wait until everything up to this position is written.
-
-        Raise `ConnectionLost` if the outbox is closed before. A cancelled wait does not remove the
-        line.
-        """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        while not self.is_sent(position):
-            self.check_open()
-            await self._senders.park()
-
-    async def write_all(self, send: SendBytes) -> None:
-        """Write queued lines until cancelled; raise the exceptions of `send`.
-
-        If a write is cancelled half way, `send` must refuse later writes.
-        """
-        while True:
-            while not self._lines:
-                await self._writer.park()
-            batch = b"".join(self._lines)
-            self._lines.clear()
-            await send(batch)
-            self._sent_bytes += len(batch)
-            self._senders.unpark_all()
-
-    def close(self, why: str) -> None:
-        """Drop unwritten lines and wake all waiting tasks; a second call does nothing."""
-        if self._close_reason is None:
-            self._close_reason = why
-            self._lines.clear()
-            self._senders.unpark_all()
-
 
 __all__ = [
     "CallTimeout",
@@ -168,10 +69,10 @@ class CallTimeout(Exception):
 
 @attrs.frozen
 class _PendingCall:
-    """The task that waits, and the position of the call's line in the outbox."""
+    """The task that waits, and the line of the call."""
 
     task: trio.lowlevel.Task
-    position: int
+    outgoing: OutgoingLine
     taken: trio.Event = attrs.field(factory=trio.Event)
 
 
@@ -219,6 +120,7 @@ class RpcConnection:
         *,
         timeout_seconds: float,
         on_abandon: OnAbandon = "forget",
+        outgoing: OutgoingLine | None = None,
     ) -> Any:  # noqa: ANN401 - any JSON value
         """Call a method of the agent and return its result; `math.inf` seconds are allowed.
 
@@ -226,14 +128,16 @@ class RpcConnection:
         `ConnectionLost` if the connection is lost before the answer, and `Unsendable` if the params
         are not JSON. A call that is cancelled or times out is abandoned: its line is sent whole or
         not at all, and a late answer is dropped. With `on_abandon="tell"`, the agent is also told
-        that the call is cancelled.
+        that the call is cancelled. `outgoing` shows at any time whether the line
+        has left.
         """
         with trio.move_on_after(timeout_seconds):
             await trio.lowlevel.checkpoint_if_cancelled()
             await self._outbox.wait_for_space()
             self._outbox.check_open()
             call_id, line = self._peer.call(method, params)
-            return await self._wait_response(call_id, self._outbox.put(line), on_abandon)
+            outgoing = self._outbox.put(line, outgoing)
+            return await self._wait_response(call_id, outgoing, on_abandon)
         raise CallTimeout(method, timeout_seconds)
 
     async def notify(self, method: str, params: object = None) -> None:
@@ -247,15 +151,16 @@ class RpcConnection:
         await self._outbox.wait_sent(self._outbox.put(self._peer.notify(method, params)))
 
     async def _wait_response(
-        self, call_id: RpcCallId, position: int, on_abandon: OnAbandon
+        self, call_id: RpcCallId, outgoing: OutgoingLine, on_abandon: OnAbandon
     ) -> object:
-        call = _PendingCall(trio.lowlevel.current_task(), position)
+        call = _PendingCall(trio.lowlevel.current_task(), outgoing)
 
         def abandon(_raise_cancelled: object) -> trio.lowlevel.Abort:
             del self._calls[call_id]
             cancel = self._peer.abandon_call(call_id)
-            if on_abandon == "tell" and cancel is not None and not self._outbox.is_closed:
-                self._outbox.put(cancel)
+            self._outbox.withdraw(outgoing)
+            if on_abandon == "tell" and cancel is not None and outgoing.has_left:
+                self._reply(cancel)
             return trio.lowlevel.Abort.SUCCEEDED
 
         self._calls[call_id] = call
@@ -353,6 +258,7 @@ class RpcConnection:
             self._reply(fault.reply)
 
     def _reply(self, line: bytes) -> None:
+        """Send a line that nobody waits for, unless the connection is lost."""
         if not self._outbox.is_closed:
             self._outbox.put(line)
 
@@ -365,7 +271,7 @@ class RpcConnection:
         """
         self._outbox.close(reason)
         for call_id, call in list(self._calls.items()):
-            if not self._outbox.is_sent(call.position):
+            if not self._outbox.is_sent(call.outgoing):
                 self._fail_call(call_id, reason)
 
     def _close(self, reason: str) -> None:

@@ -1,9 +1,10 @@
 """Delivery of steering to an agent that accepts steering in a running turn.
 
 Rule 1: only steering recorded as handed over is sent, in order; all queued texts go in one call.
-Rule 2: an outcome is reported only if it is certain. Without an answer, the agent may or may not
-        have read the text, and the session does not send it again.
-Rule 3: steering for one turn never reaches another: text not sent when the turn ends is declined.
+Rule 2: every text that was sent is reported before the end of its turn is: as taken, declined,
+        unanswered, or the beginning of another turn. A text that has not left is declined.
+Rule 3: steering for one turn never reaches another: `end` takes back a text that has not left, and
+        an answer that comes after it is dropped.
 """
 
 from __future__ import annotations
@@ -22,11 +23,9 @@ from supervisor.drivers.port import DriverContext
 from .content import as_mapping, as_text
 from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
 from .rpc_messages import RpcError, Unsendable
+from .rpc_outbox import OutgoingLine
 
-# `lost`: the connection is lost, so the rest cannot be sent either.
-SteeringOutcome: TypeAlias = Literal[
-    "injected", "promptRequired", "startedNewTurn", "unknown", "lost"
-]
+SteeringOutcome: TypeAlias = Literal["injected", "promptRequired", "startedNewTurn", "unknown"]
 
 _OUTCOMES: Final[Mapping[str, SteeringOutcome]] = {
     "injected": "injected",
@@ -35,6 +34,10 @@ _OUTCOMES: Final[Mapping[str, SteeringOutcome]] = {
 }
 
 STEERING_ANSWER_SECONDS: Final = 30.0
+# Time for the answers once the turn is over.
+STEERING_SETTLE_SECONDS: Final = 5.0
+# Share of the ladder's first step that the answers may take in an interrupted turn.
+_INTERRUPTED_SHARE: Final = 0.5
 
 
 class SteeringDelivery:
@@ -56,6 +59,12 @@ class SteeringDelivery:
         self._on_agent_turn = on_agent_turn
         # Steering to send, oldest first.
         self._queued: list[OfferSteering] = []
+        # Steering in the current call, whose outcome is not reported yet; and the call's line.
+        self._called: list[OfferSteering] = []
+        self._outgoing = OutgoingLine()
+        self._call_scope = trio.CancelScope()
+        # Around the wait for the outcome of that call, at the end of the turn.
+        self._settling = trio.CancelScope()
         self._is_closed = False
         # False from start_delivery() until deliver() has returned.
         self._settled = AsyncBool(value=True)
@@ -67,9 +76,9 @@ class SteeringDelivery:
         return is_settled
 
     def add(self, offer: OfferSteering) -> None:
-        """Queue steering for `deliver`; decline it if the turn is over."""
+        """Queue steering for `deliver`; decline it if nothing more is sent for the turn."""
         if self._is_closed:
-            self._report("promptRequired", [offer.input])
+            self._report("promptRequired", [offer])
         else:
             self._queued.append(offer)
 
@@ -88,27 +97,55 @@ class SteeringDelivery:
         self._queued = [offer for offer in self._queued if offer.input != input_id]
 
     def close(self) -> None:
-        """End delivery with the turn; decline queued steering, which the agent has not received."""
+        """Send nothing more; decline queued steering, which the agent has not received."""
         self._is_closed = True
         waiting, self._queued = self._queued, []
-        if waiting:
-            self._report("promptRequired", [offer.input for offer in waiting])
+        self._report("promptRequired", waiting)
+
+    def end(self) -> None:
+        """End delivery with the turn: nothing is sent and no outcome is reported after this."""
+        self.close()
+        called, self._called = self._called, []
+        has_left = self._outgoing.has_left  # before the cancellation, which takes the line back
+        self._call_scope.cancel(reason="the turn is over")
+        self._report("unknown" if has_left else "promptRequired", called)
 
     async def deliver(self) -> None:
         """Send the queued steering and report the outcome of each text."""
-        outcome: SteeringOutcome | None = None
         try:
-            while self._queued and outcome != "lost":
-                batch, self._queued = self._queued, []
-                outcome = await self._send(batch)
-                self._report(outcome, [offer.input for offer in batch])
+            with trio.CancelScope() as self._call_scope:
+                while self._queued:
+                    self._called, self._queued = self._queued, []
+                    outcome = await self._send(self._called)
+                    called, self._called = self._called, []
+                    self._report(outcome, called)
         finally:
             self._settled.value = True
 
-    async def wait_settled(self, seconds: float) -> None:
-        """Wait until no delivery runs, at most `seconds`."""
-        with trio.move_on_after(seconds):
+    def interrupt(self, *, within_seconds: float) -> None:
+        """Send nothing more, because the turn was cancelled; text sent now would be lost.
+
+        After `within_seconds` the ladder escalates, and would end the agent too. `settle` ends
+        before that.
+        """
+        self.close()
+        end = trio.current_time() + within_seconds * _INTERRUPTED_SHARE
+        self._settling.deadline = min(self._settling.deadline, end)
+
+    async def settle(self) -> bool:
+        """Send nothing more, and wait for the outcome of what was sent; the wait is bounded.
+
+        Return False if it is unknown for some text. There is no checkpoint if no delivery runs.
+        """
+        self.close()
+        if self.is_settled:
+            return True
+        bound = min(self._settling.deadline, trio.current_time() + STEERING_SETTLE_SECONDS)
+        with trio.CancelScope(deadline=bound) as self._settling:
             await self._settled.wait_value(True)  # noqa: FBT003 - the value waited for
+        is_unknown = bool(self._called) and self._outgoing.has_left
+        self.end()
+        return not is_unknown
 
     async def _send(self, batch: list[OfferSteering]) -> SteeringOutcome:
         params: dict[str, Any] = {
@@ -117,41 +154,51 @@ class SteeringDelivery:
             # An extension: if the turn is over, the agent must not start one by itself.
             "_meta": {"steering": {"idleBehavior": "promptRequired"}},
         }
+        self._outgoing = outgoing = OutgoingLine()
         try:
             answer = await self._connection.call(
-                "_session/steering", params, timeout_seconds=STEERING_ANSWER_SECONDS
+                "_session/steering",
+                params,
+                timeout_seconds=STEERING_ANSWER_SECONDS,
+                outgoing=outgoing,
             )
         except (RpcError, Unsendable):
             return "promptRequired"  # refused or never sent, so certainly not taken
-        except CallTimeout:
-            return "unknown"
-        except ConnectionLost:
-            return "lost"
+        except (CallTimeout, ConnectionLost):
+            return "unknown" if outgoing.has_left else "promptRequired"
         return _OUTCOMES.get(as_text(as_mapping(answer).get("outcome")) or "", "unknown")
 
-    def _report(self, outcome: SteeringOutcome, inputs: list[InputId]) -> None:
-        context, turn = self._context, self._turn
+    def _report(self, outcome: SteeringOutcome, offers: list[OfferSteering]) -> None:
+        if not offers:
+            return
+        first, *rest = inputs = tuple(offer.input for offer in offers)
         match outcome:
             case "injected":
-                taken = agent_events.SteeringTaken(
-                    turn=turn, inputs=tuple(inputs), **context.stamp()
-                )
-                context.report_eventually(taken)
+                self._report_event(agent_events.SteeringTaken, inputs)
             case "promptRequired":
-                declined = agent_events.SteeringDeclined(
-                    turn=turn, inputs=tuple(inputs), **context.stamp()
-                )
-                context.report_eventually(declined)
+                self._report_event(agent_events.SteeringDeclined, inputs)
+            case "unknown":
+                self._report_event(agent_events.SteeringUnanswered, inputs)
             case "startedNewTurn":
-                if inputs[1:]:
-                    rest = agent_events.SteeringTaken(
-                        turn=turn, inputs=tuple(inputs[1:]), **context.stamp()
-                    )
-                    context.report_eventually(rest)
+                if rest:
+                    self._report_event(agent_events.SteeringTaken, tuple(rest))
                 self.close()  # this turn is over; the next one has its own delivery
                 self._on_agent_turn()
-                context.report_eventually(
-                    agent_events.SteeringBeganTurn(turn=turn, input=inputs[0], **context.stamp())
+                self._context.report_eventually(
+                    agent_events.SteeringBeganTurn(
+                        turn=self._turn, input=first, **self._context.stamp()
+                    )
                 )
-            case "unknown" | "lost":
-                pass
+
+    def _report_event(
+        self,
+        event: type[
+            agent_events.SteeringTaken
+            | agent_events.SteeringDeclined
+            | agent_events.SteeringUnanswered
+        ],
+        inputs: tuple[InputId, ...],
+    ) -> None:
+        self._context.report_eventually(
+            event(turn=self._turn, inputs=inputs, **self._context.stamp())
+        )

@@ -286,4 +286,9 @@ async def test_an_answered_turn_ends_when_steering_crashes_the_agent() -> None:
         manual_agent.leaves(0)
         await harness.context.heard(agent_events.AgentExited)
 
-        assert harness.context.kinds() == ["SteeringDeclined", "TurnEnded", "AgentExited"]
+        assert harness.context.kinds() == [
+            "SteeringDeclined",
+            "SteeringUnanswered",
+            "TurnEnded",
+            "AgentExited",
+        ]

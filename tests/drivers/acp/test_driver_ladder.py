@@ -203,6 +203,19 @@ async def test_an_agent_that_survives_closing_is_reported_unkillable(
         harness.process.die()
 
 
+async def test_an_interrupt_while_the_agent_exits_has_no_effect(
+    immortals: InMemoryProcesses,
+) -> None:
+    async with open_harness(processes=immortals) as harness:
+        await harness.come_up()
+        turn = harness.order("close-stdout\nsleep 1000")
+        await trio.sleep(2 * harness.context.ladder.kill_seconds + 1)  # it resists the kill
+        harness.driver.cancel_turn(turn, "ask")
+        assert harness.context.kinds() == []
+        harness.process.die()
+        await harness.context.heard(agent_events.AgentExited)
+
+
 # Closing -----------------------------------------------------------------------------------
 
 

@@ -8,18 +8,14 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.acp.rpc_connection import (
-    MAX_WAITING_BYTES,
-    CallTimeout,
-    ConnectionLost,
-    RpcConnection,
-)
+from supervisor.drivers.acp.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
 from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.acp.rpc_messages import (
     RpcNotification,
     RpcRequest,
     RpcResult,
 )
+from supervisor.drivers.acp.rpc_outbox import MAX_WAITING_BYTES, OutgoingLine
 from supervisor.drivers.process.processes import InputClosed, InputStuck
 from tests.support.rpc_peer import (
     FOR_EVER,
@@ -203,4 +199,25 @@ async def test_an_agent_that_requests_without_reading_is_not_read_further() -> N
 
         assert connection.statistics().junk == 0
         assert connection._outbox._put_bytes < MAX_WAITING_BYTES + 1000
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_call_abandoned_before_its_line_left_is_not_sent() -> None:
+    near, far = trio.testing.lockstep_stream_pair()
+    connection = RpcConnection(near.send_all, receiver(near), name="the agent")
+    line = OutgoingLine()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.serve, RpcHandlers())
+        nursery.start_soon(connection.notify, "first")
+        await settle()
+        with pytest.raises(CallTimeout):
+            await connection.call(
+                "abandoned", "x" * MAX_WAITING_BYTES, timeout_seconds=1, outgoing=line
+            )
+        nursery.start_soon(connection.notify, "second")
+
+        agent = FarEnd(far)
+        heard = [await agent.hears(), await agent.hears()]
+        assert [message.method for message in heard] == ["first", "second"]  # type: ignore[union-attr]
+        assert not line.has_left
         nursery.cancel_scope.cancel()

@@ -6,8 +6,15 @@ import trio
 
 from actors.testing import settle
 from supervisor.core import agent_events
-from supervisor.drivers.acp.acp_session import STEERING_SETTLE_SECONDS
-from supervisor.drivers.acp.steering import STEERING_ANSWER_SECONDS
+from supervisor.core.effects import OfferSteering
+from supervisor.core.ids import InputId, TurnId
+from supervisor.drivers.acp.rpc_connection import RpcConnection
+from supervisor.drivers.acp.rpc_handlers import RpcHandlers
+from supervisor.drivers.acp.steering import (
+    STEERING_ANSWER_SECONDS,
+    STEERING_SETTLE_SECONDS,
+    SteeringDelivery,
+)
 from tests.support.acp_driver import (
     STEERING,
     STEERS,
@@ -16,6 +23,7 @@ from tests.support.acp_driver import (
     open_manual_agent,
     texts,
 )
+from tests.support.driver_context import FakeDriverContext
 
 # Delivery ----------------------------------------------------------------------------------
 
@@ -155,7 +163,7 @@ async def test_refused_steering_is_declined() -> None:
         assert declined.inputs == ("in_2",)
 
 
-async def test_an_unknown_steering_outcome_is_not_reported() -> None:
+async def test_steering_with_an_unknown_answer_is_unanswered() -> None:
     async with open_harness("--steering", "injected", "--rubbish-at", "steering") as harness:
         await harness.come_up()
         turn = harness.order("sleep 1\nsay hello")
@@ -163,7 +171,7 @@ async def test_an_unknown_steering_outcome_is_not_reported() -> None:
         harness.hand(turn, "in_2", "more")
         await harness.context.heard(agent_events.TurnEnded)
 
-        assert harness.context.kinds() == ["TurnEnded"]
+        assert harness.context.kinds() == ["SteeringUnanswered", "TurnEnded"]
 
 
 async def test_unanswered_steering_delays_the_turn_end_within_a_bound() -> None:
@@ -174,7 +182,7 @@ async def test_unanswered_steering_delays_the_turn_end_within_a_bound() -> None:
         harness.hand(turn, "in_2", "more")
         await harness.context.heard(agent_events.TurnEnded)
 
-        assert harness.context.kinds() == ["TurnEnded"]
+        assert harness.context.kinds() == ["SteeringUnanswered", "TurnEnded"]
         assert trio.current_time() == 1 + STEERING_SETTLE_SECONDS
 
 
@@ -203,7 +211,7 @@ async def test_steering_queued_behind_an_unanswered_call_is_declined() -> None:
         manual_agent.ends(prompt)
         await harness.context.heard(agent_events.TurnEnded)
 
-        assert harness.context.kinds() == ["SteeringDeclined", "TurnEnded"]
+        assert harness.context.kinds() == ["SteeringDeclined", "SteeringUnanswered", "TurnEnded"]
         assert harness.context.all(agent_events.SteeringDeclined)[0].inputs == ("in_3",)
 
 
@@ -239,7 +247,7 @@ async def test_steering_answered_after_the_prompt_is_awaited() -> None:
         assert trio.current_time() == 1
 
 
-async def test_an_agent_that_crashes_on_steering_reports_no_outcome() -> None:
+async def test_steering_that_crashes_the_agent_is_unanswered() -> None:
     async with open_harness("--steering", "injected", "--die-at", "steering") as harness:
         await harness.come_up()
         turn = harness.order("sleep 100")
@@ -247,7 +255,7 @@ async def test_an_agent_that_crashes_on_steering_reports_no_outcome() -> None:
         harness.hand(turn, "in_2", "more")
         await harness.context.heard(agent_events.AgentExited)
 
-        assert harness.context.kinds() == ["AgentExited"]
+        assert harness.context.kinds() == ["SteeringUnanswered", "AgentExited"]
 
 
 async def test_steering_for_a_finished_turn_is_not_sent() -> None:
@@ -260,3 +268,92 @@ async def test_steering_for_a_finished_turn_is_not_sent() -> None:
         await settle()
 
         assert harness.heard(STEERING) == []
+
+
+# The end of the turn -----------------------------------------------------------------------
+
+
+async def test_steering_is_not_sent_after_the_prompt_is_answered() -> None:
+    async with open_manual_agent(STEERS) as (harness, manual_agent):
+        turn, prompt = await at_work(harness, manual_agent)
+        harness.hand(turn, "in_2", "one")
+        steering = await manual_agent.hears(STEERING)
+        manual_agent.ends(prompt)
+        await settle()
+        harness.hand(turn, "in_3", "two")
+        manual_agent.answers(steering, {"outcome": "injected"})
+        await harness.context.heard(agent_events.TurnEnded)
+
+        assert harness.context.kinds() == ["SteeringDeclined", "SteeringTaken", "TurnEnded"]
+        assert len(harness.heard(STEERING)) == 1
+
+
+async def test_an_interrupt_declines_steering_that_was_not_sent() -> None:
+    async with open_manual_agent(STEERS) as (harness, manual_agent):
+        turn, prompt = await at_work(harness, manual_agent)
+        harness.hand(turn, "in_2", "one")
+        steering = await manual_agent.hears(STEERING)
+        harness.hand(turn, "in_3", "two")
+        harness.driver.cancel_turn(turn, "ask")
+        manual_agent.answers(steering, {"outcome": "injected"})
+        await harness.context.heard(agent_events.SteeringTaken)
+        manual_agent.ends(prompt, "cancelled")
+        await harness.context.heard(agent_events.TurnEnded)
+
+        assert harness.context.kinds() == ["SteeringDeclined", "SteeringTaken", "TurnEnded"]
+        assert len(harness.heard(STEERING)) == 1
+
+
+async def test_unanswered_steering_does_not_make_an_interrupt_escalate() -> None:
+    async with open_manual_agent(STEERS) as (harness, manual_agent):
+        turn, prompt = await at_work(harness, manual_agent)
+        harness.hand(turn, "in_2", "one")
+        await manual_agent.hears(STEERING)
+        manual_agent.ends(prompt)
+        await trio.sleep(1)
+        harness.driver.cancel_turn(turn, "ask")
+        await harness.context.heard(agent_events.TurnEnded)
+
+        assert harness.context.kinds() == ["SteeringUnanswered", "TurnEnded"]
+        assert trio.current_time() < 1 + harness.context.ladder.ask_seconds
+
+
+async def test_an_answer_after_the_end_of_its_turn_is_dropped() -> None:
+    async with open_manual_agent(STEERS) as (harness, manual_agent):
+        turn, prompt = await at_work(harness, manual_agent)
+        harness.hand(turn, "in_2", "one")
+        steering = await manual_agent.hears(STEERING)
+        manual_agent.ends(prompt)
+        await harness.context.heard(agent_events.TurnEnded)
+        manual_agent.answers(steering, {"outcome": "startedNewTurn"})
+        await settle()
+
+        assert harness.context.kinds() == ["SteeringUnanswered", "TurnEnded"]
+
+
+async def test_steering_that_has_not_left_is_taken_back_at_the_end() -> None:
+    context, sent, is_blocked = FakeDriverContext(), list[bytes](), trio.Event()
+
+    async def send(data: bytes) -> None:
+        sent.append(data)
+        await is_blocked.wait()
+
+    connection = RpcConnection(send, trio.sleep_forever, name="the agent")
+    steering = SteeringDelivery(
+        TurnId("turn_1"), "theirs", connection, context, on_agent_turn=lambda: None
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.serve, RpcHandlers())
+        nursery.start_soon(connection.notify, "fills the pipe")
+        await settle()
+        steering.add(OfferSteering(TurnId("turn_1"), InputId("in_2"), "more", handed=True))
+        assert steering.start_delivery()
+        nursery.start_soon(steering.deliver)
+        await settle()
+        steering.end()
+        is_blocked.set()
+        await settle()
+        nursery.cancel_scope.cancel()
+
+    assert context.kinds() == ["SteeringDeclined"]
+    assert len(sent) == 1

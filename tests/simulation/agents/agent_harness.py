@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 import pytest
@@ -118,6 +119,30 @@ async def tick() -> None:
         await trio.sleep(0.5)
 
 
+@contextmanager
+def observed_log(name: str, handler: logging.Handler) -> Iterator[None]:
+    """Add the handler to a logger within the block."""
+    logger = logging.getLogger(name)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class CrashObserver(logging.Handler):
+    """Records crashes of actors as violations, unless the store is made to fail."""
+
+    def __init__(self, oracle: ProcessOracle) -> None:
+        super().__init__(logging.ERROR)
+        self._oracle = oracle
+        self.harness: AgentHarness | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_sound = self.harness is None or self.harness.store_is_sound
+        self._oracle.check(not is_sound, record.getMessage())
+
+
 @asynccontextmanager
 async def open_agent_harness(
     agent: AcpAgent,
@@ -132,7 +157,8 @@ async def open_agent_harness(
     scripted = ScriptedAgents(oracle)
     agents: list[Any] = [agent]
     scripted.agents = agents
-    with pytest.MonkeyPatch.context() as patch:
+    crashes = CrashObserver(oracle)
+    with pytest.MonkeyPatch.context() as patch, observed_log("actors", crashes):
         patch.setattr(supervisor.runtime, "open_processes", lambda: nullcontext(processes))
         with suppress(NoAgentStarted):
             async with open_harness(
@@ -140,6 +166,7 @@ async def open_agent_harness(
             ) as opened:
                 harness = AgentHarness(opened.oracle, opened.store, opened.scripted, opened.sup)
                 harness.processes = processes
+                crashes.harness = harness
                 opened.sup._services.tasks.start_soon(tick)
                 yield harness
     oracle.check(not processes.alive, f"{len(processes.alive)} processes run after the exit")

@@ -9,10 +9,17 @@ import json
 from typing import Any
 
 import attrs
+import trio
 
 from supervisor import Record
 from tests.simulation.oracle import AcceptedInput, Body, Oracle, SessionHistory
 from tests.support.in_memory_processes import InMemoryProcess, Side
+
+# Answers to steering after which the agent has certainly not taken it.
+DECLINES = ("promptRequired", "error")
+KNOWN_ANSWERS = (*DECLINES, "injected", "startedNewTurn")
+# An agent has at least this time to answer steering, also in an interrupted turn.
+MIN_WAIT_SECONDS = 1.0
 
 
 @attrs.define(eq=False)
@@ -20,8 +27,9 @@ class ProcessHistory(SessionHistory):
     """One session whose agent is a process."""
 
     restarts: list[float] = attrs.Factory(list)
-    # The turn for which each steering text was sent.
+    # The turn for which each steering text was handed over, and the epoch then.
     handed: dict[str, str | None] = attrs.Factory(dict)
+    handed_in: dict[str, int] = attrs.Factory(dict)
 
     def find(self, text: str) -> AcceptedInput | None:
         """Return the input with that text, which is unique."""
@@ -37,16 +45,51 @@ class ProcessHistory(SessionHistory):
             self.check(
                 entry.text in self.sent, f"{entry.text!r} was {body['outcome']} and never sent"
             )
+        elif body["outcome"] == "failed":
+            self._check_failed(entry.text)
         entry.outcome = body["outcome"]
+
+    def _check_failed(self, text: str) -> None:
+        """Check that the outcome of steering is unknown: it left, and nothing came back.
+
+        The driver and its agent may also have ended.
+        """
+        if self.handed_in[text] != self.epoch or self._has_lost_agent(self.handed[text]):
+            return
+        self.check(text in self.sent, f"{text!r} failed and never left")
+        if self.process_oracle.is_time_exact:
+            answer = self.answers.get(text)
+            self.check(
+                answer not in KNOWN_ANSWERS, f"{text!r} failed and was answered with {answer}"
+            )
+            waited = trio.current_time() - self.process_oracle.sent_at.get(text, 0.0)
+            self.check(
+                answer is not None or waited >= MIN_WAIT_SECONDS,
+                f"{text!r} failed after {waited} s without an answer",
+            )
+
+    def _has_lost_agent(self, turn: str | None) -> bool:
+        """Return True if the agent of the turn has exited, or was told to."""
+        if turn is None:
+            return False
+        pid = self.sent.get(self.inputs[self.begun[turn]].text)
+        return pid is not None and self.process_oracle.processes[pid].is_leaving
 
     def _input_changed(self, record: Record, body: Body) -> None:
         for input_id, changes in body["inputs"].items():
             entry = self.inputs[input_id]
             if entry.status == "handed" and changes.get("status") == "queued":
-                self.sent.pop(entry.text, None)  # it was declined and may be sent again
+                self._check_requeued(entry.text)
             elif changes.get("status") == "handed":
                 self.handed[entry.text] = record.turn_id
+                self.handed_in[entry.text] = self.epoch
         super()._input_changed(record, body)
+
+    def _check_requeued(self, text: str) -> None:
+        """Check that steering may be sent again: the agent declined it, or never got it."""
+        if self.sent.pop(text, None) is not None:
+            answer = self.answers.pop(text, None)
+            self.check(answer in DECLINES, f"{text!r} is queued again and was {answer}")
 
     def _session_resumed(self, record: Record, body: Body) -> None:
         super()._session_resumed(record, body)
@@ -63,8 +106,17 @@ class ProcessHistory(SessionHistory):
     @property
     def sent(self) -> dict[str, int]:
         """Texts sent to agents, with the process of each."""
+        return self.process_oracle.sent
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """Answers of agents to steering texts."""
+        return self.process_oracle.answers
+
+    @property
+    def process_oracle(self) -> ProcessOracle:
         assert isinstance(self.oracle, ProcessOracle)
-        return self.oracle.sent
+        return self.oracle
 
     # The wire -------------------------------------------------------------------------------
 
@@ -116,6 +168,14 @@ class ProcessOracle(Oracle):
     """The histories of one run with agent processes."""
 
     sent: dict[str, int] = attrs.Factory(dict)
+    # The texts of each steering call, by process and id, and the answer to each text.
+    steering_calls: dict[tuple[int, int], list[str]] = attrs.Factory(dict)
+    answers: dict[str, str] = attrs.Factory(dict)
+    processes: dict[int, InMemoryProcess] = attrs.Factory(dict)
+    # The time at which each steering text was last sent.
+    sent_at: dict[str, float] = attrs.Factory(dict)
+    # True if no timeout elapses early, so that durations can be checked.
+    is_time_exact: bool = False
     # The last prompt of each process.
     prompts: dict[int, str] = attrs.Factory(dict)
     # The session of each process, known from its first prompt.
@@ -131,9 +191,9 @@ class ProcessOracle(Oracle):
     def hear(self, process: InMemoryProcess, side: Side, line: bytes) -> None:
         """Check a line on the wire."""
         pid = process.identity.pid
+        self.processes[pid] = process
         if side == "agent":
-            if b"startedNewTurn" in line:
-                self.prompts.pop(pid, None)  # the agent's own turn may be cancelled later
+            self._hear_answer(pid, line)
             return
         message = json.loads(line)
         match message.get("method"):
@@ -144,11 +204,28 @@ class ProcessOracle(Oracle):
                 self.prompts[pid] = text
                 self._book_of(pid, "prompted", text)
             case "_session/steering":
-                for block in message["params"]["prompt"]:
-                    self._send(pid, block["text"])
-                    self._book_of(pid, "steered", block["text"], self.prompts.get(pid))
+                texts = [block["text"] for block in message["params"]["prompt"]]
+                self.steering_calls[pid, message["id"]] = texts
+                for text in texts:
+                    self._send(pid, text)
+                    self.sent_at[text] = trio.current_time()
+                    self._book_of(pid, "steered", text, self.prompts.get(pid))
             case "session/cancel" if pid in self.prompts:
                 self._book_of(pid, "cancelled", self.prompts[pid])
+
+    def _hear_answer(self, pid: int, line: bytes) -> None:
+        """Note the answer of an agent to steering."""
+        try:
+            message = json.loads(line)
+            texts = self.steering_calls[pid, message["id"]]
+        except (ValueError, KeyError, TypeError):
+            return  # something else, or no message at all
+        result = message.get("result")
+        outcome = result.get("outcome") if isinstance(result, dict) else None
+        answer = "error" if "error" in message else str(outcome)
+        self.answers |= dict.fromkeys(texts, answer)
+        if answer == "startedNewTurn":
+            self.prompts.pop(pid, None)  # the agent's own turn may be cancelled later
 
     def _owner(self, pid: int, text: str) -> None:
         for history in self.histories.values():

@@ -1,4 +1,4 @@
-"""Faults planted into the ACP driver, one at a time; the attacks must find each.
+"""Faults planted into the ACP driver and its rules, one at a time; the attacks must find each.
 
 Rule 1: each is a small mistake that a change of the driver could introduce.
 Rule 2: `plant` changes classes through `monkeypatch`, which undoes it.
@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from supervisor.core.rules import steering, turn_flow
+from supervisor.core.step import Draft
+from supervisor.drivers.acp import steering as acp_steering
 from supervisor.drivers.acp.acp_session import AcpSession
 from supervisor.drivers.acp.driver import AcpDriver
 from supervisor.drivers.acp.rpc_connection import RpcConnection
@@ -17,7 +20,12 @@ from supervisor.drivers.acp.steering import SteeringDelivery
 from supervisor.drivers.runtime import DriverRuntime
 from tests.simulation.planted_faults import Mutant
 
-from .attacks import fill_process_slots, send_to_processes, steer_processes
+from .attacks import (
+    fill_process_slots,
+    send_to_processes,
+    steer_at_turn_ends,
+    steer_processes,
+)
 
 Patch = pytest.MonkeyPatch
 
@@ -25,13 +33,36 @@ Patch = pytest.MonkeyPatch
 def steering_before_prompt(patch: Patch) -> None:
     def deliver(self: AcpSession, turn: Any) -> None:  # noqa: ANN401 - the class of the turn is private
         if turn.steering.start_delivery():  # the fault: even before the prompt was sent
-            self._nursery.start_soon(turn.steering.deliver)
+            self._start_soon(turn.steering.deliver)
 
     patch.setattr(AcpSession, "_deliver_steering", deliver)
 
 
 def steering_for_another_turn(patch: Patch) -> None:
     patch.setattr(SteeringDelivery, "close", lambda _: None)
+    patch.setattr(SteeringDelivery, "end", lambda _: None)
+
+
+def unsent_steering_fails(patch: Patch) -> None:
+    def fail_all(draft: Draft) -> None:
+        steering.fail_handed(draft)  # the fault: also what has never left
+        requeue_steering(draft)
+
+    requeue_steering = steering.requeue_steering
+    patch.setattr(turn_flow, "requeue_steering", fail_all)
+
+
+def unanswered_steering_is_queued(patch: Patch) -> None:
+    def end(self: SteeringDelivery) -> None:
+        self.close()
+        self._called = []  # the fault: not reported
+        self._call_scope.cancel()
+
+    patch.setattr(SteeringDelivery, "end", end)
+
+
+def answers_not_awaited(patch: Patch) -> None:
+    patch.setattr(acp_steering, "STEERING_SETTLE_SECONDS", 0.0)
 
 
 def cancel_for_another_turn(patch: Patch) -> None:
@@ -80,6 +111,27 @@ MUTANTS = (
         steer_processes,
         "which has ended",
         steering_for_another_turn,
+    ),
+    Mutant(
+        "unsent steering fails at the turn's end",
+        "text that the turn never took becomes a queued input",
+        steer_at_turn_ends,
+        "failed and never left",
+        unsent_steering_fails,
+    ),
+    Mutant(
+        "unanswered steering is queued again",
+        "no input reaches an agent twice",
+        steer_at_turn_ends,
+        "is queued again and was None",
+        unanswered_steering_is_queued,
+    ),
+    Mutant(
+        "answers to steering are not awaited",
+        "the end of a turn waits for what was handed over",
+        steer_at_turn_ends,
+        "without an answer",
+        answers_not_awaited,
     ),
     Mutant(
         "an interrupt hits the turn that runs then",

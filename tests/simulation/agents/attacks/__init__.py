@@ -9,12 +9,14 @@ from .sending import send_to_processes
 from .starting import fail_starts
 from .steering import steer_processes
 from .store_faults import fail_store_writes
+from .turn_ends import steer_at_turn_ends
 
 Attack = Callable[[], Awaitable[None]]
 
 ATTACKS: tuple[Attack, ...] = (
     send_to_processes,
     steer_processes,
+    steer_at_turn_ends,
     kill_processes,
     fail_starts,
     fill_process_slots,
@@ -24,7 +26,7 @@ ATTACKS: tuple[Attack, ...] = (
 )
 
 # Attacks that need exact timeouts.
-EXACT: tuple[Attack, ...] = (kill_beside_bystander,)
+EXACT: tuple[Attack, ...] = (kill_beside_bystander, steer_at_turn_ends)
 
 __all__ = [
     "ATTACKS",
@@ -37,5 +39,6 @@ __all__ = [
     "kill_beside_bystander",
     "kill_processes",
     "send_to_processes",
+    "steer_at_turn_ends",
     "steer_processes",
 ]
