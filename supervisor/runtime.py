@@ -51,6 +51,7 @@ from .sessions.slot import SessionSlot
 from .sessions.spawn import Spawner
 from .sessions.store_health import check_damage, on_health_change, watch_file
 from .sessions.tree_access import TreeAccess
+from .sessions.workspaces import Workspaces
 from .store.memory import MemoryStore
 from .store.pending import StoreHealth
 from .store.port import Store
@@ -200,11 +201,18 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
     keys = KeyIndex()
     # One bound method for all actors: each would take 64 bytes.
     schedule_input_expiry = router.input_expiry.schedule
-    lifecycle = Lifecycle(services, registry, router, admission, keys, hooks=hooks)
-    spawner = Spawner(services, registry, router, admission, lifecycle, hooks=hooks)
+    workspaces = Workspaces(tree, services.thread_limiter)
+    lifecycle = Lifecycle(
+        services, registry, router, admission, keys, hooks=hooks, workspaces=workspaces
+    )
+    spawner = Spawner(
+        services, registry, router, admission, lifecycle, hooks=hooks, workspaces=workspaces
+    )
     repair = SessionRepair(services, registry, router, admission, keys, stop=stop)
     deletion = Deletion(services, registry, router, admission, keys, repair=repair)
-    access = TreeAccess(services, admission, router, child=make_child, spawn=spawn_child)
+    access = TreeAccess(
+        services, admission, router, child=make_child, spawn=spawn_child, workspaces=workspaces
+    )
     interrupter = Interrupter(services, registry, router, admission)
     parts = Parts(
         services,

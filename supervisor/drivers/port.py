@@ -27,6 +27,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.receipts import InterruptReport, Receipt, TurnResult
 from supervisor.core.scopes import Scope
 from supervisor.core.state import Decision, LadderStep, Outcome, Usage
+from supervisor.core.workspace_root import WorkspaceRoot
 
 from .identity import ProcessIdentity
 from .runtime import DriverRuntime
@@ -63,6 +64,15 @@ class DriverContext(Protocol):
     @property
     def workspace(self) -> str | None:
         """The working directory of the agent; None if the session has none."""
+
+    async def workspace_root(self) -> WorkspaceRoot | None:
+        """Return the folder of the workspace, before it is used; None if the session has none.
+
+        Raise `ConfigError` if it is not the folder that the session was given.
+        """
+
+    async def is_in_workspace(self, path: str) -> bool:
+        """Return True if a path, relative to the workspace, is inside it, links resolved."""
 
     @property
     def permissions(self) -> Permissions:

@@ -259,6 +259,7 @@ class _PythonRun:
         try:
             self.turn.history = await self._context.history(self.turn.id)
             await self._context.load_news()
+            await self._context.workspace_root()  # raises if it was replaced
             self._answer = await self._agent.function(self.turn)
         except BaseException as error:
             # While no scope around us is cancelled, a Cancelled was kept by the agent.

@@ -145,6 +145,9 @@ class Turn:
         denied_by = await self._context.before_request(
             self.id, request, {**details, "options": options}
         )
+        inside_workspace = _is_in_workspace(self.workspace, path) and (
+            await self._context.is_in_workspace(path or "")
+        )
         self.raise_if_over()
         waiting = self._turn_control.pending_permissions[request] = PendingPermission()
         try:
@@ -155,7 +158,7 @@ class Turn:
                     tool=tool,
                     question=question,
                     kind=kind,
-                    inside_workspace=_is_in_workspace(self.workspace, path),
+                    inside_workspace=inside_workspace,
                     input=tool_input,
                     denied_by=denied_by,
                     **self._context.stamp(),
@@ -360,8 +363,8 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 def _is_in_workspace(workspace: str | None, path: str | None) -> bool:
-    # Links are not resolved: drivers that access files do that. Here the agent only states what it
-    # is about to read, and a path counts as inside only if that is certain from its text.
+    # Here the agent only states what it is about to read: a path counts as inside only if that is
+    # certain from its text, and from the links that it leads through.
     if workspace is None or not isinstance(path, str) or not path or path.startswith("~"):
         return False
     parts = path.split("/")

@@ -31,6 +31,7 @@ from supervisor.core.tree.admission import (
 from supervisor.core.tree.node import TreeNode, has_budget, wants_turn
 from supervisor.core.tree.tree import SessionTree
 from supervisor.core.tree.tree_interrupt import levels_below
+from supervisor.core.workspace_root import WorkspaceRoot
 
 from .budgets import Budgets, Expiries
 from .child_notifications import ChildNotifications, SpawnRefusals
@@ -91,15 +92,22 @@ class Admission:
     # Admission ----------------------------------------------------------------------------
 
     def admit_root(
-        self, session_id: SessionId, agent: str, *, replacing: SessionId | None = None
+        self,
+        session_id: SessionId,
+        agent: str,
+        workspace_root: WorkspaceRoot | None = None,
+        *,
+        replacing: SessionId | None = None,
     ) -> None:
-        """Reserve a place for a root session; raise SpawnRefused.
+        """Reserve a place for a root session and pin its workspace; raise SpawnRefused.
 
         A session that replaces another in one commit uses the place of that session.
         """
         if replacing not in self.tree.live:
             refuse_above_caps(self.tree, self._caps, agent)
         self.tree.mark_live(session_id, agent)
+        if workspace_root is not None:
+            self.tree.pin_workspace(session_id, workspace_root)
 
     def admit_child(
         self, parent: SessionState, child_id: SessionId, wish: AdmissionRequest

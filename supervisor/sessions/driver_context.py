@@ -22,6 +22,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.core.text import MAX_RESULT_BYTES, cut_text
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import ChildHandle, ChildRequest, News, Stamp, TextKind, TurnHandle
 from supervisor.store.examine import readable_records
@@ -153,6 +154,12 @@ class SessionDriverContext:
     @property
     def workspace(self) -> str | None:
         return self._state().workspace
+
+    async def workspace_root(self) -> WorkspaceRoot | None:
+        return await self._tree.workspaces.open(self._state())
+
+    async def is_in_workspace(self, path: str) -> bool:
+        return await self._tree.workspaces.contains(self._state(), path)
 
     @property
     def permissions(self) -> Permissions:

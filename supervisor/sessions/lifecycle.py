@@ -32,6 +32,7 @@ from .refusals import no_reply, refuse_failed_start, store_degraded, unknown_age
 from .registry import MAX_ATTEMPTS, SessionRegistry
 from .router import SessionRouter
 from .services import Services
+from .workspaces import Workspaces
 
 
 async def commit_write(services: Services, write: Write) -> None:
@@ -75,6 +76,7 @@ class Lifecycle:
         keys: KeyIndex,
         *,
         hooks: BlockingHooks,
+        workspaces: Workspaces,
     ) -> None:
         self._services = services
         self._registry = registry
@@ -82,6 +84,7 @@ class Lifecycle:
         self._admission = admission
         self._keys = keys
         self._hooks = hooks
+        self._workspaces = workspaces
         self._tasks = services.detached_tasks
 
     async def create(
@@ -121,6 +124,7 @@ class Lifecycle:
     ) -> SessionId:
         plan = await self._hooks.before_create(plan)
         await wait_for_process_slot(self._services, self._registry, self._admission, plan.agent)
+        root = await self._workspaces.find(plan.workspace)
         session_id = SessionId(self._services.ids.new("s"))
         write = with_stored_reply(
             self.creation_write(session_id, plan, said), CREATE_SCOPE, idempotency
@@ -128,7 +132,7 @@ class Lifecycle:
         if plan.key is not None:
             self._keys.reserve(plan.key, session_id)
         try:
-            self._admission.admit_root(session_id, plan.agent)
+            self._admission.admit_root(session_id, plan.agent, root)
             await commit_write(self._services, write)
         except BaseException:
             self._keys.release(plan.key, session_id)
@@ -219,11 +223,12 @@ class Lifecycle:
         plan = make_plan(stored.row.agent_name if stored is not None else None)
         self.refuse_unknown_agent(plan.agent)
         plan = await self._hooks.before_create(plan)
+        root = await self._workspaces.find(plan.workspace)
         session_id = SessionId(self._services.ids.new("s"))
         self._services.removals.add(old)
         write = self.creation_write(session_id, attrs.evolve(plan, key=key))
         try:
-            self._admission.admit_root(session_id, plan.agent, replacing=old)
+            self._admission.admit_root(session_id, plan.agent, root, replacing=old)
             await self._stop_and_archive(old, also=write)
         except BaseException:
             self._admission.release(session_id)
@@ -253,7 +258,10 @@ class Lifecycle:
     async def resume(self, session_id: SessionId) -> None:
         """Resume a stopped session; return when its agent is ready, or raise AgentStartFailed."""
         self._services.refuse_if_shutting_down()
-        self._keys.refuse_if_taken((await self._registry.stored(session_id)).row)
+        row = (await self._registry.stored(session_id)).row
+        self._keys.refuse_if_taken(row)
+        if row.phase is Phase.STOPPED:  # the user accepts the folder that is there now
+            self._admission.tree.unpin_workspace(session_id)
         await self._router.ask_resuming(session_id, ev.ResumeRequested(**self._services.stamp()))
         await self.start_and_wait(session_id)
 

@@ -6,11 +6,13 @@ Rule 2: if the caller is cancelled, the child is created completely or not at al
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import attrs
 
 from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, SpawnInput, SpawnRequest
-from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.errors import ConfigError, SpawnRefused, SupervisorError
 from supervisor.core.ids import InputId, SessionId
 from supervisor.core.limits import Lineage
 from supervisor.core.state import SessionState
@@ -20,6 +22,7 @@ from supervisor.core.tree.admission import (
     lower_bound,
     refuse_if_wider,
 )
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.store.port import Write
 
 from .admission import Admission
@@ -30,6 +33,10 @@ from .process_slots import wait_for_process_slot
 from .registry import SessionRegistry
 from .router import SessionRouter
 from .services import Services
+from .workspaces import Workspaces
+
+# The folders of the workspaces of a parent and of its child.
+Roots: TypeAlias = tuple[WorkspaceRoot | None, WorkspaceRoot | None]
 
 
 class Spawner:
@@ -44,6 +51,7 @@ class Spawner:
         lifecycle: Lifecycle,
         *,
         hooks: BlockingHooks,
+        workspaces: Workspaces,
     ) -> None:
         self._services = services
         self._registry = registry
@@ -51,6 +59,7 @@ class Spawner:
         self._admission = admission
         self._lifecycle = lifecycle
         self._hooks = hooks
+        self._workspaces = workspaces
 
     async def spawn(
         self,
@@ -98,12 +107,14 @@ class Spawner:
         services = self._services
         child_id = SessionId(services.ids.new("s"))
         try:
-            request = await self._hooks.before_spawn(await self._registry.row(parent_id), request)
+            parent = await self._registry.row(parent_id)
+            request = await self._hooks.before_spawn(parent, request)
             await wait_for_process_slot(
                 services, self._registry, self._admission, request.spec.agent
             )
+            roots = await self._find_roots(parent, request.spec)
             parent = await self._registry.row(parent_id)
-            plan, first_input = self._admit(parent, child_id, request)
+            plan, first_input = self._admit(parent, child_id, request, roots)
             write = self._lifecycle.creation_write(child_id, plan, first_input=first_input)
             write = with_stored_reply(write, spawn_scope(parent_id), idempotency)
             await self._commit(parent_id, child_id, request, write)
@@ -121,8 +132,19 @@ class Spawner:
             await self._lifecycle.start_and_wait(child_id)
         return child_id
 
+    async def _find_roots(self, parent: SessionState, plan: SessionSpec) -> Roots:
+        """Return the folders of the workspaces of the parent and of the child; raise SpawnRefused.
+
+        The parent's must still be the folder that it was given.
+        """
+        try:
+            outer = await self._workspaces.open(parent)
+            return outer, await self._workspaces.find(plan.workspace)
+        except ConfigError as error:
+            raise SpawnRefused(error.args[0], hint=error.hint, limit="workspace") from error
+
     def _admit(
-        self, parent: SessionState, child_id: SessionId, request: SpawnRequest
+        self, parent: SessionState, child_id: SessionId, request: SpawnRequest, roots: Roots
     ) -> tuple[SessionSpec, SpawnInput]:
         """Reserve a slot for the child and return its spec and first input.
 
@@ -147,6 +169,8 @@ class Spawner:
             permissions=plan.permissions,
             agent_permissions=services.agents.defaults(plan.agent).permissions,
             workspace=plan.workspace,
+            parent_root=roots[0],
+            workspace_root=roots[1],
             expires_at=expires_at,
         )
         if terms.answers_for_children and not parent.terms.answers_for_children:

@@ -16,6 +16,7 @@ from supervisor.drivers.port import ChildHandle, ChildRequest, TurnHandle
 from .admission import Admission
 from .router import SessionRouter
 from .services import Services
+from .workspaces import Workspaces
 
 # Make the handle of a session for the agent of an ancestor, valid during a turn.
 MakeChild: TypeAlias = Callable[[SessionId, SessionId, TurnHandle], ChildHandle]
@@ -36,12 +37,14 @@ class TreeAccess:
         *,
         child: MakeChild,
         spawn: SpawnChild,
+        workspaces: Workspaces,
     ) -> None:
         self._services = services
         self._admission = admission
         self._router = router
         self._child = child
         self._spawn = spawn
+        self.workspaces = workspaces
 
     async def spawn(
         self,

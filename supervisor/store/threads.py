@@ -103,15 +103,24 @@ def _refuse_abort(_: object) -> Abort:
     return Abort.FAILED
 
 
-async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
-    """Run the job in a thread; a cancelled caller still waits until the job has ended.
+async def run_in_thread(
+    work: Callable[[], T],
+    limiter: trio.CapacityLimiter | None = None,
+    *,
+    abandon_on_cancel: bool = False,
+) -> T:
+    """Run the job in a thread.
+
+    A cancelled caller still waits until the job has ended, unless `abandon_on_cancel`.
 
     A clock that jumps ahead when all tasks are blocked (`trio.testing.MockClock`, used in users'
     tests) does not see the thread and would let hours pass during a commit. It does not jump while
     a task is in `wait_all_tasks_blocked`, so a task waits there as long as the job runs.
     """
     if not _is_autojump(trio.lowlevel.current_clock()):
-        return await trio.to_thread.run_sync(work, limiter=limiter)
+        return await trio.to_thread.run_sync(
+            work, limiter=limiter, abandon_on_cancel=abandon_on_cancel
+        )
     from trio.testing import wait_all_tasks_blocked  # noqa: PLC0415 - its import takes longer than trio's
 
     answers: list[T] = []
@@ -119,7 +128,11 @@ async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter | N
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait_all_tasks_blocked, math.inf)
         try:
-            answers.append(await trio.to_thread.run_sync(work, limiter=limiter))
+            answers.append(
+                await trio.to_thread.run_sync(
+                    work, limiter=limiter, abandon_on_cancel=abandon_on_cancel
+                )
+            )
         except Exception as error:  # noqa: BLE001 - raised below, without an exception group
             failure = error
         nursery.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import orjson
 import pytest
@@ -10,9 +11,11 @@ import trio
 
 from actors.testing import settle
 from supervisor.core import agent_events
+from supervisor.core.errors import ConfigError
 from supervisor.drivers.command.agent import CommandAgent, command
 from supervisor.drivers.process.processes import ProcessExit
 from supervisor.drivers.runtime import DriverRuntime
+from supervisor.drivers.workspaces import find_root
 from tests.support.command_driver import DONE, JSON, command_harness, turn
 from tests.support.driver_context import DriverHarness, FakeDriverContext
 from tests.support.fake_processes import FakeProcesses, ProcessBehaviour
@@ -26,6 +29,35 @@ def processes() -> FakeProcesses:
 @pytest.fixture
 async def runtime(nursery: trio.Nursery, processes: FakeProcesses) -> DriverRuntime:
     return DriverRuntime(nursery, processes=processes, max_agent_processes=1)
+
+
+async def test_a_command_does_not_start_in_a_replaced_workspace(
+    runtime: DriverRuntime,
+    processes: FakeProcesses,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse() -> None:
+        raise ConfigError("it is another folder", hint="put it back")
+
+    context = FakeDriverContext(workspace=str(tmp_path))
+    monkeypatch.setattr(context, "workspace_root", refuse)
+
+    failed = await turn(command_harness(runtime, context=context))
+
+    assert (failed.outcome, processes.launches) == ("failed", [])
+    assert "it is another folder" in str(failed.error)
+
+
+async def test_a_command_is_bound_to_the_folder_of_the_workspace(
+    runtime: DriverRuntime, processes: FakeProcesses, tmp_path: Path
+) -> None:
+    processes.plan(ProcessBehaviour(exits=DONE))
+
+    await turn(command_harness(runtime, context=FakeDriverContext(workspace=str(tmp_path))))
+
+    [launch] = processes.launches
+    assert (launch.cwd, launch.folder) == (str(tmp_path), find_root(str(tmp_path)).identity)
 
 
 # How it ends ---------------------------------------------------------------------------------

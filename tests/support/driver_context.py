@@ -7,6 +7,7 @@ session's mailbox is full; between `fall_behind()` and `catch_up()` the store is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -22,6 +23,7 @@ from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision, Usage
+from supervisor.core.workspace_root import WorkspaceRoot, is_inside
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import (
     AgentKind,
@@ -33,6 +35,7 @@ from supervisor.drivers.port import (
     TurnHandle,
 )
 from supervisor.drivers.runtime import DriverRuntime
+from supervisor.drivers.workspaces import find_root
 
 E = TypeVar("E", bound=Event)
 
@@ -50,6 +53,7 @@ class FakeDriverContext:
     ) -> None:
         self.session_id = SessionId("s_1")
         self.workspace = workspace
+        self._root = None if workspace is None else find_root(workspace)
         self.permissions = permissions or Permissions()
         self.events: list[Event] = []
         self.output: list[tuple[TurnId, str, Any]] = []
@@ -106,6 +110,16 @@ class FakeDriverContext:
         self._changed.unpark_all()
 
     # For the driver -----------------------------------------------------------------------
+
+    async def workspace_root(self) -> WorkspaceRoot | None:
+        await trio.lowlevel.checkpoint()
+        return self._root
+
+    async def is_in_workspace(self, path: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self._root is not None and is_inside(
+            str(Path(self._root.path, path)), self._root.path
+        )
 
     async def record_process(self, identity: ProcessIdentity) -> None:
         await trio.lowlevel.checkpoint()

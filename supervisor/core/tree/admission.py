@@ -6,7 +6,6 @@ A check and the reservation of the slot are one synchronous step.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import attrs
@@ -16,6 +15,7 @@ from supervisor.core.ids import SessionId
 from supervisor.core.limits import Lifetime, Limits, OnEnd, Terms
 from supervisor.core.permissions import Permissions, intersect_permissions, narrow_to_parent
 from supervisor.core.state import SessionState
+from supervisor.core.workspace_root import WorkspaceRoot, is_inside
 
 from .node import ExhaustedBudget, TreeNode
 from .tree import SessionTree
@@ -132,6 +132,9 @@ class AdmissionRequest:
     # The restrictions of its agent, whatever its parent has.
     agent_permissions: Permissions = Permissions()
     workspace: str | None = None
+    # The folders of the child's own workspace and of its parent's, links resolved.
+    workspace_root: WorkspaceRoot | None = None
+    parent_root: WorkspaceRoot | None = None
     expires_at: float | None = None
 
 
@@ -167,7 +170,7 @@ def admit(
     permissions = intersect_permissions(
         narrow_to_parent(parent.permissions, wish.permissions), wish.agent_permissions
     )
-    workspace = _workspace_within(parent, wish.workspace)
+    workspace, workspace_root = _workspace_within(parent, wish)
     _refuse_if_expired(wish.expires_at, steady_at)
     refuse_above_caps(ledger, caps, wish.agent)
     _require(
@@ -181,6 +184,8 @@ def admit(
     child.agent, child.name, child.role = wish.agent, wish.name, wish.role
     child.on_end, child.expires_at = wish.on_end, wish.expires_at
     child.permissions, child.workspace = permissions, workspace
+    if workspace_root is not None:
+        ledger.pin_workspace(child_id, workspace_root)
     child.limits = (
         None if wish.limits is None else _narrow_limits(wish.limits, parent.effective_limits)
     )
@@ -279,17 +284,24 @@ def _refuse_if_expired(expires_at: float | None, steady_at: float) -> None:
         raise _refusal("the child would expire at once", "give ttl_seconds above 0", "expiry")
 
 
-def _workspace_within(parent: TreeNode, workspace: str | None) -> str | None:
-    if workspace is None or parent.workspace is None:
-        return workspace or parent.workspace
-    # Both are normalised. Links are resolved where files are accessed, not here.
-    if not PurePosixPath(workspace).is_relative_to(parent.workspace):
-        raise _refusal(
-            f"{workspace} is not inside its parent's workspace {parent.workspace}",
-            "choose a folder inside it, or leave workspace out",
-            "workspace",
-        )
-    return workspace
+def _workspace_within(
+    parent: TreeNode, wish: AdmissionRequest
+) -> tuple[str | None, WorkspaceRoot | None]:
+    """Return the child's workspace with its folder; raise `SpawnRefused` if it is outside."""
+    if wish.workspace is None:
+        return parent.workspace, wish.parent_root
+    if parent.workspace is not None:
+        # Only the paths without links count.
+        inner = wish.workspace if wish.workspace_root is None else wish.workspace_root.path
+        outer = parent.workspace if wish.parent_root is None else wish.parent_root.path
+        if not is_inside(inner, outer):
+            leads = "" if inner == wish.workspace else f", which leads to {inner},"
+            raise _refusal(
+                f"{wish.workspace}{leads} is not inside its parent's workspace {parent.workspace}",
+                "choose a folder inside it, or leave workspace out",
+                "workspace",
+            )
+    return wish.workspace, wish.workspace_root
 
 
 def _narrow_limits(given: Limits, above: Limits) -> Limits:

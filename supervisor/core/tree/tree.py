@@ -10,12 +10,17 @@ Rule 3: `now` is a clock for durations, `steady_at` an instant that is compared 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Lifetime
 from supervisor.core.state import Phase, SessionState, Spending, Usage
+from supervisor.core.workspace_root import WorkspaceRoot
 
 from .node import SLOTS_NEEDED, NodeState, TreeNode, TurnSlot, node_state, wants_turn
+
+# A session that failed to start in a replaced workspace is not resumed there by its next input.
+MAX_STOPPED_PINS: Final = 10_000
 
 
 class SessionTree:
@@ -31,6 +36,10 @@ class SessionTree:
         self._deleted: dict[SessionId, TreeNode] = {}
         # Invariant: every session that is not stopped, from its admission on.
         self.live: set[SessionId] = set()
+        # Invariant: the pinned workspaces of sessions in `live`, and of at most twice
+        # MAX_STOPPED_PINS others; see `sessions/workspaces.py`. Changed by `pin_workspace` and
+        # `unpin_workspace` only.
+        self.workspace_roots: dict[SessionId, WorkspaceRoot] = {}
         # Invariant: every running turn, and every reservation for one.
         self.turn_slots: dict[SessionId, TurnSlot] = {}
 
@@ -131,10 +140,24 @@ class SessionTree:
         if member is not None and siblings.pop(session_id, None) is not None:
             siblings[session_id] = member
 
+    def pin_workspace(self, session_id: SessionId, root: WorkspaceRoot) -> None:
+        """Pin a session's workspace; forget the oldest pins of stopped sessions beyond a bound."""
+        pins = self.workspace_roots
+        pins[session_id] = root
+        if len(pins) > len(self.live) + 2 * MAX_STOPPED_PINS:
+            stopped = [one for one in pins if one not in self.live]
+            for one in stopped[:-MAX_STOPPED_PINS]:
+                del pins[one]
+
+    def unpin_workspace(self, session_id: SessionId) -> None:
+        """Forget the folder of a session's workspace."""
+        self.workspace_roots.pop(session_id, None)
+
     def withdraw(self, session_id: SessionId) -> None:
         """Remove the node of a child that was admitted and not created."""
         member = self._nodes.pop(session_id, None)
         self._unmark_live(session_id)
+        self.unpin_workspace(session_id)
         self.turn_slots.pop(session_id, None)
         if member is not None:
             self._set_state(member, "over")
@@ -147,6 +170,7 @@ class SessionTree:
         still count them.
         """
         self._unmark_live(session_id)
+        self.unpin_workspace(session_id)
         self._release_turn_slot(session_id)
         member = self._nodes.pop(session_id, None)
         if member is not None:

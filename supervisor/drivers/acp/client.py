@@ -13,6 +13,7 @@ from supervisor.core.creation import Message
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import RequestId, TurnId
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.environment import agent_environment
@@ -28,7 +29,6 @@ from .rpc_handlers import RequestHandler, RpcHandlers
 from .terminals import RecordedProcesses, Terminals
 from .turn_result import TurnActivity, safe_text
 from .updates import Updates
-from .workspace import WorkspaceRoot
 
 # Threads for disk access, per agent: a slow disk under one agent does not block another.
 _MAX_THREADS: Final = 4
@@ -67,6 +67,8 @@ class AcpClient:
         runtime: DriverRuntime,
         nursery: trio.Nursery,
         process: AgentProcess,
+        *,
+        workspace_root: WorkspaceRoot | None,
     ) -> None:
         self._context = context
         self._process = process
@@ -76,7 +78,6 @@ class AcpClient:
         self._grants = Grants()
         # Requests served in the running turn; they count as activity of the turn.
         self._requests_served = 0
-        workspace_root = WorkspaceRoot.of(context.workspace)
         self.pending_permissions = PendingPermissions(
             context,
             before_asking=self._wait_adopted,

@@ -19,11 +19,12 @@ import trio
 
 from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
-from supervisor.core.errors import StoreDegraded
+from supervisor.core.errors import ConfigError, StoreDegraded
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep
 from supervisor.core.text import describe_error
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
@@ -205,13 +206,14 @@ class AcpDriver:
             async with runtime.process_slots, AsyncExitStack() as starting:
                 await starting.enter_async_context(runtime.start_slots)
                 self._blocked_on = BlockedOn("start", "the agent is starting")
-                launch = self._agent.launch(self._context.workspace)
+                root = await self._context.workspace_root()
+                launch = self._agent.launch(self._context.workspace).in_folder(root)
                 async with runtime.processes.open(
                     launch, before_exec=self._record_process
                 ) as process:
                     self._process = process
-                    return await self._run_session(process, starting)
-        except LaunchFailed as error:
+                    return await self._run_session(process, root, starting)
+        except (LaunchFailed, ConfigError) as error:
             return Failure("startup", str(error))
         except StoreDegraded as error:
             return Failure("storage", str(error))
@@ -232,11 +234,15 @@ class AcpDriver:
         logger.error("%s of %s is %s", self._agent.name, self._context.session_id, problem)
         return Failure("process_exit", problem)
 
-    async def _run_session(self, process: AgentProcess, starting: AsyncExitStack) -> Failure | None:
+    async def _run_session(
+        self, process: AgentProcess, root: WorkspaceRoot | None, starting: AsyncExitStack
+    ) -> Failure | None:
         failure: Failure | None
         async with trio.open_nursery() as nursery:
             connection = RpcConnection(process.send, process.receive, name=self._agent.name)
-            client = AcpClient(self._agent, self._context, self._runtime, nursery, process)
+            client = AcpClient(
+                self._agent, self._context, self._runtime, nursery, process, workspace_root=root
+            )
             authenticator = Authenticator(
                 self._agent, self._context, connection, release_start_slot=starting.aclose
             )

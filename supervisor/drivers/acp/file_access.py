@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.port import DriverContext
 
 from .content import as_integer, as_mapping
@@ -25,7 +26,6 @@ from .workspace import (
     NotRegularFile,
     OutsideWorkspace,
     Workspace,
-    WorkspaceRoot,
     read_lines,
     write_file,
 )

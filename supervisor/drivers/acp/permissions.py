@@ -33,12 +33,13 @@ from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import RequestId, TurnId
 from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
 from supervisor.core.state import Decision
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.port import DriverContext
 
 from .content import as_list, as_mapping
 from .rpc_messages import INVALID_PARAMS, RpcError
 from .tool_reports import ToolReport, parse_tool_report
-from .workspace import OutsideWorkspace, Workspace, WorkspaceRoot
+from .workspace import OutsideWorkspace, Workspace
 
 PermissionAnswer: TypeAlias = Decision | Literal["cancelled"]
 

@@ -15,9 +15,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import attrs
 import trio
 
 from supervisor.core.ids import TurnId
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.processes import AgentProcess, BeforeExec, Launch, Processes
@@ -26,7 +28,13 @@ from .content import as_mapping
 from .permissions import AskPermission, Grants, check_allowed
 from .rpc_messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from .terminal import Terminal, TerminalCommand, TerminalOutput, parse_command
-from .workspace import OutsideWorkspace, ResolvedPath, Workspace, WorkspaceRoot
+from .workspace import (
+    NotRegularFile,
+    OutsideWorkspace,
+    ResolvedPath,
+    Workspace,
+    folder_identity,
+)
 
 logger = logging.getLogger("supervisor")
 
@@ -116,7 +124,7 @@ class Terminals:
         kills = self._kill_count
         self._creating += 1
         try:
-            cwd = await self._resolve_cwd(command)
+            cwd, folder = await self._resolve_cwd(command)
             # A grant covers the command as the question showed it: in the workspace, without env.
             is_plain = not cwd.parts and not command.env
             await check_allowed(
@@ -129,7 +137,9 @@ class Terminals:
             self._creating -= 1
         if self._kill_count != kills:
             raise RpcError(INTERNAL_ERROR, "the command was killed before it started")
-        return {"terminalId": await self._launch(command, cwd.path, turn)}
+        # The permission may have taken long: the guardian checks that it is the same folder still.
+        launch = attrs.evolve(command.launch(cwd.path, self._environment), folder=folder)
+        return {"terminalId": await self._launch(launch, turn, command.max_output_bytes)}
 
     async def output(self, params: object) -> dict[str, object]:
         """Serve `terminal/output`."""
@@ -206,31 +216,30 @@ class Terminals:
             raise RpcError(RESOURCE_NOT_FOUND, "terminalId is not the id of an open terminal")
         return terminal
 
-    async def _resolve_cwd(self, command: TerminalCommand) -> ResolvedPath:
-        """Return the working directory of a command.
+    async def _resolve_cwd(self, command: TerminalCommand) -> tuple[ResolvedPath, tuple[int, int]]:
+        """Return the working directory of a command, with device and inode.
 
         Raise `RpcError` if it is outside the workspace.
         """
         workspace = Workspace.of(self._context, self._workspace_root)
         if workspace is None:
             raise RpcError(INVALID_PARAMS, "the session has no workspace")
+
+        def resolve() -> tuple[ResolvedPath, tuple[int, int]]:
+            path = workspace.resolve(command.cwd or workspace.workspace)
+            return path, folder_identity(path)
+
         try:
             return await trio.to_thread.run_sync(
-                workspace.resolve,
-                command.cwd or workspace.workspace,
-                limiter=self._limiter,
-                abandon_on_cancel=True,
+                resolve, limiter=self._limiter, abandon_on_cancel=True
             )
-        except (OutsideWorkspace, OSError, ValueError):
+        except (OutsideWorkspace, NotRegularFile, OSError, ValueError):
             raise RpcError(INVALID_PARAMS, "cwd is not in the workspace") from None
 
-    async def _launch(self, command: TerminalCommand, cwd: str, turn: TurnId | None) -> str:
-        terminal = Terminal(
-            self._context.new_id("term"), turn, TerminalOutput(command.max_output_bytes)
-        )
+    async def _launch(self, launch: Launch, turn: TurnId | None, max_output_bytes: int) -> str:
+        terminal = Terminal(self._context.new_id("term"), turn, TerminalOutput(max_output_bytes))
         # Added before it runs, so that kill_turn() and kill_all() reach it.
         self._terminals[terminal.id] = terminal
-        launch = command.launch(cwd, self._environment)
         self._nursery.start_soon(
             terminal.run, self._processes, launch, self._before_exec, name=terminal.id
         )

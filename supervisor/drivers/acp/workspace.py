@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
+from supervisor.core.workspace_root import WorkspaceRoot, is_inside
 from supervisor.drivers.port import DriverContext
 
 _MAX_PATH_LETTERS: Final = 4096
@@ -29,34 +30,6 @@ _MAX_PATH_LETTERS: Final = 4096
 
 class OutsideWorkspace(Exception):
     """The path leads out of the workspace, or is not a valid path."""
-
-
-@attrs.frozen
-class WorkspaceRoot:
-    """Path, device and inode of a workspace when its agent started.
-
-    A folder that was moved to the same path later is not served.
-    """
-
-    path: str
-    device: int
-    inode: int
-
-    @classmethod
-    def of(cls, workspace: str | None) -> Self | None:
-        """Return the root of a workspace; None if it does not exist, and so is not served."""
-        if workspace is None:
-            return None
-        path = os.path.realpath(workspace)
-        try:
-            found = os.stat(path)  # noqa: PTH116 - paths are str here
-        except OSError:
-            return None
-        return cls(path, found.st_dev, found.st_ino)
-
-    def is_same_folder(self, found: os.stat_result) -> bool:
-        """Return True if this is the status of the same folder."""
-        return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
 
 @attrs.frozen
@@ -101,15 +74,16 @@ class Workspace:
             if self.workspace_root is None
             else self.workspace_root.path
         )
-        if self.workspace_root is not None and not self.workspace_root.is_same_folder(
-            os.stat(root)  # noqa: PTH116 - paths are str here
+        if self.workspace_root is not None and not _is_same_folder(
+            self.workspace_root,
+            os.stat(root),  # noqa: PTH116 - paths are str here
         ):
             raise OutsideWorkspace
         real = os.path.realpath(path)
-        if not _is_inside(real, root):
+        if not is_inside(real, root):
             raise OutsideWorkspace
         if self.paths is not None and not any(
-            _is_inside(real, os.path.realpath(self._absolute(allowed))) for allowed in self.paths
+            is_inside(real, os.path.realpath(self._absolute(allowed))) for allowed in self.paths
         ):
             raise OutsideWorkspace
         return ResolvedPath(root, PurePosixPath(real).relative_to(root).parts, self.workspace_root)
@@ -143,8 +117,8 @@ def _path_from_uri(text: str) -> str:
     return unquote(address.path)
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _is_same_folder(root: WorkspaceRoot, found: os.stat_result) -> bool:
+    return (found.st_dev, found.st_ino) == root.identity
 
 
 _FOLDER_FLAGS: Final = (
@@ -271,19 +245,35 @@ def _open_parent(path: ResolvedPath, *, make: bool = False) -> Iterator[tuple[in
     """Open the parent folder; yield its descriptor and the file's name."""
     if not path.parts:
         raise NotRegularFile
+    with _open_folder(path, path.parts[:-1], make=make) as folder:
+        yield folder, path.parts[-1]
+
+
+def folder_identity(path: ResolvedPath) -> tuple[int, int]:
+    """Return device and inode of a folder in the workspace, opened without following links."""
+    with _open_folder(path, path.parts) as folder:
+        found = os.fstat(folder)
+        return found.st_dev, found.st_ino
+
+
+@contextlib.contextmanager
+def _open_folder(
+    path: ResolvedPath, names: tuple[str, ...], *, make: bool = False
+) -> Iterator[int]:
+    """Yield the descriptor of the folder that these names lead to from the workspace."""
     folder = os.open(path.root, _FOLDER_FLAGS)
     try:
-        if path.workspace_root is not None and not path.workspace_root.is_same_folder(
-            os.fstat(folder)
+        if path.workspace_root is not None and not _is_same_folder(
+            path.workspace_root, os.fstat(folder)
         ):
             raise NotRegularFile
-        for name in path.parts[:-1]:
+        for name in names:
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, dir_fd=folder)
             inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
             os.close(folder)
             folder = inner
-        yield folder, path.parts[-1]
+        yield folder
     finally:
         os.close(folder)

@@ -21,7 +21,7 @@ from trio_util import run_and_cancelling
 
 from supervisor.core import agent_events
 from supervisor.core.effects import StartTurn
-from supervisor.core.errors import OutputTooLarge, StoreDegraded
+from supervisor.core.errors import ConfigError, OutputTooLarge, StoreDegraded
 from supervisor.core.state import LadderStep
 from supervisor.core.text import describe_error
 from supervisor.drivers.identity import ProcessIdentity, is_alive
@@ -131,7 +131,7 @@ class CommandRun:
         try:
             with self._scope:
                 end = await self._run_process()
-        except (LaunchFailed, StoreDegraded) as error:
+        except (LaunchFailed, StoreDegraded, ConfigError) as error:
             self._fail(str(error))
         except Exception as error:
             # A bug of ours, not of the command; it must fail this turn only.
@@ -161,6 +161,7 @@ class CommandRun:
             if effect.attachments:
                 problem = "attachments are ignored: a command takes text only"
                 context.write(self.turn, "warning", {"text": problem})
+            launch = launch.in_folder(await context.workspace_root())
             async with runtime.processes.open(launch, before_exec=self._record_process) as process:
                 self._process = process
                 await starting.aclose()

@@ -21,10 +21,9 @@ class LaunchRequest:
     """The command, working directory and environment of the agent."""
 
     def __init__(self, fields: list[bytes]) -> None:
-        words = int(fields[1])
-        self.cwd = fields[0]
-        self.command = fields[2 : 2 + words]
-        entries = (entry.partition(b"=") for entry in fields[2 + words :])
+        self.cwd, self.folder, words = fields[0], fields[1], int(fields[2])
+        self.command = fields[3 : 3 + words]
+        entries = (entry.partition(b"=") for entry in fields[3 + words :])
         self.environment = {name: value for name, _, value in entries}
 
 
@@ -32,7 +31,8 @@ def read_launch() -> LaunchRequest:
     """Return the launch, read from standard input; exit if the input ends early.
 
     Its format: the number of bytes and a newline; then, separated by NULs, the working directory,
-    the number of words of the command, the words, and the entries of the environment.
+    its device and inode or nothing, the number of words of the command, the words, and the entries
+    of the environment.
     """
     head = b""
     while not head.endswith(b"\n"):
@@ -78,6 +78,11 @@ def execute(launch: LaunchRequest, failed: int) -> None:
         os.chdir(launch.cwd)
     except OSError as error:
         os.write(failed, b"%d cwd" % (error.errno or 0))
+        return
+    # Checked where we are now: a path that was checked before may have been replaced since.
+    here = os.stat(".")  # noqa: PTH116 - pathlib takes too long to import
+    if launch.folder and launch.folder != b"%d:%d" % (here.st_dev, here.st_ino):
+        os.write(failed, b"%d folder" % errno.ESTALE)
         return
     why = b"%d program" % errno.ENOENT
     for candidate in program_candidates(launch):

@@ -254,6 +254,7 @@ def encode_launch(launch: Launch, marker: Marker) -> bytes:
             raise LaunchFailed(f"an environment variable cannot be named {short_repr(name)}")
     fields = (
         os.path.abspath(launch.cwd or "."),  # noqa: PTH100 - symbolic links stay as they are
+        "" if launch.folder is None else "{}:{}".format(*launch.folder),
         str(len(launch.command)),
         *launch.command,
         *(f"{name}={value}" for name, value in environment.items()),
@@ -289,6 +290,8 @@ def _describe_launch_error(launch: Launch, number: int, what: str) -> str:
             return f"got no process: {reason}"
         case "cwd":
             return f"cannot work in {short_repr(launch.cwd)}: {reason}"
+        case "folder":
+            return f"cannot work in {short_repr(launch.cwd)}: it has been replaced"
         case "interpreter":
             return "exists, but its interpreter does not: check its first line, after #!"
         case _:

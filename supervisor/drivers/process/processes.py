@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
+from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
 
 # Called with the identity of the process before it runs any code; if it raises, the process is
@@ -22,11 +23,19 @@ BeforeExec: TypeAlias = Callable[[ProcessIdentity], Awaitable[None]]
 
 @attrs.frozen
 class Launch:
-    """A program to run: the command, its complete environment, and its working directory."""
+    """A program to run: the command, its complete environment, and its working directory.
+
+    With `folder`, device and inode, the program runs only if its working directory is that folder.
+    """
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     cwd: str | None = None
+    folder: tuple[int, int] | None = None
+
+    def in_folder(self, root: WorkspaceRoot | None) -> Launch:
+        """Return the launch, bound to the folder of a workspace."""
+        return self if root is None else attrs.evolve(self, folder=root.identity)
 
 
 @attrs.frozen

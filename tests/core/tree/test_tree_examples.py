@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.limits import Limits, Lineage
 from supervisor.core.state import (
@@ -13,12 +15,29 @@ from supervisor.core.state import (
     TreeState,
     Usage,
 )
+from supervisor.core.tree import tree
 from supervisor.core.tree.node import TreeNode
 from supervisor.core.tree.tree import SessionTree
+from supervisor.core.workspace_root import WorkspaceRoot
 
 ROOT = SessionState(id=SessionId("s_root"), agent_name="agent", phase=Phase.IDLE, limits=Limits())
 
 SPAWN_INPUT = PendingInput(InputId("in_1"), 1, "go", "queue", "parent", 0.0, generation=0)
+
+
+def test_pins_of_stopped_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "MAX_STOPPED_PINS", 2)
+    ledger = SessionTree()
+    ledger.mark_live(ROOT.id, "agent")
+    names = [ROOT.id, *(SessionId(f"s_{number}") for number in range(20))]
+
+    sizes = []
+    for name in names:
+        ledger.pin_workspace(name, WorkspaceRoot("/w"))
+        sizes.append(len(ledger.workspace_roots))
+
+    assert max(sizes) <= 1 + 2 * 2
+    assert {ROOT.id, names[-1]} <= set(ledger.workspace_roots)
 
 
 def a_family(*names: str) -> tuple[SessionTree, list[TreeNode]]:

@@ -22,7 +22,8 @@ from supervisor.drivers.acp.file_access import FileAccess
 from supervisor.drivers.acp.permissions import Grants
 from supervisor.drivers.acp.rpc_messages import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from supervisor.drivers.acp.tool_reports import ToolReport
-from supervisor.drivers.acp.workspace import NotRegularFile, Workspace, WorkspaceRoot, write_file
+from supervisor.drivers.acp.workspace import NotRegularFile, Workspace, write_file
+from supervisor.drivers.workspaces import find_root
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.driver_context import FakeDriverContext
 
@@ -485,7 +486,7 @@ def replace_by_a_link(workspace: Path) -> None:
 async def test_a_folder_that_replaces_the_workspace_is_not_served(
     context: FakeDriverContext, limiter: trio.CapacityLimiter, workspace: Path
 ) -> None:
-    workspace_root = WorkspaceRoot.of(str(workspace))
+    workspace_root = find_root(str(workspace))
     files = FileAccess(
         context, ask=FakeUser().ask, grants=Grants(), limiter=limiter, workspace_root=workspace_root
     )

@@ -21,6 +21,7 @@ from supervisor.drivers.acp.rpc_messages import (
 from supervisor.drivers.acp.terminal import DRAIN_SECONDS, KILL_SECONDS, parse_command
 from supervisor.drivers.acp.terminals import LAUNCH_SECONDS, MAX_TERMINALS, Terminals
 from supervisor.drivers.process.processes import ProcessExit
+from supervisor.drivers.workspaces import find_root
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.acp_terminals import TURN, create
 from tests.support.driver_context import FakeDriverContext
@@ -72,6 +73,7 @@ async def test_a_command_runs_in_its_cwd_inside_the_workspace(
     await create(terminals, cwd=f"{workspace}/src")
 
     assert processes.launches[0].cwd == str(workspace / "src")
+    assert processes.launches[0].folder == find_root(f"{workspace}/src").identity
     for cwd in ("/", f"{workspace}/..", f"{workspace}/out", "src"):
         error = await refusal(create(terminals, cwd=cwd))
         assert error.message == "cwd is not in the workspace"

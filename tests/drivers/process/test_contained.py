@@ -20,6 +20,7 @@ from supervisor.drivers.process.processes import (
     LaunchFailed,
     ProcessExit,
 )
+from supervisor.drivers.workspaces import find_root
 from tests.support.process_programs import (
     PATIENCE_SECONDS,
     accept_process,
@@ -155,6 +156,23 @@ async def test_an_exception_of_the_block_is_raised_unchanged(processes: Containe
             raise KeyError("mine")
 
 
+def replace_by_link(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("/")
+
+
+async def test_a_process_runs_in_the_folder_that_was_checked(
+    processes: ContainedProcesses, tmp_path: Path
+) -> None:
+    root = find_root(str(tmp_path))
+    launch = Launch(("/bin/pwd",), {}, cwd=str(tmp_path)).in_folder(root)
+
+    assert await output_of(processes, launch) == f"{tmp_path}\n"
+    replace_by_link(tmp_path)
+    with pytest.raises(LaunchFailed, match="it has been replaced"):
+        await output_of(processes, launch)
+
+
 # What cannot be launched ------------------------------------------------------------------
 
 
@@ -164,6 +182,10 @@ async def test_an_exception_of_the_block_is_raised_unchanged(processes: Containe
         (Launch(("no-such-program",), {"PATH": "/usr/bin"}), "'no-such-program' was not found"),
         (Launch(("/no/such/program",), {}), "'/no/such/program' was not found"),
         (Launch(("/bin/sh",), {}, cwd="/no/such/folder"), "cannot work in '/no/such/folder'"),
+        (
+            Launch(("/bin/sh",), {}, cwd="/", folder=(1, 1)),
+            "cannot work in '/': it has",
+        ),
         (Launch(("/bin/sh", "x" * 200_000), {}), "by standard input"),
         (Launch((), {}), "the command is empty"),
         (Launch(("",), {}), "the command is empty"),
