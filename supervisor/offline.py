@@ -16,6 +16,7 @@ import actors
 
 from .config import Settings
 from .core.errors import StoreDegraded
+from .core.recovery import plan
 from .drivers.builtin import BUILT_IN
 from .drivers.process.contained import open_processes
 from .drivers.runtime import DriverRuntime
@@ -35,7 +36,8 @@ from .store.writer import ReadOnlyWriter, Writer
 async def open_for_reading(path: str) -> AsyncIterator[Supervisor]:
     """Open a file to read, also while another supervisor has it open, and yield a `Supervisor`.
 
-    Every method that would write raises `StoreDegraded`.
+    Without another supervisor, sessions are as the next recovery will leave them; nothing is
+    written. Every method that would write raises `StoreDegraded`.
     """
     resolved = resolve_path(path)
     schema.refuse_unless_ours(resolved, may_be_new=True)
@@ -97,6 +99,11 @@ async def _open_offline(
             runtime.start_soon(services.hooks.run)
             resting, others = await store.startup_rows()
             rows = [one.row for one in others]
+            if health.is_read_only:
+                clock = services.clock
+                found = plan(rows, at=clock.now(), steady_at=clock.steady())
+                if store.show_recovered(found.rows):
+                    rows = list(found.rows.values())
             keys.restore(rows, resting)
             restore_tree(parts.admission, rows, {}, resting=resting, is_offline=True)
             yield Supervisor(parts)

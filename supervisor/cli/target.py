@@ -6,7 +6,6 @@ found by its id, the beginning or end of its id, its name or its key.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -81,7 +80,7 @@ async def open_target(
         return
     require_file(state)
     async with open_for_reading(state) as sup:
-        await _note_dead_owner(screen, sup, state)
+        _note_dead_owner(screen, state)
         yield sup
 
 
@@ -103,29 +102,17 @@ def _no_daemon_hint(access: Access) -> str:
     return "start one with `understudy serve`, or name a file of sessions with --state PATH"
 
 
-async def _note_dead_owner(screen: Screen, sup: Target, state: str) -> None:
-    """Print a note if sessions look busy in a file whose supervisor has died."""
-    pid = _dead_owner_pid(state)
-    if pid is None:
-        return
-    stats = await sup.stats()
-    if stats.live > stats.phases.get("suspended", 0):
+def _note_dead_owner(screen: Screen, state: str) -> None:
+    """Print a note if the supervisor of the file died without closing it."""
+    from supervisor.store.sqlite.lock import is_held, read_notes  # noqa: PLC0415 - see above
+
+    path = Path(os.path.realpath(state))
+    pid = read_notes(path).pid
+    if pid is not None and not is_held(path):
         screen.note(
             f"The supervisor of this file (process {pid}) has died."
-            " Sessions are shown as it left them."
+            " Sessions are shown as the next one will recover them."
         )
-
-
-def _dead_owner_pid(state: str) -> int | None:
-    """Return the pid of the last supervisor of the file, if it died without closing the file."""
-    try:
-        signature = Path(f"{os.path.realpath(state)}.lock").read_bytes()
-        pid = int(json.loads(signature)["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    # The lock is not tried: a process that opens the file at this moment would be refused.
-    is_gone = Path("/proc/self").exists() and not Path(f"/proc/{pid}").exists()
-    return pid if is_gone else None
 
 
 # A shorter text is a part of too many ids; it can be a name.

@@ -93,6 +93,8 @@ class RecoveryPlan:
     # Invariant: every session that was read, parents before children; each is stopped,
     # suspended, or about to start another agent (restarting).
     outcomes: Mapping[SessionId, Phase]
+    # Invariant: the same sessions, each as it is after its events.
+    rows: Mapping[SessionId, SessionState]
     # Suspended sessions with waiting inputs, the longest waiting first. They are re-evaluated
     # (`TreeChanged`) after all steps, as far as there are slots for them.
     to_wake: tuple[SessionId, ...]
@@ -142,6 +144,7 @@ class _PlanBuilder:
         return RecoveryPlan(
             steps=tuple(self._steps),
             outcomes=self._outcomes,
+            rows={session_id: self._rows[session_id] for session_id in self._outcomes},
             to_wake=tuple(self._to_wake()),
         )
 

@@ -69,7 +69,7 @@ async def recover(
     """Recover every stored session and restore tree, keys and timers; return the plan.
 
     No session is started before all have their position in the tree; see `start_sessions`. If the
-    store cannot be written, the supervisor becomes read-only.
+    store cannot be written, the supervisor becomes read-only, and readers get the planned rows.
     """
     resting, stored = await services.store.startup_rows()
     sessions = {one.row.id: _RecoveringSession(one.row, one.epoch, one.last_seq) for one in stored}
@@ -82,6 +82,9 @@ async def recover(
         logger.error("recovery could not write, opening read-only: %s", error)  # noqa: TRY400 - the traceback adds nothing
         services.health.set_read_only(error)
         found = attrs.evolve(found, to_wake=())
+        if services.store.show_recovered(found.rows):
+            for session_id, row in found.rows.items():
+                sessions[session_id].row = row
     rows = [sessions[session_id].row for session_id in found.outcomes]
     unheard = await find_unacknowledged(services, rows)
     keys.restore(rows, resting)

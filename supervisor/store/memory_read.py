@@ -15,6 +15,7 @@ from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import Phase, SessionState
 
 from .codec import decode
+from .filters import RecoveredRows, matches
 from .port import (
     NO_FILTER,
     Filter,
@@ -26,7 +27,6 @@ from .port import (
     Stored,
     StoredReply,
     SuspendedRow,
-    matches,
 )
 from .replay import input_history
 from .tokenizer import INDEXED_KINDS, query_tokens, snippet, tokenize
@@ -53,6 +53,8 @@ class SessionData:
 
 class MemoryReader:
     """The reading half of a `port.Store` in memory."""
+
+    _recovered = RecoveredRows()
 
     def __init__(self, *, snapshot_every: int = 200) -> None:
         self._sessions: dict[SessionId, SessionData] = {}
@@ -83,7 +85,11 @@ class MemoryReader:
     async def read(self, session_id: SessionId) -> Stored | None:
         await trio.lowlevel.checkpoint()
         data = self._sessions.get(session_id)
-        return None if data is None else self._stored(data)
+        return None if data is None else self._recovered.shown(self._stored(data))
+
+    def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
+        self._recovered = RecoveredRows(rows)
+        return True
 
     async def records(
         self,
@@ -195,14 +201,15 @@ class MemoryReader:
         for count, session_id in enumerate(list(self._sessions), 1):
             data = self._sessions.get(session_id)
             if data is not None and data.number > after:
-                stored = self._stored(data)
+                stored = self._recovered.shown(self._stored(data))
                 if matches(stored.row, wanted):
                     yield stored
             if not count % _BATCH:
                 await trio.lowlevel.checkpoint()
 
     async def startup_rows(self) -> StartupRows:
-        stored = [one async for one in self.rows()]
+        await trio.lowlevel.checkpoint()
+        stored = [self._stored(data) for data in self._sessions.values()]
         above = {one for each in stored for one in each.row.lineage.above or ()}
         found = StartupRows([], [])
         for one in stored:

@@ -2,7 +2,7 @@
 
 Rule 1: every store passes the same contract tests.
 Rule 2: every store returns the same sessions for the same filter. A store may use its own index,
-        but `matches` defines the meaning.
+        but `filters.matches` defines the meaning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.info import Badge, badge_of
+from supervisor.core.info import Badge
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
@@ -47,8 +47,6 @@ class Filter:
 
 NO_FILTER: Final = Filter()
 
-# Separates the names in a search label. A line break occurs in few names and few queries.
-_LABEL_SEPARATOR: Final = "\n"
 # The phases in which a badge can occur, so that an index on the phase narrows a badge filter.
 _NOT_STOPPED: Final = tuple(phase for phase in Phase if phase is not Phase.STOPPED)
 
@@ -65,49 +63,6 @@ BADGE_PHASES: Final[dict[str, tuple[Phase, ...]]] = {
     "suspended": (Phase.SUSPENDED,),
     "unknown": (Phase.STARTING, Phase.STOPPING),
 }
-
-
-def matches(row: SessionState, wanted: Filter) -> bool:
-    """Return True if a row matches a filter."""
-    if wanted is NO_FILTER:
-        return True
-    key = row.key
-    facts = (
-        (wanted.agent, row.agent_name),
-        (wanted.channel, key.channel if key is not None else None),
-        (wanted.peer, key.peer if key is not None else None),
-        (wanted.phase, row.phase),
-        (wanted.parent, row.lineage.parent),
-        (wanted.root, row.lineage.root or row.id),
-        (wanted.workspace, row.workspace),
-        (wanted.archived, row.archived),
-    )
-    return (
-        all(asked is None or asked == there for asked, there in facts)
-        and (wanted.tag is None or wanted.tag in row.tags)
-        and (wanted.badge is None or badge_of(row) == wanted.badge)
-        and _has_text(row, wanted.text)
-        and _is_between(row.created_at, wanted.created_after, wanted.created_before)
-        and _is_between(row.updated_at, wanted.updated_after, wanted.updated_before)
-    )
-
-
-def _has_text(row: SessionState, text: str | None) -> bool:
-    return text is None or any(text.casefold() in name for name in _folded_names(row))
-
-
-def search_label(row: SessionState) -> str:
-    """Return name, title and key of a session, case-folded, as one searchable text."""
-    return _LABEL_SEPARATOR.join(_folded_names(row))
-
-
-def _folded_names(row: SessionState) -> list[str]:
-    names = (row.name, row.title, None if row.key is None else str(row.key))
-    return [name.casefold() for name in names if name is not None]
-
-
-def _is_between(at: float, after: float | None, before: float | None) -> bool:
-    return (after is None or at > after) and (before is None or at < before)
 
 
 @attrs.frozen
@@ -301,6 +256,13 @@ class Store(Protocol):
         """Remove the entry of a process that has been reaped."""
 
     # Reading ------------------------------------------------------------------------------
+
+    def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
+        """Make `read` and `rows` return these rows instead of the stored ones; return True.
+
+        They are the outcome of a recovery that cannot be written. Ignore them and return False
+        while another supervisor holds the store: then the stored rows are current.
+        """
 
     async def read(self, session_id: SessionId) -> Stored | None:
         """Return the session as of its last commit; raise `NotStorable` for a damaged row."""

@@ -14,7 +14,8 @@ from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.info import Badge, badge_of
 from supervisor.core.limits import Lineage
 from supervisor.core.state import Failure, Phase, SessionState
-from supervisor.store.port import BADGE_PHASES, Filter, Store, Write, matches
+from supervisor.store.filters import matches
+from supervisor.store.port import BADGE_PHASES, Filter, Store, Write
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.event_histories import Chance
 

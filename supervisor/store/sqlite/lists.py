@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 from supervisor.core.ids import SessionId
 from supervisor.core.info import FAILED_REASONS
 from supervisor.store.codec import encode_text
-from supervisor.store.port import BADGE_PHASES, NO_FILTER, Filter, Hit, Stored, matches
+from supervisor.store.filters import matches
+from supervisor.store.port import BADGE_PHASES, NO_FILTER, Filter, Hit, Stored
 from supervisor.store.tokenizer import body_text, query_tokens, snippet, tokenize
 
 from .read import IS_COMPLETE, SELECT_STORED, readable_rows

@@ -17,6 +17,7 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.core.store_finding import StoreFinding
+from supervisor.store.filters import RecoveredRows, matches
 from supervisor.store.port import (
     NO_FILTER,
     Filter,
@@ -33,6 +34,7 @@ from supervisor.store.threads import StoreThread, TrioThreads
 from . import backup, lists, read
 from .file_check import quick_check
 from .files import FileIdentity, degraded_error, open_reader
+from .lock import is_held
 from .run_notes import RunNotes
 
 Args = ParamSpec("Args")
@@ -57,6 +59,7 @@ class SqliteReader:
         self._idle_connections: list[sqlite3.Connection] = []
         # Damaged sessions that are in the log already: each is logged once.
         self._reported_damaged: set[SessionId] = set()
+        self._recovered = RecoveredRows()
         # The notes of the previous supervisor.
         self._last_run = RunNotes()
 
@@ -119,7 +122,14 @@ class SqliteReader:
             return await self._readers.run(check)
 
     async def read(self, session_id: SessionId) -> Stored | None:
-        return await self._read(read.read_one, session_id)
+        stored = await self._read(read.read_one, session_id)
+        return None if stored is None else self._recovered.shown(stored)
+
+    def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
+        if self._writer is None and is_held(self.path):
+            return False
+        self._recovered = RecoveredRows(rows)
+        return True
 
     async def records(
         self,
@@ -155,13 +165,18 @@ class SqliteReader:
         self, *, after: int = 0, matching: Filter | None = None, page_size: int | None = None
     ) -> AsyncGenerator[Stored, None]:
         next_after: int | None = after
+        # The index has the stored phase of a session, so a row that is replaced is compared here.
+        recovered, asked = self._recovered, matching or NO_FILTER
+        wanted = NO_FILTER if recovered else asked
         count = lists.PAGE_ROWS if page_size is None else min(page_size, lists.PAGE_ROWS)
         while next_after is not None:
             page, next_after = await self._read(
-                lists.page_of_rows, next_after, matching or NO_FILTER, count, self._reported_damaged
+                lists.page_of_rows, next_after, wanted, count, self._reported_damaged
             )
             for stored in page:
-                yield stored
+                shown = recovered.shown(stored)
+                if wanted is asked or matches(shown.row, asked):
+                    yield shown
 
     async def startup_rows(self) -> StartupRows:
         return await self._read(read.startup_rows, self._reported_damaged)

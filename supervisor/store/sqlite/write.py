@@ -21,12 +21,12 @@ from supervisor.core.ids import SessionId
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import SessionState
 from supervisor.store.codec import encode, encode_plain, encode_texts
+from supervisor.store.filters import search_label
 from supervisor.store.port import (
     ProcessEntry,
     Stored,
     Write,
     is_snapshot_due,
-    search_label,
 )
 from supervisor.store.write_checks import (
     ENCODING_ERRORS,
