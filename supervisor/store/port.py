@@ -235,7 +235,10 @@ class Store(Protocol):
         """Remove one batch of data of deleted sessions; return True if there is more."""
 
     async def optimize_index(self) -> bool:
-        """Remove one batch of deleted text from the index; return True if there is more."""
+        """Remove one batch of deleted text from the index, then return one batch of free space.
+
+        Return True if there is more.
+        """
 
     async def find_unfinished(self) -> Unfinished:
         """Delete partly inserted sessions of an earlier writer; return the work that remains."""

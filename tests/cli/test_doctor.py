@@ -238,6 +238,15 @@ async def test_a_changed_schema_is_an_error_that_names_the_change(kept: Kept) ->
     assert "index records_by_number is missing" in found.detail
 
 
+def test_free_space_that_cannot_be_returned_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+
+    (found,) = storage.check_free_space(path, storage.STUCK_BYTES)
+
+    assert (found.level, found.code) == ("warning", "store-free-space")
+    assert not list(storage.check_free_space(path, storage.STUCK_BYTES - 1))
+
+
 def test_an_unresponsive_daemon_is_an_error(home: Path) -> None:
     """A real socket whose listener accepts nothing."""
     path = str(Path(os.environ["XDG_RUNTIME_DIR"]) / "x.sock")

@@ -45,7 +45,9 @@ def test_the_page_lists_every_table_with_its_columns(made: sqlite3.Connection) -
     assert listed() == there(made)
 
 
-@pytest.mark.parametrize("pragma", ["application_id", "user_version", "journal_mode"])
+@pytest.mark.parametrize(
+    "pragma", ["application_id", "user_version", "journal_mode", "auto_vacuum"]
+)
 def test_the_page_lists_the_pragmas_of_the_file(made: sqlite3.Connection, pragma: str) -> None:
     (value,) = made.execute(f"PRAGMA {pragma}").fetchone()
 

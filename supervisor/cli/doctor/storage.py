@@ -26,6 +26,8 @@ LOW_DISK_BYTES: Final = 1024**3
 
 FULL_DISK_BYTES: Final = 64 * 1024**2
 
+STUCK_BYTES: Final = 64 * 1024**2
+
 _CHECK_SECONDS: Final = 60.0
 
 
@@ -148,6 +150,17 @@ def check_schema(path: Path, problems: Sequence[str]) -> Iterator[Finding]:
         )
 
 
+def check_free_space(path: Path, stuck: int) -> Iterator[Finding]:
+    """Check the free space in a store of an early version, which cannot return it to the disk."""
+    if stuck >= STUCK_BYTES:
+        yield warning(
+            "store",
+            "store-free-space",
+            f"{format_size(stuck)} of {path} are free, and its early format cannot return them",
+            "back it up and restore the backup",
+        )
+
+
 def _check_damage(path: Path) -> list[Finding]:
     """Check a file page by page, and that no commit of its last supervisor is missing."""
     from supervisor.store.sqlite.file_check import inspect_file  # noqa: PLC0415 - slow to import
@@ -165,6 +178,7 @@ async def check_store(path: Path) -> list[Finding]:
     """Check that a file is undamaged and complete, and that every session in it can be read."""
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - slow to import
     from supervisor.store.sqlite.inspection import schema_problems  # noqa: PLC0415 - slow too
+    from supervisor.store.sqlite.space import stuck_bytes  # noqa: PLC0415 - slow too
 
     damage: list[Finding] = []
     try:
@@ -186,5 +200,6 @@ async def check_store(path: Path) -> list[Finding]:
         *damage,
         *check_damaged_sessions(f"{path} is a store", stats.damaged),
         *check_schema(path, await trio.to_thread.run_sync(schema_problems, path)),
+        *check_free_space(path, await trio.to_thread.run_sync(stuck_bytes, path)),
     ]
     return found or [ok("store", f"{path} has {stats.sessions} sessions, all readable")]

@@ -25,6 +25,7 @@ from supervisor.store.new_file import (
 from . import schema
 from .files import open_reader
 from .lock import lock_path
+from .space import make_shrinkable
 
 # How long a restore waits for readers of the old store before it moves the file with its WAL.
 _READER_WAIT_SECONDS: Final = 1.0
@@ -94,6 +95,7 @@ def restore(backup_path: Path, path: Path) -> Path | None:
         try:
             with contextlib.closing(open_reader(backup_path)) as source:
                 _copy_into(source, incoming.draft)
+            make_shrinkable(incoming.draft)
         except sqlite3.Error as error:
             raise ConfigError(
                 f"the backup {backup_path.name} is damaged: {error}", hint="try another one"

@@ -30,7 +30,7 @@ from supervisor.store.port import (
 )
 from supervisor.store.threads import DedicatedThread, StoreThread, TrioThreads, run_in_thread
 
-from . import backup, bulk, cache, schema, write
+from . import backup, bulk, cache, schema, space, write
 from .file_check import find_lost_records, last_position, refuse_if_lost
 from .files import (
     FileIdentity,
@@ -114,6 +114,8 @@ class SqliteStore(SqliteReader):
         self._index_is_stale = False
         # Whether an optimization has begun and is not complete.
         self._is_optimizing = False
+        # Whether records were deleted since free pages were last returned to the disk.
+        self._may_shrink = False
         # Whether SQLite waits for the lock of another connection; not after an error.
         self._waits_when_busy = True
         self._last_run = read_notes(path) if lock is None else lock.previous
@@ -161,6 +163,7 @@ class SqliteStore(SqliteReader):
         if self._index_is_stale and self._writer is not None:
             with contextlib.suppress(sqlite3.Error):
                 bulk.optimize_whole_index(self._writer)
+                space.return_pages_at_close(self._writer)
         for connection in (
             *self._idle_connections,
             *([self._writer] if self._writer is not None else []),
@@ -237,13 +240,15 @@ class SqliteStore(SqliteReader):
         return await self._write(bulk.purge_deleted)
 
     async def optimize_index(self) -> bool:
-        if not self._index_is_stale:
-            return False
-        begin, self._is_optimizing = not self._is_optimizing, True
-        self._is_optimizing = self._index_is_stale = await self._write(
-            bulk.optimize_index, begin=begin
-        )
-        return self._index_is_stale
+        if self._index_is_stale:
+            begin, self._is_optimizing = not self._is_optimizing, True
+            self._is_optimizing = self._index_is_stale = await self._write(
+                bulk.optimize_index, begin=begin
+            )
+            self._may_shrink = True
+        elif self._may_shrink:
+            self._may_shrink = await self._write(space.return_pages)
+        return self._may_shrink
 
     async def find_unfinished(self) -> Unfinished:
         found = await self._write(bulk.find_unfinished)
