@@ -29,7 +29,11 @@ class Receipt:
 
 @attrs.frozen
 class InterruptReport:
-    """The result of an interrupt: the numbers of targets by outcome, and the last ladder step."""
+    """The result of an interrupt: the numbers of targets by outcome, and the last ladder step.
+
+    `unknown` counts a named turn or call that the session never had. `input_id` is the input made
+    of `replace_with`; None if there was no such text, or it was not accepted.
+    """
 
     scope: str
     matched: int = 0
@@ -39,6 +43,8 @@ class InterruptReport:
     unreachable: int = 0
     ladder_step: LadderStep | None = None
     seconds: float = 0.0
+    unknown: int = 0
+    input_id: InputId | None = None
 
 
 @attrs.frozen

@@ -104,7 +104,16 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(RUNNING, ev.InterruptRequested, interrupts.interrupt, RUNNING, INTERRUPTING),
     _row(INTERRUPTING, ev.InterruptRequested, interrupts.interrupt),
     _row(STOPPING, ev.InterruptRequested, interrupts.interrupt_while_stopping),
-    *_rows(_all_except(*TURN_OPEN), ev.InterruptRequested, interrupts.report_no_target),
+    _row(IDLE, ev.InterruptRequested, interrupts.interrupt_without_turn, IDLE, RUNNING, SUSPENDED),
+    _row(
+        SUSPENDED,
+        ev.InterruptRequested,
+        interrupts.interrupt_without_turn,
+        *(SUSPENDED, RUNNING, IDLE),
+    ),
+    *_rows(
+        (STARTING, RESTARTING, STOPPED), ev.InterruptRequested, interrupts.interrupt_without_turn
+    ),
     *_rows(Phase, ev.TreeInterruptRequested, interrupts.interrupt_tree),
     _row(RUNNING, ev.MemberInterruptRequested, interrupts.interrupt_member, INTERRUPTING),
     *_rows(_all_except(RUNNING), ev.MemberInterruptRequested, interrupts.interrupt_member),

@@ -65,11 +65,29 @@ class Interrupter:
         """Interrupt the target of the event in one session, and wait until it has ended."""
         answer = await self._router.ask(session_id, event, urgent=True)
         if isinstance(answer, InterruptReport):
+            if answer.already_over and await self._was_never_there(session_id, event):
+                return InterruptReport(name, unknown=1)
             return attrs.evolve(answer, scope=name)
+        accepted = event.replacement if isinstance(event, ev.InterruptRequested) else None
         if not isinstance(answer, InterruptPending):
             # The incarnation that accepted the request has ended, and the turn ended with it.
-            return InterruptReport(name, matched=1, stopped=1)
-        return await self._wait(session_id, answer, name)
+            return InterruptReport(name, matched=1, stopped=1, input_id=accepted)
+        report = await self._wait(session_id, answer, name)
+        return attrs.evolve(report, input_id=accepted)
+
+    async def _was_never_there(
+        self, session_id: SessionId, event: ev.InterruptRequested | ev.MemberInterruptRequested
+    ) -> bool:
+        """Return True if the session never had the turn or call that the event names.
+
+        False while the store is degraded: then the latest records cannot be read.
+        """
+        if isinstance(event, ev.MemberInterruptRequested) or self._services.health.is_degraded:
+            return False
+        try:
+            return not await self._services.store.ran(session_id, event.turn, event.call)
+        except StoreDegraded:
+            return False
 
     async def _wait(
         self, session_id: SessionId, pending: InterruptPending, name: str

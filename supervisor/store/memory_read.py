@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping
 import orjson
 import trio
 
-from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import Phase, SessionState
@@ -109,6 +109,13 @@ class MemoryReader:
         if turn is None:
             return records
         return [record for record in records if record.turn_id == turn][:limit]
+
+    async def ran(self, session_id: SessionId, turn: TurnId | None, call: CallId | None) -> bool:
+        return any(
+            (turn is None or record.turn_id == turn)
+            and (call is None or (record.kind == "tool_call" and record.body["call_id"] == call))
+            for record in await self.records(session_id)
+        )
 
     async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
         return input_history(input_id, await self.records(session_id))

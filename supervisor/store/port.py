@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import attrs
 
 from supervisor.core.errors import SupervisorError
-from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
@@ -279,6 +279,9 @@ class Store(Protocol):
         turn: TurnId | None = None,
     ) -> list[Record]:
         """Return the records from number `after + 1` on, or only those of one turn."""
+
+    async def ran(self, session_id: SessionId, turn: TurnId | None, call: CallId | None) -> bool:
+        """Return True if the session has records of that turn, and of that tool call, if given."""
 
     async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
         """Return the records of an input, from its acceptance to the end of its turn.

@@ -172,13 +172,23 @@ def test_an_interrupt_of_an_ended_turn_changes_nothing(call: Caller, daemon: Dae
     assert (done.code, done.out, done.err) == (0, "Nothing to interrupt.\n", "")
 
 
-def test_an_interrupt_of_nothing_says_that_the_replacement_was_not_sent(
-    call: Caller, daemon: Daemon
-) -> None:
+def test_an_interrupt_of_nothing_sends_the_replacement(call: Caller, daemon: Daemon) -> None:
     daemon(idle)
 
     done = call("interrupt", "bob", "--replace-with", "other")
 
+    assert done.out == "Nothing to interrupt.\n"
+    assert done.err.startswith("The text was sent as an input: in_")
+
+
+def test_an_interrupt_of_an_unknown_turn_says_that_nothing_was_sent(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(idle)
+
+    done = call("interrupt", "bob", "--turn", "turn_never", "--replace-with", "other")
+
+    assert done.out == "Nothing to interrupt: the session never had that id.\n"
     assert done.err == "The text was not sent; use `understudy send bob TEXT`.\n"
 
 

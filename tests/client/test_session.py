@@ -116,7 +116,8 @@ async def test_an_interrupt_of_a_turn_that_is_over_changes_nothing(sup: Sup) -> 
 
     report = await session.interrupt(TurnScope(over))
 
-    assert (report.matched, report.already_over) == (0, 1)
+    assert (report.matched, report.already_over, report.unknown) == (0, 1, 0)
+    assert (await session.interrupt(TurnScope("turn_never"))).unknown == 1
 
 
 async def test_one_tool_call_can_be_interrupted(sup: Sup) -> None:

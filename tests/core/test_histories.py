@@ -198,10 +198,35 @@ def test_an_event_of_another_turn_changes_nothing(seed: int) -> None:
             assert step == Step(session)
 
 
+def is_interrupt_without_target(session: SessionState, event: ev.Event) -> bool:
+    """Return True for an interrupt without a turn, unless it replaces whatever runs."""
+    if not isinstance(event, ev.InterruptRequested) or session.turn is not None:
+        return False
+    return event.replace_with is None or event.turn is not None
+
+
+@everywhere
+def test_a_replacement_without_a_turn_is_accepted_or_refused(seed: int) -> None:
+    for session, event, step in steps(seed):
+        if (
+            isinstance(event, ev.InterruptRequested)
+            and session.turn is None
+            and not is_interrupt_without_target(session, event)
+        ):
+            if isinstance(step.reply, Refused):
+                assert step.state == session
+            else:
+                assert isinstance(step.reply, Accepted)
+                assert isinstance(step.reply.value, InterruptReport)
+                assert step.reply.value.input_id == event.replacement
+                assert step.state.accepted == session.accepted + 1
+
+
 @everywhere
 def test_an_interrupt_without_target_reports_no_match_and_changes_nothing(seed: int) -> None:
     for session, event, step in steps(seed):
-        if isinstance(event, ev.InterruptRequested) and session.turn is None:
+        if is_interrupt_without_target(session, event):
+            assert isinstance(event, ev.InterruptRequested)
             if event.whole and event.queued == "cancel" and session.phase is not Phase.STOPPING:
                 assert step.state.inputs == ()
             if step.state != session:

@@ -87,6 +87,18 @@ async def test_interrupting_a_call_of_an_old_turn_spares_the_next_turn(
     assert not call.left.is_set()
 
 
+async def test_interrupting_a_call_that_never_was_reports_unknown(
+    session: Session, run: AgentRun
+) -> None:
+    call = await run.open_call("bash")
+
+    for name in ("call_never", run.turn.id):
+        report = await session.interrupt(ToolCall(name))
+
+        assert report == InterruptReport("tool_call", unknown=1)
+    assert not call.left.is_set()
+
+
 async def test_a_tool_call_that_ignores_cancellation_is_reported_unreachable(
     shielded_session: Session, shielded_run: AgentRun
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import trio
 
@@ -12,6 +14,7 @@ from supervisor import (
     InterruptReport,
     QueueFull,
     Session,
+    SessionNotActive,
     Supervisor,
     TurnScope,
 )
@@ -168,10 +171,50 @@ async def test_an_interrupt_of_an_idle_session_changes_nothing_and_reports_that(
 ) -> None:
     before = await records(session)
 
-    report = await session.interrupt("turn", replace_with="instead", queued="cancel")
+    report = await session.interrupt("turn", queued="cancel")
 
     assert report == InterruptReport("turn")
     assert await records(session) == before
+
+
+@pytest.mark.parametrize("scope", ["turn", "session", "tree"])
+async def test_a_replacement_starts_a_turn_in_an_idle_session(
+    session: Session, fake_agent: FakeAgent, scope: Literal["turn", "session", "tree"]
+) -> None:
+    report = await session.interrupt(scope, replace_with="instead", queued="cancel")
+
+    assert report == InterruptReport(scope, input_id=report.input_id)
+    assert (await fake_agent.next_run()).turn.input_id == report.input_id
+
+
+async def test_a_replacement_wakes_a_suspended_session(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", suspend_after_seconds=60)
+    await trio.sleep(61)
+
+    await session.interrupt(replace_with="instead")
+
+    assert (await fake_agent.next_run()).turn.text == "instead"
+
+
+async def test_a_stopped_session_refuses_a_replacement(session: Session) -> None:
+    await session.stop()
+
+    with pytest.raises(SessionNotActive, match="is stopped") as refusal:
+        await session.interrupt(replace_with="instead")
+
+    assert refusal.value.hint == "send the text, which resumes it"
+
+
+async def test_an_interrupt_of_a_turn_that_never_was_reports_unknown(
+    session: Session, run: AgentRun
+) -> None:
+    for turn in ("turn_never", str(run.turn.input_id)):
+        report = await session.interrupt(TurnScope(turn), replace_with="instead")
+
+        assert report == InterruptReport("turn", unknown=1)
+    assert not run.over.is_set()
 
 
 async def test_an_interrupt_that_names_an_old_turn_never_hits_the_next(
@@ -213,7 +256,7 @@ async def test_an_interrupt_that_names_a_turn_of_another_session_hits_neither(
 
     report = await session.interrupt(TurnScope(others.turn.id))
 
-    assert (report.matched, report.stopped) == (0, 0)
+    assert report == InterruptReport("turn", unknown=1)
     assert not run.over.is_set()
     assert not others.over.is_set()
 

@@ -13,7 +13,7 @@ import trio
 
 from supervisor.core.creation import SessionSpec
 from supervisor.core.errors import ConfigError
-from supervisor.core.ids import SessionId, SessionKey, TurnId
+from supervisor.core.ids import CallId, SessionId, SessionKey, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.codec import decode
@@ -211,6 +211,20 @@ async def test_the_records_of_one_turn_can_be_read(
     found = await store.records(ONE, turn=TurnId(turn), after=after, limit=limit)
 
     assert [record.seq for record in found] == numbers
+
+
+async def test_a_store_says_which_turns_and_calls_a_session_had(store: Store) -> None:
+    call = in_turn(2, "a", "tool_call", call_id="call_1")
+    await store.commit([creation_write(), creation_write(TWO), Write(ONE, 0, (call,))])
+    known, other = CallId("call_1"), CallId("a")
+
+    assert await store.ran(ONE, TurnId("a"), None)
+    assert await store.ran(ONE, TurnId("a"), known)
+    assert await store.ran(ONE, None, known)
+    assert not await store.ran(ONE, TurnId("call_1"), None)
+    assert not await store.ran(ONE, TurnId("b"), known)
+    assert not await store.ran(ONE, None, other)
+    assert not await store.ran(TWO, TurnId("a"), None)
 
 
 async def test_records_of_kinds_are_ordered_by_session(store: Store) -> None:

@@ -45,7 +45,9 @@ SHAPES = {
     "Ladder": "ask_seconds close_seconds terminate_seconds kill_seconds",
     "Receipt": "input_id session_id status position turn_id previous_turn_id generation cancelled",
     "TurnResult": "turn_id text outcome stop_reason usage error",
-    "InterruptReport": "scope matched stopped already_over stale unreachable ladder_step seconds",
+    "InterruptReport": (
+        "scope matched stopped already_over stale unreachable ladder_step seconds unknown"
+    ),
     "Input": "id text status position accepted_at expires_at",
     "PermissionRequest": "id session_id turn_id tool question input options asked_at",
     "Page": "items next",

@@ -81,7 +81,7 @@ async def _steer(screen: Screen, session: Session, text: str) -> None:
 
 async def _interrupt(screen: Screen, session: Session, text: str) -> None:
     report = await session.interrupt("turn", reason="/interrupt", replace_with=text or None)
-    if not report.matched:
+    if not report.matched and report.input_id is None:
         screen.note(Cell("  nothing was running", "dim"))
 
 

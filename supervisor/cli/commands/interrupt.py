@@ -73,8 +73,10 @@ def _show(
     screen: Screen, session: str, report: InterruptReport, scope: Scope, replacement: str | None
 ) -> None:
     if not report.matched:
-        screen.line("Nothing to interrupt.")
-        if replacement is not None:
+        screen.line(_nothing_to_interrupt(report))
+        if report.input_id is not None:
+            screen.note(f"The text was sent as an input: {report.input_id}")
+        elif replacement is not None:
             screen.note(f"The text was not sent; use `understudy send {session} TEXT`.")
         return
     words = ("stopped", "already_over", "stale", "unreachable")
@@ -87,6 +89,12 @@ def _show(
     screen.line(f"{', '.join(counted) or 'nothing'} in {format_duration(report.seconds)}{step}")
     if report.unreachable:
         screen.note(_unreachable_note(session, scope))
+
+
+def _nothing_to_interrupt(report: InterruptReport) -> str:
+    if report.unknown:
+        return "Nothing to interrupt: the session never had that id."
+    return "Nothing to interrupt: that is over." if report.already_over else "Nothing to interrupt."
 
 
 def _unreachable_note(session: str, scope: Scope) -> str:

@@ -2,7 +2,8 @@
 
 Rule 1: an interrupt whose target has ended, or never existed, changes nothing and reports that;
         it can never end the next turn, because it names its target. Queued inputs belong to the
-        session, so the scopes session and tree cancel them on request also without a turn.
+        session, so the scopes session and tree cancel them on request also without a turn. A
+        replacement of whatever runs now is accepted also if nothing runs.
 Rule 2: a call gets the seconds of the ladder's first step to end, then it is unreachable: only its
         own cancel scope or process may be ended.
 Rule 3: a replacement of the turn is accepted in the same step, so it is durable before the turn is
@@ -35,7 +36,7 @@ from .input_queue import accept_input, cancel_queue
 from .ladder import begin_interrupt, ladder_steps, take_step
 from .refusals import budget_problem, queue_problem, refuse_any, text_problem
 from .steering import fail_handed
-from .turn_flow import continue_after_turn, end_turn
+from .turn_flow import continue_after_turn, end_turn, start_next_turn
 
 
 def interrupt(draft: Draft, event: InterruptRequested) -> None:
@@ -52,14 +53,34 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
         draft.accept(InterruptPending(turn.id))
 
 
+def interrupt_without_turn(draft: Draft, event: InterruptRequested) -> None:
+    """Run the replacement at once, if there is one; report that there is no target."""
+    if not _replaces_current(event):
+        report_no_target(draft, event)
+    elif draft.state.phase is Phase.STOPPED:
+        draft.refuse(_inactive_problem(draft))
+    elif not _replacement_refused(draft, event):
+        # While all child slots of its parent are taken, the input waits, and so does the session.
+        if draft.state.phase is Phase.SUSPENDED and not draft.tree_view.child_slots_full:
+            draft.note("session_resumed", woken=True)
+        _accept_replacement(draft, event)
+        _end_background(draft, event)
+        start_next_turn(draft)
+        draft.accept(InterruptReport("turn", input_id=event.replacement))
+
+
+def _replaces_current(event: InterruptRequested) -> bool:
+    """Return True if a text replaces whatever runs now, and not a turn that is named."""
+    return event.replace_with is not None and event.turn is None
+
+
 def interrupt_tree(draft: Draft, event: TreeInterruptRequested) -> None:
     """Reply with the levels of the tree; refuse if the replacement would be refused at the end."""
-    request = event.interrupt
-    if draft.state.turn is not None and request.replace_with is not None:
-        if draft.state.phase is Phase.STOPPING:
-            draft.refuse(_stopping_problem(draft))
+    if event.interrupt.replace_with is not None:
+        if draft.state.phase in (Phase.STOPPING, Phase.STOPPED):
+            draft.refuse(_inactive_problem(draft))
             return
-        if _replacement_refused(draft, request):
+        if _replacement_refused(draft, event.interrupt):
             return
     draft.accept(TreeInterrupt(draft.tree_view.levels))
 
@@ -104,22 +125,26 @@ def interrupt_while_stopping(draft: Draft, event: InterruptRequested) -> None:
     turn = draft.state.turn
     call = turn.find_call(event.call) if turn is not None else None
     no_call = event.call is not None and call is None
-    if turn is None or event.turn not in (None, turn.id) or no_call:
+    if _replaces_current(event):
+        draft.refuse(_inactive_problem(draft))
+    elif turn is None or event.turn not in (None, turn.id) or no_call:
         report_no_target(draft, event)
     elif call is not None:
         _ask_call(draft, call, event.reason)
         draft.accept(InterruptPending(turn.id, call.id))
     elif event.replace_with is not None:
-        draft.refuse(_stopping_problem(draft))
+        draft.refuse(_inactive_problem(draft))
     else:
         draft.accept(InterruptPending(turn.id, event.call))
 
 
-def _stopping_problem(draft: Draft) -> SessionNotActive:
-    return SessionNotActive(
-        f"session {draft.state.id} is stopping",
-        hint="wait until it is stopped, then send the text, which resumes it",
-    )
+def _inactive_problem(draft: Draft) -> SessionNotActive:
+    hint = "send the text, which resumes it"
+    if draft.state.phase is Phase.STOPPING:
+        hint = f"wait until it is stopped, then {hint}"
+    elif draft.state.archived:
+        hint = f"unarchive it, then {hint}"
+    return SessionNotActive(f"session {draft.state.id} is {draft.state.phase}", hint=hint)
 
 
 def report_no_target(draft: Draft, event: InterruptRequested) -> None:
@@ -212,7 +237,7 @@ def _replacement_refused(draft: Draft, event: InterruptRequested) -> bool:
 
 def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
     if event.queued == "cancel":
-        cancel_queue(draft)
+        _cancel_waiting(draft)
     if event.replace_with is not None:
         assert event.replacement is not None
         accept_input(

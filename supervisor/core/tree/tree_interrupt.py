@@ -65,5 +65,6 @@ def merge_reports(reports: Iterable[InterruptReport]) -> InterruptReport:
         already_over=sum(report.already_over for report in reports),
         stale=sum(report.stale for report in reports),
         unreachable=sum(report.unreachable for report in reports),
+        input_id=next((one.input_id for one in reports if one.input_id is not None), None),
         ladder_step=next((step for step in reversed(get_args(LadderStep)) if step in taken), None),
     )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from supervisor.core.errors import NotStorable, short_repr
-from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.codec import decode, decode_plain
@@ -49,6 +49,7 @@ _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 _NO_LIMIT: Final = -1
 # Condition on records: those of a session that is only partly stored are hidden.
+_CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
 IS_COMPLETE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
 
 _MAX_POSITION: Final = 2**63 - 1
@@ -114,6 +115,23 @@ def records(
     )
     # The records of one turn are for display: damaged ones are left out, not raised.
     return [_to_record(one) for one in found] if turn is None else _readable_records(found)
+
+
+def ran(
+    connection: sqlite3.Connection, session_id: SessionId, turn: TurnId | None, call: CallId | None
+) -> bool:
+    """Return True if the session has such records; see `port.Store.ran`."""
+    (found,) = connection.execute(
+        f"""
+        SELECT EXISTS (
+            SELECT 1 FROM records
+            WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) AND {IS_COMPLETE}
+            AND (?3 IS NULL OR (kind = 'tool_call' AND {_CALL_ID_SQL} = ?3))
+        )
+        """,
+        (session_id, turn, call),
+    ).fetchone()
+    return bool(found)
 
 
 def records_of_input(

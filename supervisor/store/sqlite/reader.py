@@ -13,7 +13,7 @@ import trio
 from trio_util import run_and_cancelling
 
 from supervisor.core.errors import NotStorable
-from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.core.store_finding import StoreFinding
@@ -140,6 +140,9 @@ class SqliteReader:
         turn: TurnId | None = None,
     ) -> list[Record]:
         return await self._read(read.records, session_id, after, limit, turn)
+
+    async def ran(self, session_id: SessionId, turn: TurnId | None, call: CallId | None) -> bool:
+        return await self._read(read.ran, session_id, turn, call)
 
     async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
         return await self._read(read.records_of_input, session_id, input_id)

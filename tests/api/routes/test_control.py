@@ -45,13 +45,14 @@ async def test_a_tool_call_is_interrupted_alone(
     assert (await session.info()).phase is Phase.RUNNING
 
 
-async def test_an_interrupt_of_an_ended_turn_reports_already_over(
+async def test_an_interrupt_of_a_turn_that_never_was_reports_unknown(
     client: httpx.AsyncClient, at: str, run: AgentRun, session: Session
 ) -> None:
     answer = await client.post(f"{at}/interrupt", json={"turn_id": "turn_gone"})
 
     assert answer.status_code == 200
-    assert answer.json()["stopped"] == 0
+    body = answer.json()
+    assert (body["stopped"], body["already_over"], body["unknown"]) == (0, 0, 1)
     assert (await session.info()).turn_id == run.turn.id
 
 
