@@ -98,7 +98,6 @@ class PythonDriver:
 
     def start_turn(self, effect: StartTurn) -> None:
         self._run = _PythonRun(self._agent, effect, self._context, self._runtime)
-        self._runtime.start_soon(self._run.run, name=effect.turn)
 
     def adopt_turn(self, effect: AdoptTurn) -> None:
         raise AssertionError(f"turn {effect.turn} cannot be adopted: python agents start none")
@@ -151,15 +150,14 @@ class PythonDriver:
 
 
 class _PythonRun:
-    """One turn, which runs in its own task."""
+    """One turn, which runs in its own task from its creation on."""
 
     __slots__ = (
         "_agent",
-        "_answer",
         "_cancel_reason",
         "_context",
-        "_failure",
         "_is_abandoned",
+        "_nursery",
         "_runtime",
         "_scope",
         "has_ended",
@@ -175,19 +173,16 @@ class _PythonRun:
         self._runtime = runtime
         self.turn_control = TurnControl(effect.turn, context)
         self.turn = Turn(effect, self.turn_control, closing=runtime.shutdown_started)
-        # The reason if the run was cancelled, and the scope to cancel, which is set once it runs.
-        self._cancel_reason: str | None = None
-        self._scope: trio.CancelScope | None = None
+        self._cancel_reason: str | None = None  # set if the run was cancelled
+        self._scope = trio.CancelScope()
         self._is_abandoned = False
-        self._answer: object = None
-        self._failure: BaseException | None = None
         self.has_ended = False
+        self._nursery = runtime.agent_nurseries.start_soon(self.run, self.fail, name=agent.name)
 
     def cancel(self, reason: str) -> None:
         """Cancel the agent's scope."""
         self._cancel_reason = reason
-        if self._scope is not None:
-            self._scope.cancel(reason=reason)
+        self._scope.cancel(reason=reason)
 
     def abandon(self) -> None:
         """Treat the turn as over although its task may still run; report the zombie's end."""
@@ -207,13 +202,38 @@ class _PythonRun:
 
         An exception of the agent fails the turn.
         """
+        CURRENT_SESSION.set(self.turn.session_id)
+        answer: object = None
+        failure: BaseException | None = None
         try:
-            report = await self._outcome()
-        finally:
-            self.has_ended = True
-            self.turn_control.end()
-            self._runtime.remove_zombie(self.turn.id)
+            with self._scope:
+                try:
+                    self.turn.history = await self._context.history(self.turn.id)
+                    await self._context.load_news()
+                    await self._context.workspace_root()  # raises if it was replaced
+                    answer = await self._agent.function(self.turn)
+                except BaseException as error:
+                    # While no scope around us is cancelled, a Cancelled was kept by the agent.
+                    if is_cancellation(error) and trio.current_effective_deadline() == -math.inf:
+                        raise
+                    failure = error
+        except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
+            failure = failure or error
+        if trio.lowlevel.current_task().child_nurseries:
+            return  # the agent left a nursery open: the nursery around this task calls `fail`
+        self._end(self._report(answer, failure))
+        self._runtime.agent_nurseries.release(self._nursery)
+
+    def fail(self, error: BaseException) -> None:
+        """Report the failure of an agent that has corrupted its task, or was never run."""
+        if not self.has_ended:
+            self._end(self._report(None, error))
+
+    def _end(self, report: agent_events.TurnEnded | agent_events.AgentExited) -> None:
+        self.has_ended = True
+        self.turn_control.end()
         if self._is_abandoned:
+            self._runtime.remove_zombie(self.turn.id)
             self._report_zombie_end()
         else:
             self._context.report_eventually(report)
@@ -223,49 +243,26 @@ class _PythonRun:
             agent_events.ZombieEnded(turn=self.turn.id, **self._context.stamp())
         )
 
-    async def _outcome(self) -> agent_events.TurnEnded | agent_events.AgentExited:
-        try:
-            # In a task of its own: an agent that leaves a nursery open corrupts the task it runs
-            # in, and trio raises that in the nursery around the task, which is only this one.
-            async with trio.open_nursery() as nursery:
-                self._scope = nursery.cancel_scope
-                if self._cancel_reason is not None:
-                    self._scope.cancel(reason=self._cancel_reason)
-                nursery.start_soon(self._call, name=self._agent.name)
-        except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
-            self._failure = self._failure or error
-        failure, answer = self._failure, self._answer
-        if isinstance(failure, AgentDied):
-            return agent_events.AgentExited(
-                failure=Failure("process_exit", str(failure)), **self._context.stamp()
-            )
+    def _report(
+        self, answer: object, failure: BaseException | None
+    ) -> agent_events.TurnEnded | agent_events.AgentExited:
+        """Return the event for the end of the turn."""
         if failure is not None:
+            if isinstance(failure, AgentDied):
+                return agent_events.AgentExited(
+                    failure=Failure("process_exit", str(failure)), **self._context.stamp()
+                )
             interrupted = self._cancel_reason is not None
             return self._ended(
                 "interrupted" if interrupted else "failed", error=describe_error(failure)
             )
-        if self._scope is not None and self._scope.cancelled_caught:
+        if self._scope.cancelled_caught:
             return self._ended("interrupted", stop_reason="cancelled")
         if answer is not None and not isinstance(answer, str):
             return self._ended(
                 "failed", error=f"the agent returned {type(answer).__name__}, which is not text"
             )
         return self._completed(answer)
-
-    @enable_ki_protection
-    async def _call(self) -> None:
-        """Call the agent's function and store its result or its exception."""
-        CURRENT_SESSION.set(self.turn.session_id)
-        try:
-            self.turn.history = await self._context.history(self.turn.id)
-            await self._context.load_news()
-            await self._context.workspace_root()  # raises if it was replaced
-            self._answer = await self._agent.function(self.turn)
-        except BaseException as error:
-            # While no scope around us is cancelled, a Cancelled was kept by the agent.
-            if is_cancellation(error) and trio.current_effective_deadline() == -math.inf:
-                raise
-            self._failure = error
 
     def _completed(self, answer: str | None) -> agent_events.TurnEnded:
         """Return the end of a completed turn.

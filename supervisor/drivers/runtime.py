@@ -10,6 +10,7 @@ from trio_util import AsyncValue
 
 from supervisor.core.ids import TurnId
 
+from .agent_nurseries import AgentNurseries
 from .process.processes import Processes
 
 Args = TypeVarTuple("Args")
@@ -29,6 +30,7 @@ class DriverRuntime:
         self._nursery = nursery
         self._processes = processes
         self.is_closed = False
+        self.agent_nurseries = AgentNurseries(self.start_soon)
         # Invariant: an agent process holds a process slot from before it starts until nothing of it
         # is left, and a start slot while it starts.
         self.process_slots = trio.CapacityLimiter(max_agent_processes)

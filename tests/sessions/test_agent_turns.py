@@ -145,7 +145,7 @@ async def test_token_counts_are_capped_at_the_largest_storable_number(
     for _ in range(1100):
         run.turn.usage(output_tokens=2**53 - 1)
     run.finish("done")
-    await settle()
+    await session.wait_idle()
 
     (ended,) = await records(session, "turn_ended")
     assert ended.body["outcome"] == "completed"
