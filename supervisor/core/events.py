@@ -55,7 +55,7 @@ from .receipts import InterruptReport
 from .state import Decision, Source, Spending, WhenBusy
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class RequestEvent(BaseEvent):
     """A request of a caller.
 
@@ -67,7 +67,7 @@ class RequestEvent(BaseEvent):
 # From callers, which wait for a reply --------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class InputSubmitted(RequestEvent):
     input: InputId
     text: str
@@ -82,7 +82,7 @@ class InputSubmitted(RequestEvent):
     resume_allowed: bool = True
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class SteeringSubmitted(RequestEvent):
     """Text for the running turn only."""
 
@@ -92,7 +92,7 @@ class SteeringSubmitted(RequestEvent):
     expires_at: float | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class InterruptRequested(RequestEvent):
     """An interrupt; `turn` or `call` names the target, and without either it is the running turn.
 
@@ -110,7 +110,7 @@ class InterruptRequested(RequestEvent):
     queued: Literal["keep", "cancel"] = "keep"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class TreeInterruptRequested(RequestEvent):
     """An interrupt of the session and its descendants.
 
@@ -121,7 +121,7 @@ class TreeInterruptRequested(RequestEvent):
     interrupt: InterruptRequested
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class MemberInterruptRequested(RequestEvent):
     """An interrupt of the session, because the tree of an ancestor is interrupted."""
 
@@ -129,7 +129,7 @@ class MemberInterruptRequested(RequestEvent):
     queued: Literal["keep", "cancel"] = "keep"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class TreeInterruptEnded(RequestEvent):
     """The interrupt of the session's tree is over, with the counts of all members."""
 
@@ -137,62 +137,62 @@ class TreeInterruptEnded(RequestEvent):
     report: InterruptReport
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class InputEdited(RequestEvent):
     input: InputId
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class InputMoved(RequestEvent):
     input: InputId
     position: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class InputPromoted(RequestEvent):
     input: InputId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class InputWithdrawn(RequestEvent):
     input: InputId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class StopRequested(RequestEvent):
     cause: Cause = "user"
     detail: str | None = None
     after_turn: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ResumeRequested(RequestEvent):
     resume_allowed: bool = True  # as for an input
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ClearRequested(RequestEvent):
     pass
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ArchiveRequested(RequestEvent):
     pass
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class UnarchiveRequested(RequestEvent):
     pass
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class MessageAppended(RequestEvent):
     role: Literal["user", "agent"]
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class DetailsChanged(RequestEvent):
     """New details of a session; a field that is None keeps its current value."""
 
@@ -202,19 +202,19 @@ class DetailsChanged(RequestEvent):
     limits: Limits | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class RequestAnswered(RequestEvent):
     request: RequestId
     decision: Decision
     by: Literal["person", "parent"] = "person"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class RuleRemoved(RequestEvent):
     rule: RequestId
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ChildAdmitted(RequestEvent):
     """A child was admitted and its slot reserved; the same commit creates the child.
 
@@ -229,7 +229,7 @@ class ChildAdmitted(RequestEvent):
     role: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ChildDeleted(RequestEvent):
     """A child was deleted; its `spent` and `spawns` still count towards the parent's limits."""
 
@@ -238,7 +238,7 @@ class ChildDeleted(RequestEvent):
     spawns: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ChildRefused(RequestEvent):
     """A child was not admitted."""
 

@@ -39,12 +39,11 @@ class AgentNursery:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(work, name=name)
                 await self._closed.wait()
-        except BaseException as error:  # noqa: BLE001 - it is the agent's, or our cancellation
+        except BaseException as error:
             self._nurseries.forget(self)
-            if self.on_corrupted is not None:
-                self.on_corrupted(error)
-            elif isinstance(error, trio.Cancelled):
-                raise
+            if self.on_corrupted is None:
+                raise  # no agent was running
+            self.on_corrupted(error)
 
     def start_soon(self, work: Work, name: str) -> None:
         """Start the work in the open nursery."""

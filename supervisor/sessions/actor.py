@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-import attrs
 import trio
 
 from actors import Actor, Later, StopActor
@@ -254,10 +253,10 @@ class SessionActor(Actor):
         # No await from here to the commit: a free slot is reserved before another step is decided.
         tree_view = admission.view(self.session, event)
         at = event.at
-        if at < max(self.session.updated_at, self.log.last_at):  # a later event was handled first
+        if at < self.session.updated_at or at < self.log.last_at:  # a later one was handled first
             at = self._services.clock.now()
         if tree_view is not EMPTY_TREE_VIEW or at != event.at or more:
-            event = attrs.evolve(event, at=at, tree_view=tree_view, **more)
+            event = event.changed(at=at, tree_view=tree_view, **more)
         step = decide(self.session, event)
         if isinstance(step.reply, Refused):
             also = None

@@ -255,6 +255,7 @@ def make_services(
     """Return the services of one supervisor over a store and its writer."""
     instruments, inbox, hooks = Instruments(), Inbox(), Hooks(tasks)
     feeds, removals = GlobalFeeds(), Removals()
+    clock = Clock(store.last_clock)
     health.set_on_commit(instruments.committed)
     return Services(
         settings=SettingsCell(settings),
@@ -262,12 +263,12 @@ def make_services(
         store=store,
         writer=writer,
         health=health,
-        clock=Clock(store.last_clock),
-        active_clock=ActiveClock(),
+        clock=clock,
+        active_clock=ActiveClock(clock.loop_time),
         # Not from `random` itself, which a program may seed: its next run would use the same ids.
         # Where time is virtual, a run must be repeatable.
         ids=Ids(random.SystemRandom() if uses_real_clock() else None),
-        timers=Timers(),
+        timers=Timers(clock.loop_time),
         tasks=tasks,
         detached_tasks=DetachedTasks(tasks),
         start_limiter=StartLimiter(settings.start_concurrency),

@@ -61,7 +61,8 @@ class Timer:
 class Timers:
     """Heap of timers, and the loop that fires them."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop_time: Callable[[], float] = trio.current_time) -> None:
+        self._loop_time = loop_time
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         # A nearer timer moves the deadline and wakes no task. Waking this loop with a RepeatedEvent
@@ -72,7 +73,7 @@ class Timers:
 
     def set(self, timer: Timer, after_seconds: float) -> None:
         """Set the timer to be due after the seconds; an earlier due time is replaced."""
-        timer.due = trio.current_time() + after_seconds
+        timer.due = self._loop_time() + after_seconds
         if timer.due < timer.scheduled:
             self._schedule(timer)
 

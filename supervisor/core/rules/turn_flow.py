@@ -62,7 +62,8 @@ def begin_turn(draft: Draft, first: PendingInput) -> None:
     draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
     draft.note("user_text", text=first.text, part=first.id)
     terms = draft.state.terms
-    draft.do(ClearTimer("suspend"), SetTimer("silence", first_check_seconds(terms)))
+    # The timer "suspend" may stay: a session that runs ignores it, and it is set again at the end.
+    draft.do(SetTimer("silence", first_check_seconds(terms)))
     if terms.turn_deadline_seconds is not None:
         draft.do(SetTimer("deadline", terms.turn_deadline_seconds))
 
@@ -103,7 +104,11 @@ def end_turn(
         },
         **({"truncated": True} if output.truncated else {}),
     )
-    draft.do(ClearTimer("ladder"), ClearTimer("silence"), ClearTimer("deadline"))
+    # The timer "silence" may stay: without a turn there is no silence, and the next turn sets it.
+    if turn.step is not None:
+        draft.do(ClearTimer("ladder"))
+    if draft.state.terms.turn_deadline_seconds is not None:
+        draft.do(ClearTimer("deadline"))
     if turn.verdict == "clear":
         start_chapter(draft)
     return turn
