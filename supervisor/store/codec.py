@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
@@ -41,10 +42,7 @@ def encode(thing: object) -> bytes:
     if type(thing) is SessionState:
         if not math.isfinite(thing.created_at + thing.updated_at + thing.last_active_at):
             raise ValueError("the times of a session are not finite")
-        # Empty values (None, 0, no items) are left out: for every field that can be empty, empty is
-        # the default, so decoding restores it. A test checks that.
-        present = {name: value for name, value in thing.__dict__.items() if value or value == ""}
-        return orjson.dumps(present, default=_to_plain)
+        return _encode_fixed(thing) + _encode_fields(thing, _CHANGING_FIELDS)[1:]
     if type(thing) is Record:
         _check_plain(thing.body)
         return orjson.dumps(
@@ -60,6 +58,58 @@ def encode(thing: object) -> bytes:
     if type(thing) is StoredReply:
         _check_plain(thing.answer)
     return orjson.dumps(thing, default=_to_plain)
+
+
+# Fields that change with most steps of a session; the rest is encoded once for many rows.
+_CHANGING_FIELDS: Final = (
+    "updated_at",
+    "last_active_at",
+    "phase",
+    "turn",
+    "inputs",
+    "turns",
+    "messages",
+    "tool_calls",
+    "usage",
+    "wall_seconds",
+    "family",
+    "accepted",
+    "generation",
+)
+_FIXED_FIELDS: Final = tuple(
+    field.name for field in attrs.fields(SessionState) if field.name not in _CHANGING_FIELDS
+)
+_fixed_values: Final = operator.itemgetter(*_FIXED_FIELDS)
+
+
+def _encode_fields(session: SessionState, names: Sequence[str]) -> bytes:
+    """Return these fields of a row as a JSON object.
+
+    Empty values (None, 0, no items) are left out: for every field that can be empty, empty is the
+    default, so decoding restores it. A test checks that.
+    """
+    fields = session.__dict__
+    present = {name: value for name in names if (value := fields[name]) or value == ""}
+    return orjson.dumps(present, default=_to_plain)
+
+
+# By session: the fixed values and their JSON, without the closing brace.
+_encoded_fixed: Final[dict[SessionId, tuple[tuple[Any, ...], bytes]]] = {}
+# More than are busy together in most stores; an entry takes about 1 KiB.
+_MAX_ENCODED_FIXED: Final = 1_024
+
+
+def _encode_fixed(session: SessionState) -> bytes:
+    """Return the fields that seldom change, encoded once as long as they are the same objects."""
+    values = _fixed_values(session.__dict__)
+    known = _encoded_fixed.get(session.id)
+    if known is not None and all(map(operator.is_, known[0], values)):
+        return known[1]
+    encoded = _encode_fields(session, _FIXED_FIELDS)[:-1] + b","
+    if len(_encoded_fixed) >= _MAX_ENCODED_FIXED:
+        _encoded_fixed.clear()
+    _encoded_fixed[session.id] = (values, encoded)
+    return encoded
 
 
 def encode_plain(value: Mapping[str, Any]) -> str:
@@ -93,6 +143,8 @@ def _check_plain(value: object) -> None:
     """Raise for values that JSON cannot restore: NaN, tuples, dates, other objects."""
     kind = type(value)
     if kind is dict:
+        if _SIMPLE.issuperset(map(type, value.values())):  # type: ignore[attr-defined]
+            return  # the usual case, without a loop in Python
         for item in value.values():  # type: ignore[attr-defined]
             if type(item) not in _SIMPLE:
                 _check_plain(item)
@@ -132,7 +184,7 @@ def _to_plain(thing: Any) -> object:  # noqa: ANN401 - any value that orjson doe
 
 
 # Frozen, and mostly one object for all sessions.
-_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage})
+_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage, Usage})
 
 
 # Keyed by identity, which is faster than comparing. The entry holds the object, so its id is not
@@ -261,7 +313,7 @@ def _make_converter() -> Converter:
                 _decoded[key] = known
             return known
 
-        return structure_shared if kind in _SHARED or kind is Usage else structure_whole
+        return structure_shared if kind in _SHARED else structure_whole
 
     converter.register_structure_hook_factory(attrs.has, hook_for)
     return converter
