@@ -30,11 +30,23 @@ from .events import (
     TreeInterruptRequested,
 )
 
+_MAY_REDUCE_ACTIVITY: Final = frozenset(
+    {
+        StopRequested,
+        InterruptRequested,
+        TreeInterruptRequested,
+        MemberInterruptRequested,
+        TreeInterruptEnded,
+        RequestAnswered,
+    }
+)
 _ALLOW_DECISIONS: Final = ("allow_once", "allow_always")
 
 
 def reduces_activity(event: Event) -> bool:
     """Return True for a request that only reduces activity; such a request takes effect at once."""
+    if type(event) not in _MAY_REDUCE_ACTIVITY:  # one look-up for most events
+        return False
     match event:
         case StopRequested():
             return True

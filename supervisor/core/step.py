@@ -6,7 +6,7 @@ A rule gets a `Draft` and adds, in order, facts (`note`), effects (`do`) and the
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -56,8 +56,7 @@ class ResumeNeedsHooks(SessionNotActive):
 Reply: TypeAlias = Accepted | Refused
 
 
-@attrs.frozen
-class Step:
+class Step(NamedTuple):
     """The next state, the facts that lead to it, the effects after the commit, and the reply."""
 
     state: SessionState

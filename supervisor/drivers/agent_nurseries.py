@@ -23,12 +23,20 @@ OnCorrupted: TypeAlias = Callable[[BaseException], None]
 class AgentNursery:
     """A nursery for the task of one agent; its own task only holds it open."""
 
-    __slots__ = ("_closed", "_nurseries", "_nursery", "on_corrupted", "was_used")
+    __slots__ = (
+        "_cancel_reason",
+        "_closed",
+        "_nurseries",
+        "_nursery",
+        "on_corrupted",
+        "was_used",
+    )
 
     def __init__(self, nurseries: AgentNurseries) -> None:
         self._nurseries = nurseries
         self._nursery: trio.Nursery | None = None
         self._closed = trio.Event()
+        self._cancel_reason: str | None = None
         # Called with trio's error if the agent has corrupted its task; None while unused.
         self.on_corrupted: OnCorrupted | None = None
         self.was_used = True
@@ -37,6 +45,8 @@ class AgentNursery:
         """Open the nursery, start the work in it, and hold it open until `close`."""
         try:
             async with trio.open_nursery() as self._nursery:
+                if self._cancel_reason is not None:
+                    self._nursery.cancel_scope.cancel(reason=self._cancel_reason)
                 self._nursery.start_soon(work, name=name)
                 await self._closed.wait()
         except BaseException as error:
@@ -49,6 +59,17 @@ class AgentNursery:
         """Start the work in the open nursery."""
         assert self._nursery is not None
         self._nursery.start_soon(work, name=name)
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the work. No other agent gets this nursery."""
+        self._cancel_reason = reason
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel(reason=reason)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the work was cancelled."""
+        return self._cancel_reason is not None
 
     def close(self) -> None:
         """End the task that holds the nursery open."""
@@ -79,8 +100,13 @@ class AgentNurseries:
         return nursery
 
     def release(self, nursery: AgentNursery) -> None:
-        """Keep the nursery for the next agent; its task has nothing left to do but to return."""
+        """Keep the nursery for the next agent; its task has nothing left to do but to return.
+
+        The nursery of a cancelled agent ends by itself.
+        """
         nursery.on_corrupted = None
+        if nursery.is_cancelled:
+            return
         nursery.was_used = True
         self._unused.append(nursery)
         if not self._is_reaping:

@@ -154,12 +154,10 @@ class _PythonRun:
 
     __slots__ = (
         "_agent",
-        "_cancel_reason",
         "_context",
         "_is_abandoned",
         "_nursery",
         "_runtime",
-        "_scope",
         "has_ended",
         "turn",
         "turn_control",
@@ -173,16 +171,13 @@ class _PythonRun:
         self._runtime = runtime
         self.turn_control = TurnControl(effect.turn, context)
         self.turn = Turn(effect, self.turn_control, closing=runtime.shutdown_started)
-        self._cancel_reason: str | None = None  # set if the run was cancelled
-        self._scope = trio.CancelScope()
         self._is_abandoned = False
         self.has_ended = False
         self._nursery = runtime.agent_nurseries.start_soon(self.run, self.fail, name=agent.name)
 
     def cancel(self, reason: str) -> None:
-        """Cancel the agent's scope."""
-        self._cancel_reason = reason
-        self._scope.cancel(reason=reason)
+        """Cancel the agent."""
+        self._nursery.cancel(reason)
 
     def abandon(self) -> None:
         """Treat the turn as over although its task may still run; report the zombie's end."""
@@ -206,19 +201,12 @@ class _PythonRun:
         answer: object = None
         failure: BaseException | None = None
         try:
-            with self._scope:
-                try:
-                    self.turn.history = await self._context.history(self.turn.id)
-                    await self._context.load_news()
-                    await self._context.workspace_root()  # raises if it was replaced
-                    answer = await self._agent.function(self.turn)
-                except BaseException as error:
-                    # While no scope around us is cancelled, a Cancelled was kept by the agent.
-                    if is_cancellation(error) and trio.current_effective_deadline() == -math.inf:
-                        raise
-                    failure = error
+            self.turn.history = await self._context.history(self.turn.id)
+            await self._context.load_news()
+            await self._context.workspace_root()  # raises if it was replaced
+            answer = await self._agent.function(self.turn)
         except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
-            failure = failure or error
+            failure = error
         if trio.lowlevel.current_task().child_nurseries:
             return  # the agent left a nursery open: the nursery around this task calls `fail`
         self._end(self._report(answer, failure))
@@ -252,12 +240,12 @@ class _PythonRun:
                 return agent_events.AgentExited(
                     failure=Failure("process_exit", str(failure)), **self._context.stamp()
                 )
-            interrupted = self._cancel_reason is not None
-            return self._ended(
-                "interrupted" if interrupted else "failed", error=describe_error(failure)
-            )
-        if self._scope.cancelled_caught:
-            return self._ended("interrupted", stop_reason="cancelled")
+            if not self._nursery.is_cancelled:
+                return self._ended("failed", error=describe_error(failure))
+            # While no scope around us is cancelled, a Cancelled was kept by the agent.
+            if is_cancellation(failure) and trio.current_effective_deadline() == -math.inf:
+                return self._ended("interrupted", stop_reason="cancelled")
+            return self._ended("interrupted", error=describe_error(failure))
         if answer is not None and not isinstance(answer, str):
             return self._ended(
                 "failed", error=f"the agent returned {type(answer).__name__}, which is not text"

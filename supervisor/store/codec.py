@@ -14,6 +14,8 @@ import functools
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import not_
 from types import NoneType
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -142,16 +144,11 @@ def decode_plain(text: str | bytes) -> Mapping[str, Any]:
 def _check_plain(value: object) -> None:
     """Raise for values that JSON cannot restore: NaN, tuples, dates, other objects."""
     kind = type(value)
-    if kind is dict:
-        if _SIMPLE.issuperset(map(type, value.values())):  # type: ignore[attr-defined]
-            return  # the usual case, without a loop in Python
-        for item in value.values():  # type: ignore[attr-defined]
-            if type(item) not in _SIMPLE:
-                _check_plain(item)
-    elif kind is list:
-        for item in value:  # type: ignore[attr-defined]
-            if type(item) not in _SIMPLE:
-                _check_plain(item)
+    if kind is dict or kind is list:
+        items: Any = value.values() if kind is dict else value  # type: ignore[attr-defined]
+        # Without a loop in Python over the simple items, which nearly all are.
+        for item in compress(items, map(not_, map(_SIMPLE.__contains__, map(type, items)))):
+            _check_plain(item)
     elif kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
             raise ValueError(f"{value!r} is not a number that can be stored")

@@ -79,7 +79,7 @@ class StoredReply:
     answer: Mapping[str, Any]
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Write:
     """An atomic write of one session.
 

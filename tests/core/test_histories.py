@@ -48,7 +48,7 @@ def facts_of(seed: int) -> list[Fact]:
 
 
 def through_json(fact: Fact) -> Fact:
-    return attrs.evolve(fact, body=json.loads(json.dumps(fact.body)))
+    return fact._replace(body=json.loads(json.dumps(fact.body)))
 
 
 @everywhere

@@ -21,7 +21,7 @@ from .node import ExhaustedBudget, TreeNode
 from .tree import SessionTree
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class TreeView:
     """Tree-wide facts that rules depend on, sampled when the event is decided."""
 
