@@ -243,7 +243,7 @@ class Admission:
     def reserve(self, session: SessionState) -> None:
         """Reserve what the state needs, before it is committed."""
         self._add_node_if_needed(session)
-        self.tree.reserve(session, trio.current_time())
+        self.tree.reserve(session, self._services.clock.loop_time())
         if session.phase is Phase.STOPPED:
             member = self.tree.find(session.id)
             if member is not None and member.parent is not None:
@@ -254,7 +254,7 @@ class Admission:
         self._add_node_if_needed(session)
         member = self.tree.find(session.id)
         limits = member.limits if member is not None else None
-        self.tree.apply(session, trio.current_time())
+        self.tree.apply(session, self._services.clock.loop_time())
         if session.is_inactive:
             self.process_freed.set()
         self._update_turn_queue(session)
@@ -275,7 +275,8 @@ class Admission:
 
     def _add_node_if_needed(self, session: SessionState) -> None:
         # A child has been in the tree since it was admitted.
-        if session.lineage.parent is None and has_budget(session.limits):
+        limits = session.limits
+        if limits is not None and session.lineage.parent is None and has_budget(limits):
             self.tree.add(session)
 
     def waits_for(self, session_id: SessionId) -> str | None:

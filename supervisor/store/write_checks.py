@@ -18,8 +18,9 @@ ENCODING_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError)
 
 def validate_records(write: Write) -> None:
     """Raise `ValueError` if a record has another session id or a non-finite time."""
+    session_id = write.session_id
     for record in write.records:
-        if record.session_id != write.session_id:
+        if record.session_id != session_id:
             raise ValueError(f"record {record.seq} belongs to another session")
         if not math.isfinite(record.at):
             raise ValueError(f"record {record.seq} has a non-finite time")
