@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
@@ -52,9 +53,12 @@ def exact_str(text: T) -> T:
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
 
 
+_choices: Final = functools.cache(get_args)
+
+
 def check_choice(name: str, word: T, choices: object) -> T:
     """Return the value; raise ConfigError unless it is one of the choices."""
-    allowed = get_args(choices)
+    allowed = _choices(choices)
     if not isinstance(word, str) or word not in allowed:
         raise ConfigError(
             f"{name} is {short_repr(word)}", hint=f"choose one of {', '.join(allowed)}"

@@ -234,11 +234,11 @@ class Subscribers:
     def publish(self, records: Sequence[Record]) -> None:
         """Pass durable records to the watchers and the pending results."""
         results, transcript, unread = self.results, self.transcript, self.unread_news
+        for watcher in self._watchers or ():
+            for record in records:
+                watcher.push(record)
         for record in records:
             kind = record.kind
-            if self._watchers:
-                for watcher in self._watchers:
-                    watcher.push(record)
             # Most kinds concern none of these, and a set lookup costs less than a call.
             if results is not None and kind in INPUT_RESULT_KINDS:
                 results.on_record(record)

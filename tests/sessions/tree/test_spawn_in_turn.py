@@ -238,6 +238,7 @@ async def test_an_agent_does_not_wait_for_itself() -> None:
     refused: list[str] = []
 
     async def selfish(turn: Turn) -> None:
+        await settle()  # until the test holds the session
         own = held[0]
         for wait in (partial(own.prompt, "x"), own.wait, own.wait_stopped):
             with pytest.raises(InputRefused):
