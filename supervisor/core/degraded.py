@@ -8,7 +8,8 @@ disk.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from .effects import (
     AnswerRequest,
@@ -30,36 +31,25 @@ from .events import (
     TreeInterruptRequested,
 )
 
-_MAY_REDUCE_ACTIVITY: Final = frozenset(
-    {
-        StopRequested,
-        InterruptRequested,
-        TreeInterruptRequested,
-        MemberInterruptRequested,
-        TreeInterruptEnded,
-        RequestAnswered,
-    }
-)
 _ALLOW_DECISIONS: Final = ("allow_once", "allow_always")
+
+
+# Requests that may reduce activity, each with the condition; a table, because each request and
+# each step is looked up.
+_REDUCES_ACTIVITY: Final[Mapping[type[Event], Callable[[Any], bool]]] = {
+    StopRequested: lambda _: True,
+    InterruptRequested: lambda event: event.replace_with is None,
+    TreeInterruptRequested: lambda event: event.interrupt.replace_with is None,
+    MemberInterruptRequested: lambda _: True,
+    TreeInterruptEnded: lambda _: True,
+    RequestAnswered: lambda event: event.decision not in _ALLOW_DECISIONS,
+}
 
 
 def reduces_activity(event: Event) -> bool:
     """Return True for a request that only reduces activity; such a request takes effect at once."""
-    if type(event) not in _MAY_REDUCE_ACTIVITY:  # one look-up for most events
-        return False
-    match event:
-        case StopRequested():
-            return True
-        case InterruptRequested():
-            return event.replace_with is None
-        case TreeInterruptRequested():
-            return event.interrupt.replace_with is None
-        case MemberInterruptRequested() | TreeInterruptEnded():
-            return True
-        case RequestAnswered():
-            return event.decision not in _ALLOW_DECISIONS
-        case _:
-            return False
+    condition = _REDUCES_ACTIVITY.get(type(event))
+    return condition is not None and condition(event)
 
 
 def grants_work(effect: Effect) -> bool:

@@ -5,8 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Callable
 
-import attrs
-
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
