@@ -46,7 +46,7 @@ def encode(thing: object) -> bytes:
             raise ValueError("the times of a session are not finite")
         return _encode_fixed(thing) + _encode_changing(thing)[1:]
     if type(thing) is Record:
-        _check_plain(thing.body)
+        _check_body(thing.body)
         return orjson.dumps(thing.__dict__)  # a record has no slots either
     if type(thing) is StoredReply:
         _check_plain(thing.answer)
@@ -111,7 +111,7 @@ def _encode_fixed(session: SessionState) -> bytes:
 
 def encode_plain(value: Mapping[str, Any]) -> str:
     """Return plain data as JSON: the body of a record, or a stored reply."""
-    _check_plain(value)
+    _check_body(value)
     return orjson.dumps(value).decode()
 
 
@@ -134,6 +134,12 @@ def decode_plain(text: str | bytes) -> Mapping[str, Any]:
     if type(value) is not dict:
         raise ValueError(f"not a JSON object but a {type(value).__name__}")
     return value
+
+
+def _check_body(body: Mapping[str, Any]) -> None:
+    """Raise for a body that JSON cannot restore; the values of most bodies are all simple."""
+    if type(body) is not dict or not _SIMPLE.issuperset(map(type, body.values())):
+        _check_plain(body)
 
 
 def _check_plain(value: object) -> None:

@@ -198,6 +198,10 @@ class SessionTree:
     def apply(self, session: SessionState, now: float) -> None:
         """Set the node and all slots from a committed row."""
         member = self._nodes.get(session.id)
+        run, turn = self.turn_slots.get(session.id), session.turn
+        if member is None and run is not None and turn is not None and run.turn == turn.id:
+            run.previous = None  # the usual start of a turn: `reserve` has done the rest
+            return
         self._undo_reservation(session)
         if session.phase is Phase.STOPPED:
             self._unmark_live(session.id)
