@@ -95,6 +95,10 @@ class Fact(NamedTuple):
     body: Body
     turn: TurnId | None = None
 
+    def with_body(self, body: Body) -> Fact:
+        """Return a copy with another body."""
+        return self._replace(body=body)
+
 
 # Without slots, as `Write`: a frozen object with slots takes twice as long to create.
 @attrs.frozen(slots=False)

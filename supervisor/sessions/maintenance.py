@@ -220,7 +220,7 @@ def _first_fact(
         began = imported.created_at if imported.created_at is not None else first
         _, (made, *_) = create(session_id, plan, at=min(began, first))
         return made
-    return created if agent is None else created._replace(body={**created.body, "agent": agent})
+    return created if agent is None else created.with_body({**created.body, "agent": agent})
 
 
 async def clean_up(

@@ -46,7 +46,7 @@ def facts_of(seed: int) -> list[Fact]:
 
 
 def through_json(fact: Fact) -> Fact:
-    return fact._replace(body=json.loads(json.dumps(fact.body)))
+    return fact.with_body(json.loads(json.dumps(fact.body)))
 
 
 @everywhere
