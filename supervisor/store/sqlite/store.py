@@ -246,7 +246,9 @@ class SqliteStore(SqliteReader):
                 bulk.optimize_index, begin=begin
             )
             self._may_shrink = True
-        elif self._may_shrink:
+            if self._index_is_stale:
+                return True
+        if self._may_shrink:
             self._may_shrink = await self._write(space.return_pages)
         return self._may_shrink
 
