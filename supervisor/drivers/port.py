@@ -8,6 +8,8 @@ Rule 1: the methods of a driver return at once. Results are reported as events o
 Rule 2: an event about a turn carries the turn's id, so that the session can tell a late event from
         a current one.
 Rule 3: a turn may be started before AgentAttached was reported; the driver keeps it until then.
+Rule 4: a method that raises ends the agent, as if its start had failed or it had exited; `discard`
+        is then the last call.
 """
 
 from __future__ import annotations

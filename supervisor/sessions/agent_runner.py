@@ -1,7 +1,12 @@
-"""Owner of the driver of a session's agent, and of the hooks before a turn."""
+"""Owner of the driver of a session's agent, and of the hooks before a turn.
+
+A driver may be of another author. If one of its methods raises, the agent has failed: the session
+is told so, the driver is discarded, and nothing else is affected.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +19,7 @@ from supervisor.core.agent_events import SteeringDeclined, TurnEnded
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, WithdrawSteering
 from supervisor.core.ids import InputId
 from supervisor.core.state import Failure, Outcome, SessionState
+from supervisor.core.text import describe_error
 from supervisor.drivers.port import Driver
 from supervisor.drivers.python import PythonDriver
 
@@ -25,9 +31,22 @@ from .services import Services
 from .slot import SessionSlot
 from .tasks import DriverCall
 
+logger = logging.getLogger("supervisor")
+
 
 def _offer_steering(offer: OfferSteering, driver: Driver) -> None:
     driver.offer_steering(offer)
+
+
+def _start(driver: Driver) -> None:
+    driver.start()
+
+
+def _discard(driver: Driver) -> None:
+    try:
+        driver.discard()
+    except Exception:
+        logger.exception("a driver failed to cancel its work")
 
 
 class TurnHooks:
@@ -117,6 +136,7 @@ class AgentRunner:
         "_closing",
         "_context",
         "_driver",
+        "_failed",
         "_hooks",
         "_log",
         "_make_context",
@@ -148,6 +168,8 @@ class AgentRunner:
         # Invariant: the current driver, from StartAgent until its agent exits or is closed.
         self._driver: Driver | None = None
         self._context: SessionDriverContext | None = None
+        # The current driver, if one of its methods has raised: it is not called any more.
+        self._failed: Driver | None = None
         # Contexts of drivers that are closing and have not reported AgentClosed.
         self._closing: tuple[SessionDriverContext, ...] = ()
         # Hooks that a turn waits for before its driver receives it.
@@ -171,14 +193,21 @@ class AgentRunner:
             failure = Failure("startup", f"unknown agent {name!r}")
             self._report(agent_events.StartFailed(failure=failure, **services.stamp()))
             return
-        self._context = self._new_context()
-        self._driver = kind.make_driver(self._context, services.tasks)
-        if not isinstance(self._driver, PythonDriver):  # a Python driver is never blocked
-            self._slot.progress.blocked_on = self._driver.blocked_on
+        context = self._new_context()
+        try:
+            driver = kind.make_driver(context, services.tasks)
+            if not isinstance(driver, PythonDriver):  # a Python driver is never blocked
+                self._slot.progress.blocked_on = driver.blocked_on
+            hash(driver)  # the start limiter keeps it in a set
+        except Exception as error:
+            logger.exception("agent %s has no driver for session %s", name, self._slot.id)
+            self._report(self._failure_event(error))
+            return
+        self._driver, self._context = driver, context
         if kind.runs_process:
-            self._driver.start()  # it waits for a start slot by itself
+            self._call_safely(_start, driver)  # it waits for a start slot by itself
         else:
-            self._services.start_limiter.start(self._driver)
+            services.start_limiter.start(driver, partial(self._call_safely, _start))
 
     def accept_report(self, report: DriverReport) -> bool:
         """Update the driver by its report; return False if the session must not handle it.
@@ -208,7 +237,30 @@ class AgentRunner:
     def call_driver(self, order: DriverCall) -> None:
         """Call the driver, if there is one."""
         if self._driver is not None:
-            self._services.start_limiter.call(self._driver, order)
+            call = partial(self._call_safely, order)
+            self._services.start_limiter.call(self._driver, call)
+
+    def _call_safely(self, order: DriverCall, driver: Driver) -> None:
+        """Call the driver; if it raises, report that its agent has failed, and discard it."""
+        if driver is not self._driver or driver is self._failed or self._context is None:
+            return
+        try:
+            order(driver)
+        except Exception as error:
+            logger.exception("driver of session %s failed", self._slot.id)
+            self._failed = driver
+            self._context.report_eventually(self._failure_event(error))
+            _discard(driver)
+
+    def _failure_event(self, error: Exception) -> ev.Event:
+        """Return the event for a driver that raised: the start has failed, or the agent exited."""
+        session = self._state()
+        problem = f"its driver raised {describe_error(error)}"
+        if session.agent is None and session.turn is not None:
+            failure = Failure("startup", problem)
+            return agent_events.StartFailed(failure=failure, **self._services.stamp())
+        failure = Failure("startup" if session.agent is None else "unknown", problem)
+        return agent_events.AgentExited(failure=failure, **self._services.stamp())
 
     def begin_turn(self, effect: StartTurn | AdoptTurn) -> None:
         """Open the log for the output of a turn that starts."""
@@ -262,13 +314,18 @@ class AgentRunner:
             if not self._closing:
                 self._report_closed()
             return
-        has_not_begun = self._services.start_limiter.cancel(driver)
+        is_gone = self._services.start_limiter.cancel(driver) or driver is self._failed
         self._detach(context)
-        if has_not_begun:
+        if is_gone:
             self._report_closed()
-        else:
-            self._closing += (context,)
+            return
+        self._closing += (context,)
+        try:
             driver.close()
+        except Exception:
+            logger.exception("driver of session %s failed to close", self._slot.id)
+            _discard(driver)
+            context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))
 
     def _detach(self, context: SessionDriverContext) -> None:
         """Drop the driver of an agent that has exited or is closing."""
@@ -276,7 +333,7 @@ class AgentRunner:
         if context is self._context and self._driver is not None:
             self._services.start_limiter.cancel(self._driver)
             self._slot.progress.blocked_on = None
-            self._driver = self._context = None
+            self._driver = self._context = self._failed = None
 
     def _remove_closed(self, context: SessionDriverContext) -> bool:
         """Drop a closed driver; return True if it was the last closing one."""
@@ -292,8 +349,8 @@ class AgentRunner:
         self._slot.progress.blocked_on = None
         if driver is not None and context is not None:
             context.is_closed = True
-            if not self._services.start_limiter.cancel(driver):
-                driver.discard()
+            if not self._services.start_limiter.cancel(driver) and driver is not self._failed:
+                _discard(driver)
 
     def _report_closed(self) -> None:
         self._report(agent_events.AgentClosed(**self._services.stamp()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
@@ -27,6 +28,8 @@ FindSlot: TypeAlias = Callable[[SessionId], SessionSlot | None]
 STEP_MARGIN: Final = 0.015
 
 MAX_MARGIN: Final = 0.09
+
+logger = logging.getLogger("supervisor")
 
 
 @attrs.frozen
@@ -200,4 +203,8 @@ def find_evidence(slot: SessionSlot) -> Evidence:  # noqa: PLR0911 - one return 
 
 def _blocked_on(slot: SessionSlot) -> BlockedOn | None:
     blocked_on = slot.progress.blocked_on
-    return None if blocked_on is None else blocked_on()
+    try:
+        return None if blocked_on is None else blocked_on()
+    except Exception:
+        logger.exception("driver of session %s failed to say what it waits for", slot.id)
+        return None

@@ -90,20 +90,20 @@ class StartLimiter:
         self._limit = limit
         # Drivers whose start has begun and not ended.
         self._starting: set[Driver] = set()
-        # Drivers that wait to start, in order, each with the calls made since.
+        # Drivers that wait to start, in order, each with the call that starts it and later ones.
         self._waiting: dict[Driver, deque[DriverCall]] = {}
 
     def set_limit(self, limit: int) -> None:
         """Replace the limit; it applies to the next start."""
         self._limit = limit
 
-    def start(self, driver: Driver) -> None:
-        """Start the driver, now or when fewer drivers are starting."""
+    def start(self, driver: Driver, start: DriverCall) -> None:
+        """Start the driver by this call, now or when fewer drivers are starting."""
         if len(self._starting) < self._limit:
             self._starting.add(driver)
-            driver.start()
+            start(driver)
         else:
-            self._waiting[driver] = deque()
+            self._waiting[driver] = deque([start])
 
     def call(self, driver: Driver, call: DriverCall) -> None:
         """Make the call on the driver, after earlier calls that are queued for it."""
@@ -122,7 +122,6 @@ class StartLimiter:
             following = next(iter(self._waiting))
             calls = self._waiting.pop(following)
             self._starting.add(following)
-            following.start()
             for call in calls:
                 call(following)
 
