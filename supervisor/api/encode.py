@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import attrs
 import orjson
-import trio
 
 from supervisor.core.info import Info, Node
 from supervisor.core.limits import Limits
@@ -34,6 +33,8 @@ def encode(thing: object) -> bytes:
 
 async def encode_page(items: Sequence[object], following: str | None) -> bytes:
     """Return a page as JSON with `items` and `next`; other tasks may run between two items."""
+    import trio  # noqa: PLC0415 - clients encode too, and may run without it
+
     pieces: list[bytes] = []
     for place, item in enumerate(items):
         if place % _ITEMS_PER_CHECKPOINT == _ITEMS_PER_CHECKPOINT - 1:

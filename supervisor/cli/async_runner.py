@@ -1,7 +1,8 @@
-"""Run a command on trio, with warnings on standard error, until it ends or Ctrl-C.
+"""Run a command, on trio or blocking, with warnings on standard error, until it ends or Ctrl-C.
 
 Rule 1: Ctrl-C cancels the work, so that it takes effect only at a checkpoint. Raised at an
-        arbitrary point, it could look like a failure of that code, or be lost.
+        arbitrary point, it could look like a failure of that code, or be lost. A command that only
+        reads from the daemon has nothing to lose.
 Rule 2: process-wide state (signal handlers, log handlers) is restored afterwards.
 """
 
@@ -11,9 +12,9 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .early_interrupt import ExitOnInterrupt
 from .failures import INTERRUPTED, OK
@@ -44,6 +45,46 @@ def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
             return trio.run(_run_until_signal, work)
         except BaseExceptionGroup as group:
             raise _unwrapped(group) from None
+
+
+def run_reading(
+    screen: Screen, state: str | None, work: Callable[[], Coroutine[Any, Any, int | None]]
+) -> int:
+    """Run work that only reads: a file on trio, or the daemon, if `state` is None, without trio."""
+    return run_blocking(screen, work) if state is None else run_async(screen, work)
+
+
+def run_blocking(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run work whose awaits never suspend, in one step; importing trio would take longer.
+
+    Ctrl-C is raised as `KeyboardInterrupt`.
+    """
+    with ExitOnInterrupt():
+        import supervisor.client  # noqa: F401, PLC0415 - late
+    with warnings_on_screen(screen), _interrupted_by_signals():
+        steps = work()
+        try:
+            steps.send(None)
+        except StopIteration as end:
+            return OK if end.value is None else int(end.value)
+        finally:
+            steps.close()
+    raise AssertionError("a command without trio has suspended")
+
+
+@contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` in the block when a signal arrives that ends a command."""
+    # Only the main thread receives signals.
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    before = {one: signal.getsignal(one) for one in (exit_signals() if is_main_thread else ())}
+    try:
+        for one in before:
+            signal.signal(one, signal.default_int_handler)
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 async def _run_until_signal(work: Callable[[], Awaitable[int | None]]) -> int:

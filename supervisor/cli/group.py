@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from importlib import import_module
@@ -51,7 +50,9 @@ class CommandGroup(click.Group):
             args = [*args[1:], "--help"]
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+            close = get_close_matches(name, COMMANDS, n=1)
             guess = f" Did you mean {close[0]}?" if close else ""
             ctx.fail(f"Unknown command {name!r}.{guess}")
         return super().resolve_command(ctx, args)

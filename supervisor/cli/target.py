@@ -86,11 +86,17 @@ async def open_target(
 
 @asynccontextmanager
 async def _connected(access: Access) -> AsyncIterator[Target]:
-    from supervisor.client import NoDaemon, connect_once  # noqa: PLC0415 - only for who talks to it
+    from supervisor.client import (  # noqa: PLC0415 - only for who talks to it
+        NoDaemon,
+        connect_blocking,
+        connect_once,
+    )
+    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - the same
 
     require_configuration_file(None)
+    connect = connect_once if is_in_trio_task() else connect_blocking
     try:
-        async with connect_once() as sup:
+        async with connect() as sup:
             yield cast("Target", sup)  # it has the same methods; a test compares them
     except NoDaemon as error:
         raise NoDaemon(str(error.args[0]), hint=_no_daemon_hint(access)) from None

@@ -4,15 +4,25 @@
         session = await sup.create("echo")
         result = await session.prompt("hello")
 
-`connect` finds the daemon; `transport` sends requests, through `http_client` or `pool`; `feed`
-follows streams; `supervisor` and `session` have the methods of the embedding API.
+`connect` finds the daemon; `transport` sends requests, through one of the clients that
+`http_client` describes; `feed` follows streams; `supervisor` and `session` have the methods of the
+embedding API.
 """
 
-from .connect import connect, connect_once
-from .feed import RemoteGlobalFeed, RemoteWatcher
-from .session import RemoteSession
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .connect import connect, connect_blocking, connect_once
 from .supervisor import RemoteSupervisor
 from .transport import AnswerLost, DaemonBusy, NoDaemon
+
+if TYPE_CHECKING:
+    from .feed import RemoteGlobalFeed, RemoteWatcher
+    from .session import RemoteSession
+
+# Imported on their first use: some commands do without trio, which feeds need, and most do without
+# the methods of a session.
+_MODULE_OF = {"RemoteGlobalFeed": "feed", "RemoteWatcher": "feed", "RemoteSession": "session"}
 
 __all__ = [
     "AnswerLost",
@@ -23,5 +33,13 @@ __all__ = [
     "RemoteSupervisor",
     "RemoteWatcher",
     "connect",
+    "connect_blocking",
     "connect_once",
 ]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{module}", __name__), name)

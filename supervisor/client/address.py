@@ -1,26 +1,24 @@
-"""The daemon's address, and connecting to it.
+"""The daemon's address, and the times at which connecting to it is retried.
 
-A unix socket whose listen queue is full refuses at once, and trio reports that as success: the
-connection breaks when it is first used. So each new connection is checked, and connecting is
-retried for `CONNECT_RETRY_SECONDS`.
+A unix socket whose listen queue is full refuses at once.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import attrs
-import trio
 
-from supervisor.configuration import DaemonSettings, load
+from supervisor.configuration.paths import unconfigured_socket
 from supervisor.configuration.private_files import read_token
 from supervisor.core.errors import ConfigError, short_repr
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from supervisor.configuration import DaemonSettings
 
 # Time in which a full listen queue is retried. No request has been sent yet.
 CONNECT_RETRY_SECONDS: Final = 10.0
@@ -34,48 +32,21 @@ class ListenQueueFull(Exception):
     """The daemon listens, but its listen queue is full."""
 
 
-async def connect_unix(path: str) -> trio.SocketStream:
-    """Return a connection.
+def retry_pauses(now: Callable[[], float]) -> Iterator[float]:
+    """Yield the pauses between attempts to connect while the listen queue is full.
 
-    Raise `OSError` if it is refused, `ListenQueueFull` if the queue is full.
+    Raise `ListenQueueFull` when `CONNECT_RETRY_SECONDS` have passed on the clock `now`.
     """
-
-    async def connect() -> trio.SocketStream:
-        return await trio.open_unix_socket(path)
-
-    return await connect_with_retry(connect, lambda stream: stream.socket)
-
-
-async def connect_with_retry(
-    connect: Callable[[], Awaitable[T]], socket_of: Callable[[T], trio.socket.SocketType]
-) -> T:
-    """Connect, and retry while the listen queue is full.
-
-    Raise `ListenQueueFull` if it is still full after `CONNECT_RETRY_SECONDS`.
-    """
-    retry_until, pause = trio.current_time() + CONNECT_RETRY_SECONDS, _FIRST_PAUSE_SECONDS
-    while True:
-        made = await connect()
-        if _is_connected(socket_of(made)):
-            return made
-        socket_of(made).close()
-        if trio.current_time() >= retry_until:
-            raise ListenQueueFull
-        await trio.sleep(pause)
+    retry_until, pause = now() + CONNECT_RETRY_SECONDS, _FIRST_PAUSE_SECONDS
+    while now() < retry_until:
+        yield pause
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-
-
-def _is_connected(socket: trio.socket.SocketType) -> bool:
-    try:
-        socket.getpeername()
-    except OSError:
-        return False
-    return True
+    raise ListenQueueFull
 
 
 _URL: Final = re.compile(r"http://(?:127\.0\.0\.1|localhost):([0-9]{1,5})/?")
 
-_LOOPBACK: Final = "127.0.0.1"
+LOOPBACK: Final = "127.0.0.1"
 
 
 @attrs.frozen
@@ -94,7 +65,7 @@ class Address:
     @property
     def host(self) -> str:
         """The value of the Host header."""
-        return "localhost" if self.port is None else f"{_LOOPBACK}:{self.port}"
+        return "localhost" if self.port is None else f"{LOOPBACK}:{self.port}"
 
     @property
     def base_url(self) -> str:
@@ -106,12 +77,9 @@ class Address:
         """The headers that every request carries."""
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
-    async def connect(self) -> trio.SocketStream:
-        """Return a connection; raise as `connect_unix` does."""
-        if self.socket is not None:
-            return await connect_unix(self.socket)
-        assert self.port is not None
-        return await trio.open_tcp_stream(_LOOPBACK, self.port)
+    def once(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request that has a connection of its own."""
+        return {**self.headers, **headers, "connection": "close"}
 
 
 def find_address(
@@ -120,7 +88,7 @@ def find_address(
     environ: Mapping[str, str],
 ) -> Address:
     """Return the daemon's address; arguments that are None come from the configuration."""
-    where = os.fspath(_daemon_settings(environ).socket if address is None else address)
+    where = os.fspath(_configured_socket(environ) if address is None else address)
     if not where.startswith(("http:", "https:")):
         return Address(where, None)
     url = _URL.fullmatch(where)
@@ -133,5 +101,11 @@ def find_address(
     return Address(None, int(url[1]), read_token(path))
 
 
+def _configured_socket(environ: Mapping[str, str]) -> str:
+    return unconfigured_socket(Path.cwd(), environ) or _daemon_settings(environ).socket
+
+
 def _daemon_settings(environ: Mapping[str, str]) -> DaemonSettings:
+    from supervisor.configuration.loader import load  # noqa: PLC0415 - slow, and rarely needed
+
     return load(cwd=Path.cwd(), environ=environ).daemon

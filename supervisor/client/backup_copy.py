@@ -15,7 +15,8 @@ from supervisor.api.reports import BackupReport
 from supervisor.core.errors import SupervisorError
 from supervisor.store.new_file import NewFile, check_new_file, not_written_error
 
-from .stream import ConnectionBroken, HttpStream
+from .http_client import ConnectionBroken
+from .stream import HttpStream
 from .transport import SLOW_SECONDS, Transport
 
 # Limit for the deletion in the daemon's folder, which is not interrupted by a cancellation.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
-
-import trio
 
 from supervisor.api.reports import VersionReport
 from supervisor.core.errors import ConfigError
 
 from .address import find_address
-from .http_client import OneShotClient
+from .blocking import BlockingClient
 from .supervisor import RemoteSupervisor
 from .transport import AnswerLost, Transport
 
@@ -32,8 +31,9 @@ async def connect(
     `address` is the path of its socket, or `http://127.0.0.1:PORT` with the token in `token_file`;
     None means the configured value. Raise `NoDaemon` if no daemon listens there.
     """
-    from .pool import open_pool  # noqa: PLC0415 - httpx is slow to import, connect_once skips it
+    from .pool import open_pool  # noqa: PLC0415 - httpx is slow to import
 
+    _require_trio()
     found = find_address(address, token_file, os.environ if environ is None else environ)
     async with open_pool(found) as pool, _open_supervisor(Transport(pool, found)) as sup:
         yield sup
@@ -47,23 +47,55 @@ async def connect_once(
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RemoteSupervisor]:
     """Connect for a few requests: starts faster, but opens a connection for each request."""
+    from .one_shot import OneShotClient  # noqa: PLC0415 - it needs trio, connect_blocking does not
+
+    _require_trio()
     found = find_address(address, token_file, os.environ if environ is None else environ)
     async with _open_supervisor(Transport(OneShotClient(found), found)) as sup:
         yield sup
 
 
 @asynccontextmanager
-async def _open_supervisor(transport: Transport) -> AsyncIterator[RemoteSupervisor]:
-    if not trio.lowlevel.in_trio_task():
+async def connect_blocking(
+    address: str | os.PathLike[str] | None = None,
+    *,
+    token_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> AsyncIterator[RemoteSupervisor]:
+    """Connect as `connect_once` does, without trio: requests block, and no coroutine suspends.
+
+    What needs trio, such as feeds, cannot be used.
+    """
+    found = find_address(address, token_file, os.environ if environ is None else environ)
+    async with _open_supervisor(Transport(BlockingClient(found), found)) as sup:
+        yield sup
+
+
+def is_in_trio_task() -> bool:
+    """Return whether the caller runs on trio, which is not imported for the answer."""
+    if "trio" not in sys.modules:
+        return False
+    import trio  # noqa: PLC0415 - imported already
+
+    return trio.lowlevel.in_trio_task()
+
+
+def _require_trio() -> None:
+    if not is_in_trio_task():
         raise ConfigError("supervisor.connect() needs trio", hint="run the program with trio.run()")
-    await _check_version(transport)
+
+
+@asynccontextmanager
+async def _open_supervisor(transport: Transport) -> AsyncIterator[RemoteSupervisor]:
+    await check_version(transport)
     try:
         yield RemoteSupervisor(transport)
     finally:
         transport.close()
 
 
-async def _check_version(transport: Transport) -> None:
+async def check_version(transport: Transport) -> None:
+    """Raise `AnswerLost` if the daemon speaks another version of the interface."""
     version = await transport.request(VersionReport, "GET", "v1/version")
     if version.api != _API:
         raise AnswerLost(

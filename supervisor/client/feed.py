@@ -21,20 +21,13 @@ from supervisor.api.problems import error_of
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.records import Delta, Gap, Item, Record
 
-from .stream import (
-    ConnectionBroken,
-    EventTooLong,
-    HttpStream,
-    ServerSentEvent,
-    SseParser,
-)
-from .transport import AnswerLost, DaemonBusy, NoDaemon, Transport
+from .http_client import ConnectionBroken
+from .stream import EventTooLong, HttpStream, ServerSentEvent, SseParser
+from .transport import MAX_ABSENCE_SECONDS, AnswerLost, DaemonBusy, NoDaemon, Transport
 
 T = TypeVar("T")
 F = TypeVar("F", bound="RemoteFeed[Any]")
 
-# Time in which a daemon may be unreachable.
-MAX_ABSENCE_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _NO_CONTENT: Final = 204

@@ -1,20 +1,28 @@
 """One HTTP request and its response: the interface that `Transport` uses.
 
-There are two implementations: `PooledClient`, for programs, keeps connections open with httpx;
-`OneShotClient`, for commands, opens one for each request with h11 and imports nothing more.
+There are three implementations: `PooledClient`, for programs, keeps connections open with httpx;
+`OneShotClient`, for commands, opens one for each request with h11; `BlockingClient`, for commands
+that only read, does the same without trio, whose import takes longer than the request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import attrs
-
-from .address import Address
-from .stream import HttpStream, connect_to
+import h11
 
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+class Unreachable(Exception):
+    """The connection was refused."""
+
+
+class ConnectionBroken(Exception):
+    """The connection broke, or the received data is not HTTP."""
 
 
 @attrs.frozen
@@ -37,6 +45,9 @@ class HttpResponse(NamedTuple):
 class HttpClient(Protocol):
     """Sends requests. The caller sets the timeout."""
 
+    def time_limit(self, seconds: float) -> AbstractContextManager[object]:
+        """Return a block whose requests end after `seconds`; the program goes on behind it."""
+
     async def request(self, request: HttpRequest) -> HttpResponse:
         """Send a request and return the response.
 
@@ -45,21 +56,14 @@ class HttpClient(Protocol):
         """
 
 
-class OneShotClient:
-    """Sends each request over its own connection."""
-
-    def __init__(self, address: Address) -> None:
-        self._address = address
-
-    async def request(self, request: HttpRequest) -> HttpResponse:
-        """Send the request over a new connection and close it.
-
-        Raise as `HttpClient.request` does.
-        """
-        stream = HttpStream(await connect_to(self._address), self._address.host)
-        try:
-            headers = {**self._address.headers, **request.headers, "connection": "close"}
-            await stream.request(request.method, request.target, headers, request.content)
-            return HttpResponse(stream.status, await stream.read_all())
-        finally:
-            stream.close()
+def encode_request(http: h11.Connection, host: str, request: HttpRequest) -> bytes:
+    """Return the bytes of a request, which the connection has noted as sent."""
+    headers = [("host", host), *request.headers.items()]
+    if request.content is not None:
+        headers.append(("content-length", str(len(request.content))))
+    whole = [
+        http.send(h11.Request(method=request.method, target=request.target, headers=headers)),
+        http.send(h11.Data(data=request.content or b"")),
+        http.send(h11.EndOfMessage()),
+    ]
+    return b"".join(piece or b"" for piece in whole)

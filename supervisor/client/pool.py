@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import httpcore
 import httpx
+import trio
 
-from .address import Address, connect_with_retry
-from .http_client import HttpRequest, HttpResponse
-from .stream import ConnectionBroken, Unreachable
+from .address import Address
+from .connection import connect_with_retry
+from .http_client import ConnectionBroken, HttpRequest, HttpResponse, Unreachable
 
 
 class PooledClient:
@@ -18,6 +19,10 @@ class PooledClient:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
+
+    def time_limit(self, seconds: float) -> trio.CancelScope:
+        """Return a scope that is cancelled after `seconds`."""
+        return trio.move_on_after(seconds)
 
     async def request(self, request: HttpRequest) -> HttpResponse:
         """Send the request over a connection of the pool; raise as `HttpClient.request` does."""

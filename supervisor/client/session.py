@@ -19,13 +19,14 @@ from supervisor.handles.arguments import check_role
 from supervisor.handles.shapes import Options, Page, Role, TurnRecords, Why
 
 from .arguments import checked_arguments, child_arguments, limits_argument, scope_arguments
-from .feed import RemoteWatcher, open_feed
 from .session_inputs import RemoteInputs
 from .transport import SLOW_SECONDS, is_id
 
 if TYPE_CHECKING:
     from supervisor.store.export import ExportFormat
     from supervisor.store.repair import RepairReport
+
+    from .feed import RemoteWatcher
 
 
 class RemoteSession(RemoteInputs):
@@ -214,6 +215,8 @@ class RemoteSession(RemoteInputs):
                 f"after is {short_repr(after)}", hint="give the number of a record, or 0"
             )
         query = {"after": after, "follow": True}
+        from .feed import RemoteWatcher, open_feed  # noqa: PLC0415 - it needs trio
+
         return open_feed(RemoteWatcher(self._transport, self._path("stream"), query))
 
     async def transcript(self) -> list[Message]:

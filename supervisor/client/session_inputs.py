@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-import trio
-
 from supervisor.api.problems import error_of
 from supervisor.core.errors import InputRefused, SupervisorError, short_repr
 from supervisor.core.ids import SessionId
@@ -16,8 +14,8 @@ from supervisor.core.validation import check_integer, check_prompt, check_text
 from supervisor.handles.shapes import Input, InputState, Page
 
 from .arguments import checked_arguments
-from .feed import MAX_ABSENCE_SECONDS
 from .transport import (
+    MAX_ABSENCE_SECONDS,
     QUICK_SECONDS,
     SLOW_SECONDS,
     AnswerLost,
@@ -102,6 +100,8 @@ class RemoteInputs:
     async def result(self, input_id: str) -> TurnResult:
         """Wait for the end of the turn that an input starts or is steered into."""
         check_text("input_id", input_id)
+        import trio  # noqa: PLC0415 - commands that only read run without it
+
         path = self._input_path(input_id)
         away_since: float | None = None
         while True:

@@ -18,6 +18,8 @@ import h11
 import trio
 
 from .address import Address
+from .connection import connect_to
+from .http_client import ConnectionBroken, HttpRequest, encode_request
 
 _READ_BYTES: Final = 65536
 # Limit for the body of an error response.
@@ -26,14 +28,6 @@ _MAX_ERROR_BYTES: Final = 1024 * 1024
 OPEN_SECONDS: Final = 30.0
 # The server sends something at least every 15 seconds; a longer silence is a dead connection.
 MAX_SILENCE_SECONDS: Final = 60.0
-
-
-class Unreachable(Exception):
-    """The connection was refused."""
-
-
-class ConnectionBroken(Exception):
-    """The connection broke, or the received data is not HTTP."""
 
 
 class HttpStream:
@@ -45,24 +39,14 @@ class HttpStream:
         self._http = h11.Connection(h11.CLIENT)
         self.status = 0
 
-    async def request(
-        self, method: str, target: str, headers: Mapping[str, str], content: bytes | None = None
-    ) -> None:
+    async def request(self, request: HttpRequest) -> None:
         """Send the request and read the head of the response.
 
         Raise `ConnectionBroken` if the connection ends before that, or the head is malformed.
         """
-        sent = [("host", self._host), *headers.items()]
-        if content is not None:
-            sent.append(("content-length", str(len(content))))
-        whole = [
-            self._http.send(h11.Request(method=method, target=target, headers=sent)),
-            self._http.send(h11.Data(data=content or b"")),
-            self._http.send(h11.EndOfMessage()),
-        ]
         # A server that refuses a large body may stop reading it; its response arrives anyway.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._connection.send_all(b"".join(piece or b"" for piece in whole))
+            await self._connection.send_all(encode_request(self._http, self._host, request))
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
@@ -128,7 +112,7 @@ async def open_stream(
         with trio.fail_after(OPEN_SECONDS):
             stream = HttpStream(await connect_to(address), address.host)
             target = f"/{path}?{urlencode(query)}" if query else f"/{path}"
-            await stream.request("GET", target, {**address.headers, **headers})
+            await stream.request(HttpRequest("GET", target, {**address.headers, **headers}))
             made, stream = stream, None
             return made
     except trio.TooSlowError:
@@ -136,17 +120,6 @@ async def open_stream(
     finally:
         if stream is not None:
             stream.close()
-
-
-async def connect_to(address: Address) -> trio.SocketStream:
-    """Return a connection.
-
-    Raise `Unreachable` if it is refused, `ListenQueueFull` if the queue is full.
-    """
-    try:
-        return await address.connect()
-    except OSError as error:
-        raise Unreachable from error
 
 
 # Larger than any event: the largest record, encoded as JSON.

@@ -31,18 +31,19 @@ from supervisor.handles.arguments import (
     check_path,
     decode_cursor,
 )
-from supervisor.handles.shapes import Options, Page
-from supervisor.sessions.inbox import PermissionRequest
+from supervisor.handles.page import Page
 
-from .arguments import checked_arguments, session_arguments
-from .feed import RemoteGlobalFeed, open_feed
-from .session import RemoteSession
 from .transport import SLOW_SECONDS, Transport, is_id
 
 if TYPE_CHECKING:
+    from supervisor.handles.shapes import Options
     from supervisor.handles.views import Stats
+    from supervisor.sessions.inbox import PermissionRequest
     from supervisor.sessions.maintenance_reports import CleanupReport, Reloaded, SearchHit
     from supervisor.store.importing import ImportFormat
+
+    from .feed import RemoteGlobalFeed
+    from .session import RemoteSession
 
 T = TypeVar("T")
 # The daemon's limit for one page.
@@ -91,6 +92,8 @@ class RemoteSupervisor:
     ) -> RemoteSession:
         """Create a session; return when its agent has started and it is idle."""
         arguments = {name: value for name, value in locals().items() if name != "self"}
+        from .arguments import session_arguments  # noqa: PLC0415 - commands that list do without it
+
         return await self._post_for_session(
             "v1/sessions", session_arguments(arguments, required={"agent"})
         )
@@ -115,6 +118,8 @@ class RemoteSupervisor:
 
     def session(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
         """Return a handle without checking that the session exists."""
+        from .session import RemoteSession  # noqa: PLC0415 - commands that list do without it
+
         return RemoteSession(self._transport, parse_session_id(id))
 
     async def get(self, id: str) -> RemoteSession:  # noqa: A002 - its public name
@@ -209,6 +214,8 @@ class RemoteSupervisor:
         """Create a session from a file in the format `jsonl`, `picoclaw` or `ggcode`."""
         from supervisor.store.importing import ImportFormat  # noqa: PLC0415 - rarely needed
 
+        from .arguments import checked_arguments  # noqa: PLC0415 - commands that list do without it
+
         arguments = checked_arguments(
             {"path": _absolute_path(path), "format": format, "agent": agent}
         )
@@ -244,6 +251,8 @@ class RemoteSupervisor:
             "max_bytes": max_bytes,
             "dry_run": dry_run,
         }
+        from .arguments import checked_arguments  # noqa: PLC0415 - commands that list do without it
+
         checked_arguments(arguments)
         return await self._transport.request(
             CleanupReport, "POST", "v1/cleanup", arguments, timeout_seconds=SLOW_SECONDS
@@ -261,6 +270,8 @@ class RemoteSupervisor:
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
         """Return the pending permission requests of all sessions, oldest first."""
+        from supervisor.sessions.inbox import PermissionRequest  # noqa: PLC0415 - rarely needed
+
         return (
             await self._transport.request(Page[PermissionRequest], "GET", "v1/permissions")
         ).items
@@ -293,6 +304,8 @@ class RemoteSupervisor:
         """Watch the records of all sessions in commit order, after a position."""
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
+        from .feed import RemoteGlobalFeed, open_feed  # noqa: PLC0415 - it needs trio
+
         return open_feed(RemoteGlobalFeed(self._transport, "v1/stream", {"after": after}))
 
     async def reload(self) -> Reloaded:
@@ -336,10 +349,12 @@ class RemoteSupervisor:
         info = await self._transport.request(
             Info, "POST", path, arguments, timeout_seconds=SLOW_SECONDS
         )
-        return RemoteSession(self._transport, info.id)
+        return self.session(info.id)
 
 
 def _key_arguments(key: SessionKey | str, agent: str | None, options: Options) -> Mapping[str, Any]:
+    from .arguments import session_arguments  # noqa: PLC0415 - commands that list do without it
+
     check_options("a session", options)
     return session_arguments({"key": check_key(key), "agent": agent, **options})
 

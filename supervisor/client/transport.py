@@ -17,12 +17,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import attrs
 import orjson
-import trio
 
 from supervisor.api.encode import encode
 from supervisor.api.problems import error_of
@@ -30,8 +29,17 @@ from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.decode import DecodeError, decode_light
 
 from .address import Address, ListenQueueFull
-from .http_client import HttpClient, HttpRequest, HttpResponse, Method
-from .stream import ConnectionBroken, HttpStream, Unreachable, open_stream
+from .http_client import (
+    ConnectionBroken,
+    HttpClient,
+    HttpRequest,
+    HttpResponse,
+    Method,
+    Unreachable,
+)
+
+if TYPE_CHECKING:  # it needs trio
+    from .stream import HttpStream
 
 
 class NoDaemon(SupervisorError):
@@ -51,6 +59,8 @@ T = TypeVar("T")
 # Timeouts: for answers from memory or after one commit; for starting, stopping and copying.
 QUICK_SECONDS: Final = 30.0
 SLOW_SECONDS: Final = 600.0
+# Time in which a daemon may be unreachable while a result or a feed is waited for.
+MAX_ABSENCE_SECONDS: Final = 60.0
 _ERRORS: Final = 400
 # All filters of a list fit, percent-encoded. httpx refuses a URL of more than 64 KiB.
 _MAX_QUERY_BYTES: Final = 32 * 1024
@@ -111,7 +121,7 @@ class Transport:
         """
         self.refuse_if_closed()
         request = _http_request(method, path, arguments or {})
-        with trio.move_on_after(timeout_seconds):
+        with self._http.time_limit(timeout_seconds):
             response = await self._send(request)
             if response.status >= _ERRORS:
                 raise decode_error(response.content, status=response.status)
@@ -144,6 +154,8 @@ class Transport:
 
         Reading it may raise `ConnectionBroken`. The caller closes it.
         """
+        from .stream import open_stream  # noqa: PLC0415 - it needs trio
+
         try:
             stream = await open_stream(self.address, path, encode_query(query), headers)
         except ListenQueueFull:

@@ -11,13 +11,29 @@
 problems as a list. docs/reference/settings.md lists the settings.
 """
 
-from .agent_presets import Preset, find_program, presets
-from .agent_table import AgentTable, FromEnvironment, McpServer
-from .agents import agent_problems, check, make_agents
-from .dump import to_plain, values
-from .loader import Configuration, load
-from .schema import DaemonSettings
-from .sources import ConfigProblem, Origin
+from importlib import import_module
+
+TYPE_CHECKING = False  # not from `typing`, which takes long to import
+if TYPE_CHECKING:
+    from .agent_presets import Preset, find_program, presets
+    from .agent_table import AgentTable, FromEnvironment, McpServer
+    from .agents import agent_problems, check, make_agents
+    from .dump import to_plain, values
+    from .loader import Configuration, load
+    from .schema import DaemonSettings
+    from .sources import ConfigProblem, Origin
+
+# The module of each name. It is imported on its first use, because most commands only need `paths`.
+_MODULES = {
+    "agent_presets": ("Preset", "find_program", "presets"),
+    "agent_table": ("AgentTable", "FromEnvironment", "McpServer"),
+    "agents": ("agent_problems", "check", "make_agents"),
+    "dump": ("to_plain", "values"),
+    "loader": ("Configuration", "load"),
+    "schema": ("DaemonSettings",),
+    "sources": ("ConfigProblem", "Origin"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AgentTable",
@@ -37,3 +53,10 @@ __all__ = [
     "to_plain",
     "values",
 ]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{module}", __name__), name)

@@ -26,7 +26,14 @@ from supervisor.core.errors import AgentUnknown, ConfigError, short_repr
 from .agent_assembly import assemble
 from .agent_schema import AGENTS
 from .agent_table import AgentTable
-from .paths import configuration_files, expand_path, home_folder
+from .paths import (
+    FILE_VARIABLE,
+    PREFIX,
+    configuration_files,
+    expand_path,
+    home_folder,
+    is_setting,
+)
 from .schema import (
     EXAMPLE,
     DaemonSettings,
@@ -51,13 +58,8 @@ from .sources import (
 )
 from .toml_file import read_file
 
-PREFIX: Final = "UNDERSTUDY_"
-# Path of a file that replaces all others.
-FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
 # All names share the prefix, so that even unrelated ones are similar.
 _CLOSE_VARIABLE: Final = 0.85
-# Variables with our prefix that are not settings.
-IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
 
 
 def variable_paths(schema: Table) -> dict[str, KeyPath]:
@@ -74,7 +76,7 @@ def read_environment(schema: Table, environ: Mapping[str, str], source: Source) 
     layer = Layer()
     known = variable_paths(schema)
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in IGNORED_VARIABLES:
+        if not is_setting(name):
             continue
         path = known.get(name)
         named = attrs.evolve(source, name=name)

@@ -12,6 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+PREFIX: Final = "UNDERSTUDY_"
+# Path of a file that replaces all others.
+FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
+# Variables with our prefix that are not settings.
+IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
+# The longest path of a unix socket in Linux, without the final zero byte.
+MAX_SOCKET_PATH_BYTES: Final = 107
+
 FILE_NAME: Final = "understudy.toml"
 FOLDER_NAME: Final = "understudy"
 SOCKET_NAME: Final = "understudy.sock"
@@ -36,6 +44,36 @@ def socket_path(environ: Mapping[str, str], state: Path) -> Path:
     """Return the socket of the daemon: in the runtime directory, or else in the state folder."""
     folders = _absolute_folders(environ.get("XDG_RUNTIME_DIR", ""))
     return folders[0] / FOLDER_NAME / SOCKET_NAME if folders else state / SOCKET_NAME
+
+
+def is_setting(variable: str) -> bool:
+    """Return True if a variable of this name is read as a setting."""
+    return variable.startswith(PREFIX) and variable not in IGNORED_VARIABLES
+
+
+def unconfigured_socket(cwd: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the daemon's socket if nothing is configured; None if there is something to read.
+
+    Most commands need no more of it, and to read it takes longer than a request.
+    """
+    if environ.get(FILE_VARIABLE) or any(map(is_setting, environ)):
+        return None
+    if not all(map(_is_missing, configuration_files(cwd, environ))):
+        return None
+    socket = str(socket_path(environ, state_folder(environ)))
+    # The schema reports what is wrong with another path.
+    is_valid = socket.isascii() and socket.isprintable() and len(socket) <= MAX_SOCKET_PATH_BYTES
+    return socket if is_valid else None
+
+
+def _is_missing(file: Path) -> bool:
+    try:
+        file.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # reading it reports the reason
+    return False
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:

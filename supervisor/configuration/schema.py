@@ -27,7 +27,7 @@ from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import one_of, whole_number
 from supervisor.decode import DecodeError, alternatives, decode_light, is_collection
 
-from .paths import expand_path, socket_path, state_folder
+from .paths import MAX_SOCKET_PATH_BYTES, expand_path, socket_path, state_folder
 from .sources import ConfigProblem, InvalidValue, KeyPath, Source, Value, dotted
 
 # Takes one plain value and returns the setting; raises InvalidValue.
@@ -270,9 +270,6 @@ def _from_text(kind: Any, text: str) -> object:  # noqa: ANN401 - as above
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["text", "json"]
-
-# The longest path of a unix socket in Linux, without the final zero byte.
-MAX_SOCKET_PATH_BYTES: Final = 107
 
 
 def _check_path(_: object, field: attrs.Attribute[Any], value: object) -> None:

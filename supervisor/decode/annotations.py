@@ -6,7 +6,6 @@ agree on what is accepted.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import functools
 import types
@@ -237,7 +236,9 @@ def suggest(name: str, known: Sequence[str]) -> str:
 
 
 def _closest(name: str, known: Sequence[str]) -> str | None:
-    close = difflib.get_close_matches(name[:_MAX_NAME_LENGTH], known, n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    close = get_close_matches(name[:_MAX_NAME_LENGTH], known, n=1)
     return close[0] if close else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -25,7 +25,8 @@ from supervisor.core.validation import (
     encoded_size,
 )
 
-from .shapes import Options, Role
+if TYPE_CHECKING:
+    from .shapes import Role
 
 MAX_PERMISSIONS_BYTES = 65536
 
@@ -39,6 +40,8 @@ def check_role(role: Role) -> Literal["user", "agent"]:
 
     Raise `ConfigError` for other words.
     """
+    from .shapes import Role  # noqa: PLC0415 - commands that list do without it
+
     return "user" if check_choice("role", role, Role) == "user" else "agent"
 
 
@@ -122,6 +125,8 @@ def check_workspace(workspace: object) -> str:
 
 def check_options(whose: str, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` if an option is unknown; `whose` names the object in the error."""
+    from .shapes import Options  # noqa: PLC0415 - commands that list do without it
+
     unknown = options.keys() - Options.__annotations__.keys()
     if unknown:
         raise ConfigError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -14,6 +13,8 @@ from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 from supervisor.core.state import PendingInput
+
+from .page import Page
 
 __all__ = [
     "Input",
@@ -30,9 +31,6 @@ __all__ = [
     "Why",
     "input_status",
 ]
-
-T = TypeVar("T")
-
 
 # The role of a message. `assistant` is the name that other programs use for an agent.
 Role: TypeAlias = Literal["user", "agent", "assistant"]
@@ -86,23 +84,6 @@ class TurnRecords:
 
     turn_id: TurnId | None
     records: tuple[Record, ...]
-
-
-@attrs.frozen
-class Page(Generic[T]):
-    """One page of a list, as a sequence; `next` is the cursor of the next page, None at the end."""
-
-    items: tuple[T, ...]
-    next: str | None
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: int) -> T:
-        return self.items[index]
 
 
 @attrs.frozen

@@ -80,8 +80,8 @@ ROWS = (
         ours=seconds_to_ask,
         peer=lambda: seconds_of(sys.executable, "-c", "pass"),
         unit="s",
-        # click, trio and h11 alone make 14; it was 62 when a client was half of a daemon.
-        reach=at_most(30),
+        # It was 62 when a client was half of a daemon, and 21 when it ran on trio.
+        reach=at_most(15),
         obstacle=unless_the_command_is_installed,
     ),
 )

@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import orjson
 import pytest
 
 import supervisor
 from supervisor.cli import group
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_blocking
 from supervisor.cli.failures import COMMAND_HINTS, exit_code_of, report
 from supervisor.cli.output import Screen, json_text
 from supervisor.core.errors import SupervisorError
@@ -141,6 +142,26 @@ def test_ctrl_c_is_raised_before_anything_else() -> None:
         run_async(Screen(), work)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_interrupts_a_command_without_trio(number: signal.Signals) -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(30)  # noqa: ASYNC251 - as a request does that blocks
+
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        run_blocking(Screen(), work)
+
+    assert signal.getsignal(number) is before
+
+
+def test_a_command_without_trio_returns_its_exit_code() -> None:
+    async def work() -> int:
+        return 3
+
+    assert run_blocking(Screen(), work) == 3
+
+
 def test_ctrl_c_exits_with_130(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -209,11 +230,22 @@ raise SystemExit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("module", ["click", "orjson", "supervisor.cli.commands.ps", "trio"])
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("click", "ps"),
+        ("orjson", "ps"),
+        ("supervisor.cli.commands.ps", "ps"),
+        ("h11", "ps"),
+        ("trio", "log bob"),
+    ],
+)
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["people", "programs"])
-def test_ctrl_c_during_imports_causes_no_traceback(module: str, more: list[str]) -> None:
+def test_ctrl_c_during_imports_causes_no_traceback(
+    module: str, command: str, more: list[str]
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_AT, module, "ps", *more],
+        [sys.executable, "-c", INTERRUPTED_AT, module, *command.split(), *more],
         capture_output=True,
         check=False,
     )

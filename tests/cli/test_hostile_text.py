@@ -13,7 +13,7 @@ import trio
 from rich.console import Console
 
 import supervisor
-from supervisor.cli import main, target
+from supervisor.cli import async_runner, main, target
 from supervisor.cli.commands.top_screen import Board, draw
 from supervisor.cli.demo.show_live import LiveStage
 from tests.support.cli_runner import Called, Caller, Tty
@@ -85,6 +85,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> None:
             yield sup
 
     monkeypatch.setattr(target, "_connected", connected)
+    monkeypatch.setattr(async_runner, "run_blocking", async_runner.run_async)  # it needs trio
 
 
 @pytest.fixture(params=["pipe", "terminal"])

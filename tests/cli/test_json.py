@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import supervisor
-from supervisor.cli import target
+from supervisor.cli import async_runner, target
 from supervisor.cli.command_table import COMMANDS
 from tests.cli.test_steer_commands import asking
 from tests.support.cli_runner import Called, Caller
@@ -89,6 +89,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
     trio.run(fill)
     monkeypatch.setattr(target, "_connected", connected)
+    monkeypatch.setattr(async_runner, "run_blocking", async_runner.run_async)  # it needs trio
 
 
 def assert_json(done: Called) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pytest
 
 import supervisor
-from supervisor.cli import target
+from supervisor.cli import async_runner, target
 from tests.support.cli_runner import Caller
 
 Prepare: TypeAlias = Callable[[supervisor.Supervisor], Awaitable[object]]
@@ -34,6 +34,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
                 yield sup
 
         monkeypatch.setattr(target, "_connected", connected)
+        monkeypatch.setattr(async_runner, "run_blocking", async_runner.run_async)  # it needs trio
 
     return use
 

@@ -54,6 +54,10 @@ SMALL = ["ps", "tree", "inbox", "show bob", "why bob", "inputs bob", "log bob", 
 SMALL += ["interrupt bob", "stop bob", "resume bob"]
 
 
+# These only read, and run without trio.
+READING = ["ps", "tree", "inbox", "show bob", "why bob"]
+
+
 def test_a_short_command_imports_no_slow_module(
     call: Caller, daemon: subprocess.Popen[str]
 ) -> None:
@@ -70,7 +74,8 @@ def test_a_short_command_imports_no_slow_module(
             text=True,
             check=True,
         )
-        assert not set(done.stdout.splitlines()[-1].split()) & HEAVY, command
+        slow = HEAVY | {"trio", "supervisor.configuration.loader"} if command in READING else HEAVY
+        assert not set(done.stdout.splitlines()[-1].split()) & slow, command
 
 
 def test_a_permission_request_is_answered(call: Caller, daemon: subprocess.Popen[str]) -> None:

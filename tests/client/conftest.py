@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from supervisor.client import connect, connect_once
-from tests.support.served_supervisor import KINDS, Connect, Kind, Sup, opened
+from tests.support.served_supervisor import (
+    KINDS,
+    Connect,
+    Kind,
+    Sup,
+    connect_in_thread,
+    opened,
+)
 
 
 @pytest.fixture
@@ -25,7 +32,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return found
 
 
-@pytest.fixture(name="connect", params=[connect, connect_once])
+@pytest.fixture(name="connect", params=[connect, connect_once, connect_in_thread])
 def way_there(request: pytest.FixtureRequest) -> Connect:
     found: Connect = request.param
     return found

@@ -15,6 +15,7 @@ import trio.testing
 
 from supervisor.client import DaemonBusy, address
 from supervisor.client.address import Address
+from supervisor.client.connection import connect_to
 from supervisor.client.stream import open_stream
 from tests.support.served_supervisor import Connect
 
@@ -68,7 +69,7 @@ async def test_a_client_connects_when_the_listen_queue_has_room(
     stream: list[trio.SocketStream] = []
 
     async def dial() -> None:
-        stream.append(await Address(listener.getsockname(), None).connect())
+        stream.append(await connect_to(Address(listener.getsockname(), None)))
 
     nursery.start_soon(dial)
     await trio.testing.wait_all_tasks_blocked()

@@ -65,6 +65,7 @@ async def test_a_missing_socket_raises_no_daemon(folder: Path, connect: Connect)
     assert shown.count("Traceback") == 1
 
 
+@pytest.mark.parametrize("connect", [supervisor.connect, connect_once])
 def test_connect_under_asyncio_is_refused_with_what_to_do(connect: Connect) -> None:
     async def main() -> None:
         async with connect("/nowhere/s"):

@@ -1,9 +1,10 @@
 """The daemon's settings: places by default, and what cannot be meant."""
 
+import attrs
 import pytest
 
 from supervisor.configuration import DaemonSettings
-from supervisor.configuration.schema import MAX_SOCKET_PATH_BYTES
+from supervisor.configuration.paths import MAX_SOCKET_PATH_BYTES, unconfigured_socket
 from supervisor.core.errors import ConfigError
 from tests.support.config_home import Home
 
@@ -63,3 +64,40 @@ def test_an_origin_is_a_scheme_and_a_host(origin: object) -> None:
 def test_a_path_is_absolute_and_text(path: object) -> None:
     with pytest.raises(ConfigError, match="state_folder"):
         DaemonSettings(socket="/s", state_folder=path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"XDG_RUNTIME_DIR": "", "XDG_STATE_HOME": "/srv"}, {"UNDERSTUDY_CONTAINMENT": "x"}],
+)
+def test_a_socket_without_configuration_is_that_of_the_loader(
+    home: Home, variables: dict[str, str]
+) -> None:
+    varied = attrs.evolve(home, environ={**home.environ, **variables})
+
+    found = unconfigured_socket(varied.project, varied.environ)
+
+    assert found == varied.load().daemon.socket
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"UNDERSTUDY_DAEMON__SOCKET": "/s"},
+        {"UNDERSTUDY_TYPO": "1"},
+        {"UNDERSTUDY_CONFIG": "/nowhere"},
+        {"XDG_RUNTIME_DIR": "/" + "r" * 200},
+        {"XDG_RUNTIME_DIR": "/\udcff"},
+    ],
+)
+def test_a_configured_or_invalid_socket_needs_the_loader(
+    home: Home, variables: dict[str, str]
+) -> None:
+    assert unconfigured_socket(home.project, {**home.environ, **variables}) is None
+
+
+@pytest.mark.parametrize("where", ["user", "project"])
+def test_a_configuration_file_needs_the_loader(home: Home, where: str) -> None:
+    home.write(where, "")
+
+    assert unconfigured_socket(home.project, home.environ) is None

@@ -7,7 +7,8 @@ import pytest
 
 import supervisor
 from supervisor.configuration import check, load
-from supervisor.configuration.loader import IGNORED_VARIABLES, SCHEMA, variable_paths
+from supervisor.configuration.loader import SCHEMA, variable_paths
+from supervisor.configuration.paths import IGNORED_VARIABLES
 from supervisor.core.errors import ConfigError
 from tests.support.config_home import Home
 

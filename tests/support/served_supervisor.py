@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -15,6 +15,11 @@ from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID, UnixGate
 from supervisor.client import RemoteSession, RemoteSupervisor, connect, connect_once
+from supervisor.client.address import find_address
+from supervisor.client.blocking import BlockingClient
+from supervisor.client.connect import check_version
+from supervisor.client.http_client import HttpRequest, HttpResponse
+from supervisor.client.transport import Transport
 from supervisor.daemon.connections import open_connections
 from supervisor.daemon.listeners import unix_listener
 from supervisor.drivers.port import AgentKind
@@ -47,6 +52,42 @@ async def opened(
             connecting = connect if kind == "remote" else connect_once
             async with served(sup, folder / "s") as path, connecting(path) as remote:
                 yield remote
+
+
+class _InThread:
+    """A client that blocks, in a thread, so that the server of the test can answer."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+
+    def time_limit(self, seconds: float) -> AbstractContextManager[None]:
+        return self._client.time_limit(seconds)
+
+    async def request(self, request: HttpRequest) -> HttpResponse:
+        return await trio.to_thread.run_sync(self._run, request)
+
+    def _run(self, request: HttpRequest) -> HttpResponse:
+        try:
+            self._client.request(request).send(None)
+        except StopIteration as end:
+            response: HttpResponse = end.value
+            return response
+        raise AssertionError("it has suspended")
+
+
+@asynccontextmanager
+async def connect_in_thread(
+    address: str | os.PathLike[str] | None = None,
+    *,
+    token_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> AsyncIterator[RemoteSupervisor]:
+    """Connect as `connect_blocking` does; each request is sent in a thread."""
+    found = find_address(address, token_file, environ)
+    transport = Transport(_InThread(BlockingClient(found)), found)
+    await check_version(transport)
+    yield RemoteSupervisor(transport)
+    transport.close()
 
 
 @asynccontextmanager

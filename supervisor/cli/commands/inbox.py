@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_reading
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import open_target
@@ -27,7 +27,7 @@ _MAX_CHARACTERS: Final = 4_000
 def inbox(*, as_json: bool) -> int:
     """List pending permission requests, oldest first; decide with `understudy answer`."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_inbox, screen))
+    return run_reading(screen, None, partial(_inbox, screen))
 
 
 async def _inbox(screen: Screen) -> None:

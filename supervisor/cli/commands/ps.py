@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
@@ -46,9 +46,8 @@ def ps(*, state: str | None, as_json: bool, with_stopped: bool, limit: int, **fi
     asked = {name: value for name, value in filters.items() if value is not None}
     # A phase or a badge selects stopped sessions too.
     include_stopped = with_stopped or "phase" in asked or "badge" in asked
-    return run_async(
-        screen, partial(_ps, screen, state, asked, include_stopped=include_stopped, limit=limit)
-    )
+    work = partial(_ps, screen, state, asked, include_stopped=include_stopped, limit=limit)
+    return run_reading(screen, state, work)
 
 
 async def _ps(
@@ -117,7 +116,7 @@ def _row(info: Info, now: float) -> tuple[Cell | str, ...]:
 def tree(*, session: str | None, state: str | None, as_json: bool) -> int:
     """Show every tree with a live session, or the tree below one session."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_tree, screen, state, session))
+    return run_reading(screen, state, partial(_tree, screen, state, session))
 
 
 async def _tree(screen: Screen, state: str | None, session: str | None) -> None:

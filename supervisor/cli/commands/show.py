@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
@@ -38,7 +38,7 @@ def show(*, session: str, transcript: bool, state: str | None, as_json: bool) ->
     ID is a session's id, the beginning or end of the id, its name or its key.
     """
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_show, screen, state, session, transcript=transcript))
+    return run_reading(screen, state, partial(_show, screen, state, session, transcript=transcript))
 
 
 async def _show(screen: Screen, state: str | None, session: str, *, transcript: bool) -> None:
@@ -145,7 +145,7 @@ def _show_message(screen: Screen, message: Message) -> None:
 def why(*, session: str, as_json: bool) -> int:
     """Explain why a session makes no progress: the chain of what it waits for."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_why, screen, session))
+    return run_reading(screen, None, partial(_why, screen, session))
 
 
 async def _why(screen: Screen, session: str) -> None:
