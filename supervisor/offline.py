@@ -22,8 +22,8 @@ from .drivers.process.contained import open_processes
 from .drivers.runtime import DriverRuntime
 from .handles.supervisor import Supervisor
 from .runtime import build
-from .sessions.recovery import restore_tree
 from .sessions.services import make_services
+from .sessions.tree_restore import restore_tree
 from .store.pending import StoreHealth
 from .store.port import Store
 from .store.sqlite import schema
@@ -93,10 +93,8 @@ async def _open_offline(
         parts, keys = build(services, system)
         try:
             await parts.registry.open()
-            runtime.start_soon(services.timers.run)
-            runtime.start_soon(services.flusher.run)
-            runtime.start_soon(services.output_budget.run)
-            runtime.start_soon(services.hooks.run)
+            for service in services.running:
+                runtime.start_soon(service.run)
             resting, others = await store.startup_rows()
             rows = [one.row for one in others]
             if health.is_read_only:

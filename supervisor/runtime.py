@@ -40,7 +40,7 @@ from .sessions.lifecycle import Lifecycle
 from .sessions.liveness import Liveness
 from .sessions.log import Log
 from .sessions.process_slots import evict_idle_process
-from .sessions.recovery import recover, start_sessions
+from .sessions.recovery import Recovery
 from .sessions.registry import SessionRegistry
 from .sessions.reload import agents_by_name
 from .sessions.repair import SessionRepair
@@ -123,16 +123,14 @@ async def open(  # noqa: A001 - public as supervisor.open
             parts, keys = build(services, system)
             registry = parts.registry
             await registry.open()
-            runtime.start_soon(services.timers.run)
-            runtime.start_soon(services.flusher.run)
-            runtime.start_soon(services.output_budget.run)
-            runtime.start_soon(services.active_clock.run)
+            for service in services.running:
+                runtime.start_soon(service.run)
             runtime.start_soon(watch_file, services)
-            runtime.start_soon(services.hooks.run)
             with watch_event_loop(known.values()):
                 try:
-                    found = await recover(services, parts.admission, parts.router, keys)
-                    runtime.start_soon(start_sessions, services, registry, found)
+                    recovery = Recovery(services, registry, parts.router, parts.admission, keys)
+                    await recovery.begin()
+                    runtime.start_soon(recovery.finish)
                     yield Supervisor(parts)
                 except BaseException as error:  # noqa: BLE001 - raised again below
                     failure = error

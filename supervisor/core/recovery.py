@@ -12,7 +12,7 @@ Rule 4: a suspended or stopped session with no inputs and nothing left over gets
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypedDict
 
 import attrs
@@ -101,24 +101,36 @@ class RecoveryPlan:
 
 
 def plan(
-    rows: Iterable[SessionState], *, at: float, steady_at: float | None = None
+    rows: Iterable[SessionState],
+    *,
+    at: float,
+    steady_at: float | None = None,
+    stops: Collection[SessionId] = (),
 ) -> RecoveryPlan:
     """Return the recovery plan; `at` is the current wall time and `steady_at` the steady time.
 
     `rows` come in the order of creation: clocks may be set back, and ids have no order. Rows
     that need no recovery, without descendants, may be left out. Expiry comes first: a session
     past its expiry ends for that reason, whatever it was doing. Dependents of a session that
-    ends stop before it, the youngest first.
+    ends stop before it, the youngest first. `stops` are sessions that users have stopped since the
+    supervisor was started again.
     """
-    return _PlanBuilder(rows, at, at if steady_at is None else steady_at).finish()
+    return _PlanBuilder(rows, at, at if steady_at is None else steady_at, stops).finish()
 
 
 class _PlanBuilder:
     """A plan under construction: passes each session's events to the table."""
 
-    def __init__(self, rows: Iterable[SessionState], at: float, steady_at: float) -> None:
+    def __init__(
+        self,
+        rows: Iterable[SessionState],
+        at: float,
+        steady_at: float,
+        stops: Collection[SessionId],
+    ) -> None:
         self._at = at
         self._steady_at = steady_at
+        self._stops = stops
         # Invariant: every session as it is after its events so far.
         self._rows = {row.id: row for row in rows}
         self._children: dict[SessionId | None, list[SessionId]] = {}
@@ -173,6 +185,8 @@ class _PlanBuilder:
             return None
         if lineage.expires_at is not None and lineage.expires_at <= self._steady_at:
             return "ttl_expired"
+        if row.id in self._stops:
+            return "user"
         if lineage.parent is None or lineage.lifetime == "detached":
             return None
         # A parent that no longer exists was stopped before it was deleted.

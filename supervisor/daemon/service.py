@@ -1,7 +1,7 @@
 """The run of the daemon: take the lock, recover, listen, drain, exit.
 
-Rule 1: no request is accepted before recovery has handled every stored session, and `READY` is
-        sent only when requests are answered.
+Rule 1: no request is accepted before recovery has decided the outcome of every stored session, and
+        `READY` is sent only when requests are answered.
 Rule 2: the order of the exit: refuse new work, end or interrupt turns, end streams, close
         connections, suspend sessions, flush the store, then remove the socket and its lock.
 Rule 3: whatever begins the exit, a request or a failure, also bounds its time: `ExitWatchdog` ends

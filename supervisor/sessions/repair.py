@@ -30,10 +30,10 @@ from supervisor.store.writer_messages import Claim
 from .admission import Admission
 from .keys import KeyIndex
 from .lifecycle import commit_write
-from .recovery import find_unacknowledged, restore_sessions
 from .registry import SessionRegistry
 from .router import SessionRouter
 from .services import Services, StopSession
+from .tree_restore import find_unacknowledged, restore_sessions
 from .writer_requests import ask_repeatedly
 
 

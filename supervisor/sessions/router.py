@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -92,7 +93,9 @@ class SessionRouter:
                 return await self.stop(session_id, "user", after_turn=after_turn)
             except StoreDegraded:
                 row = (await self._registry.stored(session_id)).row
-                is_asleep = row.is_inactive and self._has_no_actor(session_id)
+                is_asleep = self._has_no_actor(session_id) and (
+                    row.is_inactive or health.is_recovery_pending
+                )
                 if health.is_degraded and (health.is_read_only or not is_asleep):
                     raise
             # Postponed stops are ordered when the store recovers. If it recovered during the read
@@ -107,6 +110,16 @@ class SessionRouter:
     def has_postponed_stops(self) -> bool:
         """Whether there are stops that wait for the store to recover."""
         return bool(self._postponed)
+
+    @property
+    def postponed_stops(self) -> frozenset[SessionId]:
+        """The sessions whose stops wait for the store to recover."""
+        return frozenset(self._postponed)
+
+    def forget_postponed_stops(self, stopped: Iterable[SessionId]) -> None:
+        """Drop the postponed stops of sessions that recovery has stopped."""
+        for session_id in stopped:
+            self._postponed.pop(session_id, None)
 
     async def order_postponed_stops(self) -> None:
         """Order the postponed stops, after the store has recovered."""

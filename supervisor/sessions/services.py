@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -155,6 +155,13 @@ _PAGE_RECORDS: Final = 500
 _HELPER_THREADS: Final = 2
 
 
+class RunningService(Protocol):
+    """A service with a task of its own."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
 @attrs.frozen(eq=False)
 class Services:
     """Frozen record of leaf services, created once by `make_services`."""
@@ -185,6 +192,11 @@ class Services:
     thread_limiter: trio.CapacityLimiter
     # Offline, restored sessions are not started, and no timer is set for them.
     is_offline: bool
+
+    @property
+    def running(self) -> tuple[RunningService, ...]:
+        """The services that have a task of their own, as long as the supervisor."""
+        return (self.timers, self.flusher, self.output_budget, self.active_clock, self.hooks)
 
     def stamp(self) -> Stamp:
         """Return the fields that every event has: the time by both clocks, and an unused id."""

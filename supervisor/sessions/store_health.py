@@ -109,7 +109,8 @@ def on_health_change(
     """Log the change, notify observers, and retry the store or perform the postponed stops."""
     if state.degraded:
         logger.error("%s (hint: %s)", state.problem, state.hint)
-        services.tasks.start_soon(retry_until_healthy, services.writer, services.health)
+        if not services.health.is_recovery_pending:  # recovery retries the store itself
+            services.tasks.start_soon(retry_until_healthy, services.writer, services.health)
     else:
         logger.warning("store recovered")
         services.tasks.start_soon(order_postponed_stops)

@@ -247,8 +247,11 @@ class StoreHealth:
 
     def __init__(self) -> None:
         self._problem: AsyncValue[StoreDegraded | None] = AsyncValue(None)
-        # Set when recovery could not write; then no session starts.
+        # Set if the file could not be opened for writing.
         self.is_read_only = False
+        # Whether stored sessions are not recovered yet. Then a store that was degraded stays so for
+        # everything but the recovery, although it may be able to write again.
+        self.is_recovery_pending = False
         self.backlog = Backlog()
         self.throttle = WriteThrottle()
         # Damage of the file that was found since it was opened. It does not prevent writes.
@@ -294,7 +297,7 @@ class StoreHealth:
         return StoreState(
             findings=self.findings,
             degraded=True,
-            problem=trouble.args[0],
+            problem=self._describe(trouble),
             hint=trouble.hint,
             read_only=self.is_read_only,
         )
@@ -316,7 +319,11 @@ class StoreHealth:
         error = self._error
         if error is not None:
             # A new error each time: an exception accumulates its tracebacks.
-            raise StoreDegraded(error.args[0], hint=error.hint)
+            raise StoreDegraded(self._describe(error), hint=error.hint)
+
+    def _describe(self, trouble: StoreDegraded) -> str:
+        problem: str = trouble.args[0]
+        return f"{problem}; sessions are not recovered yet" if self.is_recovery_pending else problem
 
     def degrade(self, trouble: StoreDegraded) -> None:
         """Mark the store as degraded."""
@@ -326,10 +333,15 @@ class StoreHealth:
             self._notify()
 
     def recover(self) -> None:
-        """Mark the store as healthy, unless it is read-only."""
-        if self._error is not None and not self.is_read_only:
+        """Mark the store as healthy, unless it is read-only or recovery is pending."""
+        if self._error is not None and not self.is_read_only and not self.is_recovery_pending:
             self._problem.value = None
             self._notify()
+
+    def end_recovery(self) -> None:
+        """Mark the stored sessions as recovered, and the store as healthy."""
+        self.is_recovery_pending = False
+        self.recover()
 
     def set_read_only(self, trouble: StoreDegraded) -> None:
         """Mark the store as read-only until it is opened again."""

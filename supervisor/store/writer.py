@@ -120,7 +120,7 @@ class Writer(Actor):
             self._chunks.schedule_optimize()
             self._schedule_chunk()
         elif type(message) is Retry:
-            await self._retry_pending()
+            return await self._retry_pending()
         elif message is not _FLUSH:
             return (
                 self._refuse_degraded()
@@ -306,8 +306,8 @@ class Writer(Actor):
             failed.fail(error)
         return failed
 
-    async def _retry_pending(self) -> None:
-        """Write the pending writes in order and settle each."""
+    async def _retry_pending(self) -> bool:
+        """Write the pending writes in order and settle each; return True if the store can write."""
         try:
             while self._backlog.drop_withdrawn():
                 batch = self._pending[:MAX_BATCH]
@@ -323,6 +323,8 @@ class Writer(Actor):
             self._schedule_chunk()
         except StoreDegraded as error:
             self._health.degrade(error)
+            return False
+        return True
 
 
 async def retry_until_healthy(writer: Ref, health: StoreHealth) -> None:

@@ -86,8 +86,8 @@ class ForgetProcess(Ask[None]):
 
 
 @attrs.frozen
-class Retry(Ask[None]):
-    """Check whether the store can write again; answered when the check is done."""
+class Retry(Ask[bool]):
+    """Write what is pending, and check whether the store can write again."""
 
 
 @attrs.frozen

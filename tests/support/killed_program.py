@@ -54,6 +54,8 @@ class KillableStore(sqlite.SqliteStore):
         self.records_left: int | None = None
         # Every write raises StoreDegraded while this is set.
         self.is_full = False
+        # The disk is full after this many more writes, unless None.
+        self.full_after: int | None = None
 
     async def _write(
         self,
@@ -63,6 +65,9 @@ class KillableStore(sqlite.SqliteStore):
     ) -> Answer:
         if self.killed.is_set():
             await trio.sleep_forever()
+        if self.full_after is not None:
+            self.is_full = self.full_after <= 0
+            self.full_after -= 1
         if self.is_full:
             raise StoreDegraded("the disk is full", hint="free some space")
         return await super()._write(work, *args, **more)

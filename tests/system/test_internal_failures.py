@@ -45,6 +45,7 @@ TASKS: Final = (
     "supervisor.sessions.clock:ActiveClock.run",
     "supervisor.sessions.flusher:OutputFlusher.run",
     "supervisor.sessions.hooks.dispatch:Hooks.run",
+    "supervisor.sessions.output_budget:OutputBudget.run",
     "supervisor.sessions.store_health:watch_file",
     "supervisor.sessions.timers:Timers.run",
     # Without it, trio cannot receive the results of threads: tasks wait for them for ever.

@@ -12,6 +12,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import AgentUnknown, Record, StoreDegraded, StoreLocked, Supervisor
 from supervisor.core.ids import SessionId
+from supervisor.core.state import Phase
 from tests.support.fake_agents import FakeAgent, records, waiting_texts
 from tests.support.killed_program import Program, check_rows
 from tests.support.session_states import NEVER, phase_of
@@ -112,43 +113,96 @@ async def test_a_recovery_killed_half_way_ends_the_same(
     )
 
 
-async def test_a_recovery_that_cannot_write_opens_read_only(
-    program: Program, fake_agent: FakeAgent
-) -> None:
+async def run_and_kill(program: Program, fake_agent: FakeAgent, **options: Any) -> SessionId:  # noqa: ANN401 - of `create`
+    """Kill the program with a running turn and a queued input; return their session."""
     async with program.running() as sup:
-        session = await sup.create("fake")
+        session = await sup.create("fake", **options)
         await session.append("user", "remember me")
-        await session.send("first")
-        await fake_agent.next_run()
-
-    async with program.running(full=True) as sup:
-        again = sup.session(session.id)
-        assert "remember me" in [one.text for one in await again.transcript()]
-        assert [info.id for info in (await sup.list()).items] == [session.id]
-        await sup.tree()
-        await sup.stats()
-        for write in (again.send("x"), sup.create("fake"), again.set(title="x"), again.resume()):
-            with pytest.raises(StoreDegraded):
-                await write
-
-
-async def test_a_failed_recovery_starts_no_session_after_the_disk_recovers(
-    program: Program, fake_agent: FakeAgent
-) -> None:
-    async with program.running() as sup:
-        session = await sup.create("fake")
         await session.send("first")
         await session.send("second")
         await fake_agent.next_run()
+    return session.id
+
+
+async def test_everything_but_reading_is_refused_until_recovery_is_written(
+    program: Program, fake_agent: FakeAgent
+) -> None:
+    session_id = await run_and_kill(program, fake_agent)
 
     async with program.running(full=True) as sup:
-        program.store.is_full = False
+        again = sup.session(session_id)
+        assert "remember me" in [one.text for one in await again.transcript()]
+        await sup.tree()
+        state = (await sup.stats()).store
+        assert (state.degraded, state.read_only) == (True, False)
+        assert "not recovered yet" in (state.problem or "")
+        for write in (
+            again.send("x"),
+            sup.create("fake"),
+            again.set(title="x"),
+            again.resume(),
+            sup.delete(session_id),
+            sup.cleanup(older_than_seconds=0.0),
+        ):
+            with pytest.raises(StoreDegraded, match="not recovered yet"):
+                await write
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"), [({}, "restarting"), ({"restart": NEVER}, "stopped")], ids=str
+)
+async def test_reads_show_the_outcome_of_an_unwritten_recovery(
+    program: Program, fake_agent: FakeAgent, options: dict[str, Any], shown: Phase
+) -> None:
+    session_id = await run_and_kill(program, fake_agent, **options)
+
+    async with program.running(full=True) as sup:
+        info = await sup.session(session_id).info()
+        assert (info.phase, info.turn_id) == (shown, None)
+        assert [one.id for one in (await sup.list(phase=shown)).items] == [session_id]
+        assert (await sup.list(phase="running")).items == ()
+        assert (await sup.stats()).running_turns == 0
+
+
+@pytest.mark.parametrize("written", [None, 0, 1, 3])
+async def test_recovery_is_written_within_two_seconds_of_room(
+    program: Program, fake_agent: FakeAgent, written: int | None
+) -> None:
+    session_id = await run_and_kill(program, fake_agent)
+
+    async with program.running(full=True) as sup:
         await trio.sleep(60.0)
-        with pytest.raises(StoreDegraded):
-            await sup.session(session.id).send("x")
         assert await fake_agent.finish_all() == []
-    async with program.running() as sup:
+        program.store.is_full = False
+        program.store.full_after = written
+        await trio.sleep(2.0)
+        if written is not None:  # there was too little room for all of it
+            program.store.is_full, program.store.full_after = False, None
+            await trio.sleep(2.0)
+
+        assert not (await sup.stats()).store.degraded
+        await trio.sleep(5.0)  # the session may have met the full disk too
         assert await fake_agent.finish_all() == ["second"]
+        await sup.session(session_id).send("third")
+        assert await fake_agent.finish_all() == ["third"]
+        ended = await records(sup.session(session_id), "turn_ended")
+        assert [one.body["outcome"] for one in ended] == ["lost", "completed", "completed"]
+        await check_rows(sup)
+        await check_tree_counts(sup)
+
+
+async def test_a_stop_before_recovery_is_written_prevents_the_restart(
+    program: Program, fake_agent: FakeAgent
+) -> None:
+    session_id = await run_and_kill(program, fake_agent)
+
+    async with program.running(full=True) as sup:
+        await sup.session(session_id).stop()
+        program.store.is_full = False
+
+        info = await sup.session(session_id).wait_stopped()
+        assert info.stop_reason == "user_cancelled"
+        assert await fake_agent.finish_all() == []
 
 
 async def test_a_recovery_that_cannot_write_leaves_the_file_unchanged(

@@ -12,7 +12,7 @@ import pytest
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.recovery import RecoveryPlan
-from supervisor.sessions import recovery
+from supervisor.sessions import recovery, tree_restore
 from supervisor.sessions.child_notifications import Acknowledged
 from supervisor.store.port import Write
 from supervisor.store.writer import Writer
@@ -34,7 +34,7 @@ def _forget_acknowledged(patch: pytest.MonkeyPatch) -> None:
     def none_acknowledged(_: Iterable[Record]) -> Mapping[SessionId, Acknowledged]:
         return {}
 
-    patch.setattr(recovery, "_acknowledged_by_parents", none_acknowledged)
+    patch.setattr(tree_restore, "_acknowledged_by_parents", none_acknowledged)
 
 
 def _wake_no_session(patch: pytest.MonkeyPatch) -> None:
@@ -42,12 +42,12 @@ def _wake_no_session(patch: pytest.MonkeyPatch) -> None:
         await wake(services, registry, attrs.evolve(found, to_wake=(), outcomes={}))
 
     wake = recovery.start_sessions
-    patch.setattr("supervisor.runtime.start_sessions", wake_none)
+    patch.setattr(recovery, "start_sessions", wake_none)
 
 
 def _write_nothing(patch: pytest.MonkeyPatch) -> None:
-    async def apply_nothing(*_: object) -> None:
-        return None
+    async def apply_nothing(*_: object) -> list[Write]:
+        return []
 
     patch.setattr(recovery, "_apply_plan", apply_nothing)
 
@@ -56,7 +56,7 @@ def _restore_no_counts(patch: pytest.MonkeyPatch) -> None:
     def forget(*_: object, **__: object) -> None:
         return None
 
-    patch.setattr("supervisor.sessions.recovery.restore_tree", forget)
+    patch.setattr("supervisor.sessions.tree_restore.restore_tree", forget)
 
 
 def _answer_too_early(patch: pytest.MonkeyPatch) -> None:
