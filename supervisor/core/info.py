@@ -106,6 +106,17 @@ class Node(Info):
 
     children: tuple[Node, ...]  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        """Return the fields, with the number of children: a tree may be deeper than the stack."""
+        names = (field.name for field in attrs.fields(Info))
+        shown = (
+            f"children=<{len(self.children)} nodes>"
+            if name == "children"
+            else f"{name}={getattr(self, name)!r}"
+            for name in names
+        )
+        return f"Node({', '.join(shown)})"
+
 
 def make_info(
     session: SessionState,

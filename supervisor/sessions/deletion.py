@@ -12,6 +12,8 @@ import contextlib
 from functools import partial
 from typing import Final
 
+import trio
+
 from actors import ActorStopped, MailboxFull
 from supervisor.core import events as ev
 from supervisor.core.errors import KeyTaken, RepairRefused, SupervisorError
@@ -21,6 +23,7 @@ from supervisor.store.port import RawRow
 from supervisor.store.writer_messages import AwaitPurge, Delete, OptimizeIndex
 
 from .admission import Admission
+from .hooks.hook_run import hook_path
 from .keys import KeyIndex
 from .lifecycle import exclusive_by_key
 from .refusals import session_not_found
@@ -32,6 +35,8 @@ from .timers import Timer
 from .writer_requests import ask_repeatedly
 
 _OPTIMIZE_AFTER_SECONDS: Final = 1.0
+# How long a deletion waits for the observers of its session_end.
+_OBSERVER_SECONDS: Final = 5.0
 
 
 class Deletion:
@@ -111,6 +116,7 @@ class Deletion:
         """Delete the session from memory and from the store; `row` is None if it is unreadable."""
         if row is None:
             self._admission.stop_dependents(session_id)
+        await self._notify_observers(session_id)
         try:
             await self._erase(session_id, row)
         except SupervisorError:
@@ -133,7 +139,16 @@ class Deletion:
             self._registry.drop_unused(slot)
         self._admission.delete(session_id)
         self._services.timers.set(self._optimize_timer, _OPTIMIZE_AFTER_SECONDS)
-        self._services.hooks.notify("session_end", session_id=session_id, reason="delete")
+
+    async def _notify_observers(self, session_id: SessionId) -> None:
+        """Notify observers while the session can still be read, and wait for them, for a while."""
+        hooks = self._services.hooks
+        if not hooks.observes("session_end"):
+            return
+        hooks.notify("session_end", session_id=session_id, reason="delete")
+        if not hook_path():  # an observer that deletes would wait for itself
+            with trio.move_on_after(_OBSERVER_SECONDS):
+                await hooks.wait_delivered()
 
     def _optimize_index(self, _: str) -> None:
         """Optimize the full-text index, once for several deletions.

@@ -143,6 +143,53 @@ async def test_session_end_of_a_deleted_session_follows_its_stop(
     assert told == ["turn_end", "session_stop", "session_end"]
 
 
+async def test_a_deleted_session_can_be_read_at_its_end(sup: Supervisor) -> None:
+    session = await sup.create("echo")
+    await session.prompt("hello")
+    read: list[str] = []
+
+    async def save(event: HookEvent) -> None:
+        assert event.session_id is not None
+        read.extend(one.text for one in await sup.session(event.session_id).transcript())
+
+    sup.hooks.add("session_end", save)
+    await sup.delete(session.id)
+
+    assert read == ["hello", "hello"]
+    assert not await sup.exists(session.id)
+
+
+async def test_an_observer_that_never_ends_delays_a_deletion_by_five_seconds(
+    sup: Supervisor, session: Session
+) -> None:
+    async def never_end(_: HookEvent) -> None:
+        await trio.sleep_forever()
+
+    sup.hooks.add("session_end", never_end, deadline_seconds=60.0)
+    began = trio.current_time()
+
+    await sup.delete(session.id)
+
+    assert trio.current_time() == began + 5.0
+
+
+async def test_an_observer_of_an_end_may_delete_another_session(
+    sup: Supervisor, session: Session
+) -> None:
+    other = await sup.create("fake")
+
+    async def delete_other(event: HookEvent) -> None:
+        if event.session_id == session.id:
+            await sup.delete(other.id)
+
+    sup.hooks.add("session_end", delete_other)
+    began = trio.current_time()
+    await sup.delete(session.id)
+
+    assert not await sup.exists(other.id)
+    assert trio.current_time() < began + 1.0
+
+
 # Turns and tools ------------------------------------------------------------------------
 
 

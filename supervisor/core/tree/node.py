@@ -185,8 +185,11 @@ class TreeNode:
         return self.effective_limits if self.limits is None else self.limits
 
     def active_child_ids(self) -> tuple[SessionId, ...]:
-        """Return the children that are neither stopped nor suspended."""
-        return tuple(one.id for one in self.children.values() if one.state != "suspended")
+        """Return the stored children that are neither stopped nor suspended.
+
+        A child that is only admitted is not stored yet, and may never be.
+        """
+        return tuple(one.id for one in self.children.values() if one.state == "up")
 
     def spent_by(self, now: float) -> Spending:
         """Return the spending of the session and its descendants by now, running turns included."""
