@@ -196,7 +196,11 @@ class ManualAgent:
         return self._asked
 
     def says(self, message: Json) -> None:
-        self._output.append(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.writes(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def writes(self, line: bytes) -> None:
+        """Write a line, which need not be a message."""
+        self._output.append(line + b"\n")
         self._rouse()
 
     def leaves(self, code: int) -> None:

@@ -30,7 +30,7 @@ from .client import AcpClient
 from .content import as_mapping
 from .handshake import Authenticator
 from .rpc_connection import ConnectionLost, RpcConnection
-from .rpc_messages import AUTH_REQUIRED, RpcError, Unsendable
+from .rpc_messages import AUTH_REQUIRED, InvalidAnswer, RpcError, Unsendable
 from .steering import STEERING_SETTLE_SECONDS, SteeringDelivery
 from .turn_result import AcpTurn, SilenceDetector, TurnEnd, classify_turn_end, describe_rpc_error
 
@@ -289,6 +289,10 @@ class AcpSession:
         if turn.is_cancelled and turn.output_problem is None:
             return TurnEnd("interrupted", "cancelled")
         why = describe_rpc_error(error)
+        if isinstance(error, InvalidAnswer):
+            with suppress(OutputTooLarge):
+                self._context.write(turn.id, "warning", {"text": error.message})
+            return TurnEnd("failed", None, error.message)
         if error.code == AUTH_REQUIRED:
             why = f"{why}: {self._authenticator.hint()}"
         return TurnEnd("failed", None, why)

@@ -23,11 +23,20 @@ from supervisor.drivers.process.pipes import MAX_LINE_BYTES
 from supervisor.drivers.process.processes import InputClosed, InputStuck
 
 from .rpc_handlers import RpcDispatcher, RpcHandlers
-from .rpc_messages import RpcError, RpcErrorResponse, RpcId, RpcNotification, RpcRequest, RpcResult
+from .rpc_messages import (
+    InvalidAnswer,
+    RpcError,
+    RpcErrorResponse,
+    RpcId,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
+)
 from .rpc_outbox import ConnectionLost, OutgoingLine, RpcOutbox, SendBytes
 from .rpc_peer import (
     MAX_OPEN_REQUESTS,
     CancelRequested,
+    InvalidAnswerReceived,
     Peer,
     PeerEvent,
     RpcCallId,
@@ -124,7 +133,8 @@ class RpcConnection:
     ) -> Any:  # noqa: ANN401 - any JSON value
         """Call a method of the agent and return its result; `math.inf` seconds are allowed.
 
-        Raise `RpcError` if the agent refuses, `CallTimeout` if it does not answer in time,
+        Raise `RpcError` if the agent refuses, `InvalidAnswer`, which is one, if the answer cannot
+        be read, `CallTimeout` if it does not answer in time,
         `ConnectionLost` if the connection is lost before the answer, and `Unsendable` if the params
         are not JSON. A call that is cancelled or times out is abandoned: its line is sent whole or
         not at all, and a late answer is dropped. With `on_abandon="tell"`, the agent is also told
@@ -233,6 +243,9 @@ class RpcConnection:
                 await self._dispatcher.start_request(event, handlers, nursery)
             case CancelRequested(request_id):
                 self._dispatcher.cancel_request(request_id)
+            case InvalidAnswerReceived(call_id, fault):
+                self._log_fault(fault)
+                self._end_call(call_id, outcome.Error(InvalidAnswer(fault.line.reason)))
             case RpcFault():
                 self._log_fault(event)
             case _:

@@ -3,6 +3,8 @@
 Rule 1: for any line, `parse` returns a message, or `InvalidLine` with the reason.
 Rule 2: a message with a clear meaning is accepted: unknown, missing or repeated fields do not
         matter. Its dict is kept as `raw`.
+        A line that is not a message may still be meant as the answer to a call; `answered_call`
+        finds out to which, so that the call does not wait for ever.
 Rule 3: a parsed message has no lone surrogates and only finite numbers, and can be encoded again.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -119,6 +122,13 @@ class RpcError(Exception):
         self.data = data
 
 
+class InvalidAnswer(RpcError):
+    """The agent has answered with a line that is not a message; whether it acted is unknown."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(INTERNAL_ERROR, f"the agent's answer cannot be read: {reason}")
+
+
 class Unsendable(ValueError):
     """A message that we send is not JSON: it has NaN, a lone surrogate, or a Python object."""
 
@@ -200,6 +210,24 @@ def _parse_error(request_id: RpcId, error: object, raw: RawMessage) -> RpcErrorR
         raw,
     )
 
+
+def answered_call(beginning: bytes) -> int | None:
+    """Return the id of the call that an invalid line is meant to answer; None if it is unclear.
+
+    Only the beginning of the line is known. It must look like an answer, with a single id.
+    """
+    if not _ANSWER.match(beginning) or b'"method"' in beginning:
+        return None
+    ids = _ID.findall(beginning)
+    return int(ids[0]) if len(ids) == 1 else None
+
+
+# The members of an answer, in any order, before the first nested value.
+_ANSWER: Final = re.compile(
+    rb"""(?:\xef\xbb\xbf)? \s* \{ \s* (?: "jsonrpc" | "id" | "result" | "error" ) \s* :""",
+    re.VERBOSE,
+)
+_ID: Final = re.compile(rb'"id"\s*:\s*([0-9]{1,15})\b')
 
 ID_TYPES: Final = frozenset({int, str, type(None)})
 

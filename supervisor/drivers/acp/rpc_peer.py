@@ -31,6 +31,7 @@ from .rpc_messages import (
     RpcNotification,
     RpcRequest,
     RpcResult,
+    answered_call,
     encode,
     parse,
 )
@@ -67,8 +68,22 @@ class RpcFault:
     reply: bytes | None = attrs.field(default=None, repr=False)
 
 
+@attrs.frozen
+class InvalidAnswerReceived:
+    """The agent has answered a call with a line that is not a message, which ends the call."""
+
+    call_id: RpcCallId
+    fault: RpcFault
+
+
 PeerEvent: TypeAlias = (
-    RpcRequest | RpcNotification | RpcResult | RpcErrorResponse | CancelRequested | RpcFault
+    RpcRequest
+    | RpcNotification
+    | RpcResult
+    | RpcErrorResponse
+    | CancelRequested
+    | RpcFault
+    | InvalidAnswerReceived
 )
 
 
@@ -94,7 +109,8 @@ class Peer:
     """Our end of a connection.
 
     Call `feed`, then `next_event` until it returns None. Every returned `RpcRequest` is open until
-    `answer` or `refuse`; an `RpcResult` or `RpcErrorResponse` ends the call with that id.
+    `answer` or `refuse`; an `RpcResult`, `RpcErrorResponse` or `InvalidAnswerReceived` ends the
+    call with that id.
     """
 
     def __init__(
@@ -137,7 +153,7 @@ class Peer:
 
     def _parse_line(self, line: Line) -> PeerEvent | None:
         if isinstance(line, OverlongLine):
-            return self._fault("too_long", InvalidLine("the line is too long", line.beginning))
+            return self._on_invalid("too_long", InvalidLine("it is too long", line.beginning))
         message = parse(line)
         match message:
             case RpcNotification():
@@ -147,7 +163,17 @@ class Peer:
             case RpcResult() | RpcErrorResponse():
                 return self._on_response(message, line)
             case InvalidLine():
-                return self._fault("junk", message)
+                return self._on_invalid("junk", message)
+
+    def _on_invalid(
+        self, kind: RpcFaultKind, line: InvalidLine
+    ) -> RpcFault | InvalidAnswerReceived:
+        fault = self._fault(kind, line)
+        call_id = answered_call(line.beginning)
+        if call_id not in self._calls:
+            return fault
+        self._calls.discard(RpcCallId(call_id))
+        return InvalidAnswerReceived(RpcCallId(call_id), fault)
 
     def _on_request(self, request: RpcRequest, line: bytes) -> RpcRequest | RpcFault:
         if request.id in self._requests:

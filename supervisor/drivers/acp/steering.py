@@ -22,7 +22,7 @@ from supervisor.drivers.port import DriverContext
 
 from .content import as_mapping, as_text
 from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from .rpc_messages import RpcError, Unsendable
+from .rpc_messages import InvalidAnswer, RpcError, Unsendable
 from .rpc_outbox import OutgoingLine
 
 SteeringOutcome: TypeAlias = Literal["injected", "promptRequired", "startedNewTurn", "unknown"]
@@ -162,6 +162,8 @@ class SteeringDelivery:
                 timeout_seconds=STEERING_ANSWER_SECONDS,
                 outgoing=outgoing,
             )
+        except InvalidAnswer:
+            return "unknown"
         except (RpcError, Unsendable):
             return "promptRequired"  # refused or never sent, so certainly not taken
         except (CallTimeout, ConnectionLost):

@@ -23,6 +23,29 @@ async def end_of(script: str, *flags: str) -> agent_events.TurnEnded:
         return await harness.run(script)
 
 
+INVALID_ANSWERS = {
+    "NaN": b'{"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn", "x": NaN}}',
+    "1e999": b'{"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn", "x": 1e999}}',
+    "cut": b'{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_',
+    "too deep": b'{"id":3,"result":' + b"[" * 200 + b"]" * 200 + b"}",
+}
+
+
+@pytest.mark.parametrize("line", INVALID_ANSWERS.values(), ids=INVALID_ANSWERS)
+async def test_an_answer_that_is_not_json_fails_the_turn_with_a_warning(line: bytes) -> None:
+    async with open_manual_agent() as (harness, manual_agent):
+        await harness.come_up()
+        turn = harness.order("go")
+        assert (await manual_agent.hears("session/prompt"))["id"] == 3
+        manual_agent.writes(line)
+        ended = await harness.context.heard(agent_events.TurnEnded)
+
+        assert ended.outcome == "failed"
+        assert ended.error is not None
+        assert ended.error.startswith("the agent's answer cannot be read: the ")
+        assert harness.context.output == [(turn, "warning", {"text": ended.error})]
+
+
 # Output of a turn --------------------------------------------------------------------------
 
 

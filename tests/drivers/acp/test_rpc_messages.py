@@ -22,6 +22,7 @@ from supervisor.drivers.acp.rpc_messages import (
     RpcRequest,
     RpcResult,
     Unsendable,
+    answered_call,
     encode,
     parse,
 )
@@ -119,6 +120,24 @@ def test_an_invalid_line_has_a_reason(line: bytes, why: str) -> None:
 
 def nested(depth: int) -> bytes:
     return b'{"method":"m","params":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+@pytest.mark.parametrize(
+    ("line", "call"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 7, "result": NaN', 7),
+        (b'{"result": NaN, "id": 7}', 7),
+        (b'{"id" : 7, "error": {"code": 1e999}}', 7),
+        (b'{"id": "7", "result": NaN}', None),
+        (b'{"id": 7, "result": {"id": 8, "x": NaN}}', None),
+        (b'{"id": 7, "method": "m", "params": NaN}', None),
+        (b'{"level": "info", "id": 7, "x": NaN}', None),
+        (b'working on "id": 7', None),
+    ],
+)
+def test_an_invalid_line_may_name_the_call_that_it_answers(line: bytes, call: int | None) -> None:
+    assert isinstance(parse(line), InvalidLine) or call is None
+    assert answered_call(line) == call
 
 
 def test_the_depth_of_a_message_is_limited() -> None:

@@ -174,6 +174,17 @@ async def test_steering_with_an_unknown_answer_is_unanswered() -> None:
         assert harness.context.kinds() == ["SteeringUnanswered", "TurnEnded"]
 
 
+async def test_steering_with_an_answer_that_is_not_json_is_unanswered() -> None:
+    async with open_manual_agent(STEERS) as (harness, manual_agent):
+        turn, _ = await at_work(harness, manual_agent)
+        harness.hand(turn, "in_2", "more")
+        steering = await manual_agent.hears(STEERING)
+        manual_agent.writes(b'{"id": %d, "result": {"outcome": NaN}}' % steering["id"])
+        unanswered = await harness.context.heard(agent_events.SteeringUnanswered)
+
+        assert unanswered.inputs == ("in_2",)
+
+
 async def test_unanswered_steering_delays_the_turn_end_within_a_bound() -> None:
     async with open_harness("--steering", "injected", "--hang-at", "steering") as harness:
         await harness.come_up()
