@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from supervisor.core.log_content import revealed_arguments
+
 from .early_interrupt import ExitOnInterrupt
 from .failures import INTERRUPTED, OK
 from .output import Screen
@@ -148,4 +150,6 @@ class _WarningHandler(logging.Handler):
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._screen.warn(record.getMessage())
+        # The user of a command sees what the log of a daemon hides.
+        shown = revealed_arguments(record.args)
+        self._screen.warn(record.msg % shown if shown else str(record.msg))

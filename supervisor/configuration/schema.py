@@ -303,6 +303,13 @@ def _check_origins(_: object, field: attrs.Attribute[Any], value: object) -> Non
             raise ConfigError(f"{name} contains {short_repr(origin)}", hint=wanted)
 
 
+def _check_flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(
+            f"daemonsettings.{field.name} is {short_repr(value)}", hint="give true or false"
+        )
+
+
 @attrs.frozen(kw_only=True)
 class DaemonSettings:
     """Settings of `understudy serve`."""
@@ -318,6 +325,7 @@ class DaemonSettings:
     max_connections: int = attrs.field(default=2000, validator=whole_number(least=1))
     log_level: LogLevel = attrs.field(default="info", validator=one_of(LogLevel))
     log_format: LogFormat = attrs.field(default="text", validator=one_of(LogFormat))
+    log_content: bool = attrs.field(default=False, validator=_check_flag)
 
     @property
     def database(self) -> str:

@@ -3,7 +3,8 @@
 Rule 1: secrets such as the daemon's token are redacted, and control characters that a
         terminal would obey are escaped.
 Rule 2: the message is a constant phrase; variable data is in fields (`session=`, `agent=`).
-Rule 3: `EventLog` logs ids and outcomes of sessions, never the text of a conversation.
+Rule 3: text of users, agents and tools is not logged, unless `daemon.log_content` is on: log calls
+        pass it as `Content`, and tracebacks are written without the text of their exceptions.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import os
 import queue
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TextIO, TypeAlias
 
 import orjson
 
+from supervisor.core.log_content import Content, error_content, reveal, revealed_arguments
 from supervisor.core.records import Record
 from supervisor.core.redaction import REDACTED, redact
 from supervisor.core.text import printable
@@ -62,22 +65,74 @@ class SecretFilter:
         return redact(text)
 
 
-class TextFormatter(logging.Formatter):
-    """Lines for people, or for the systemd journal."""
+class ContentFormatter(logging.Formatter):
+    """Base of the formatters: hides content, or shows it with `show_content`."""
 
-    def __init__(self, secret_filter: SecretFilter, *, for_journal: bool) -> None:
+    def __init__(self, secret_filter: SecretFilter, *, show_content: bool) -> None:
         super().__init__()
         self._secret_filter = secret_filter
+        self._show_content = show_content
+
+    def _message(self, record: logging.LogRecord) -> str:
+        if not self._show_content:
+            return record.getMessage()
+        shown = revealed_arguments(record.args)
+        return record.msg % shown if shown else str(record.msg)
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """Return the fields that were passed as `extra`; hidden ones are left out."""
+        return {
+            name: reveal(value)
+            for name, value in vars(record).items()
+            if name not in _STANDARD_FIELDS
+            and value is not None
+            and (self._show_content or not isinstance(value, Content))
+        }
+
+    def _traceback(self, record: logging.LogRecord) -> str | None:
+        """Return the traceback of a record, None if it has none."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return None
+        if self._show_content:
+            return "".join(traceback.format_exception(error)).rstrip()
+        return "".join(_traceback_without_texts(error)).rstrip()
+
+
+def _traceback_without_texts(error: BaseException, depth: int = 0) -> Iterator[str]:
+    """Yield the lines of a traceback; of each exception only its class, or the system's text."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None and depth < _MAX_CAUSES:
+        yield from _traceback_without_texts(cause, depth + 1)
+        yield "Which led to:\n"
+    yield "Traceback (most recent call last):\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield f"{error_content(error)}\n"
+    if isinstance(error, BaseExceptionGroup) and depth < _MAX_CAUSES:
+        for one in error.exceptions:
+            yield from _traceback_without_texts(one, depth + 1)
+
+
+_MAX_CAUSES: Final = 8
+
+
+class TextFormatter(ContentFormatter):
+    """Lines for people, or for the systemd journal."""
+
+    def __init__(
+        self, secret_filter: SecretFilter, *, show_content: bool, for_journal: bool
+    ) -> None:
+        super().__init__(secret_filter, show_content=show_content)
         self._for_journal = for_journal
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with an indented traceback below it."""
         fields = "".join(
-            f" {name}={_format_value(value)}" for name, value in _fields(record).items()
+            f" {name}={_format_value(value)}" for name, value in self._fields(record).items()
         )
-        text = f"{record.getMessage()}{fields}"
-        if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
+        text = f"{self._message(record)}{fields}"
+        if (stack := self._traceback(record)) is not None:
+            text += "\n" + stack
         first, *rest = printable(self._secret_filter.redact(text)).splitlines() or [""]
         lines = [first, *(f"    {line}" for line in rest)]
         if self._for_journal:  # it adds the time itself, and needs a priority before each line
@@ -87,12 +142,8 @@ class TextFormatter(logging.Formatter):
         return f"{stamp} {record.levelname.lower():<7} " + "\n".join(lines)
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(ContentFormatter):
     """Lines for programs: one JSON object per line."""
-
-    def __init__(self, secret_filter: SecretFilter) -> None:
-        super().__init__()
-        self._secret_filter = secret_filter
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -101,12 +152,12 @@ class JsonFormatter(logging.Formatter):
             "at": at.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._clean(record.getMessage()),
+            "message": self._clean(self._message(record)),
         }
-        for name, value in _fields(record).items():
+        for name, value in self._fields(record).items():
             line[name] = self._clean(value) if isinstance(value, str) else value
-        if record.exc_info:
-            line["traceback"] = self._clean(self.formatException(record.exc_info))
+        if (stack := self._traceback(record)) is not None:
+            line["traceback"] = self._clean(stack)
         return orjson.dumps(line, default=str).decode()
 
     def _clean(self, text: str) -> str:
@@ -173,14 +224,15 @@ def logging_to(
     form: str,
     environ: Mapping[str, str],
     secret_filter: SecretFilter,
+    show_content: bool = False,
 ) -> Iterator[QueuedHandler]:
-    """Send our log lines to the stream during the block."""
+    """Send our log lines to the stream during the block; see rule 3 for `show_content`."""
     handler = logging.StreamHandler(stream)
     for_journal = _is_journal(stream, environ)
     handler.setFormatter(
-        JsonFormatter(secret_filter)
+        JsonFormatter(secret_filter, show_content=show_content)
         if form == "json"
-        else TextFormatter(secret_filter, for_journal=for_journal)
+        else TextFormatter(secret_filter, show_content=show_content, for_journal=for_journal)
     )
     logs = QueuedHandler(handler)
     logs.open()
@@ -214,15 +266,6 @@ def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields that were passed as `extra`."""
-    return {
-        name: value
-        for name, value in vars(record).items()
-        if name not in _STANDARD_FIELDS and value is not None
-    }
-
-
 def _format_value(value: object) -> str:
     text = str(value)
     return text if text and text.isprintable() and " " not in text else repr(text)
@@ -250,8 +293,7 @@ Body: TypeAlias = Mapping[str, Any]
 
 _FAILED_OUTCOMES: Final = ("failed", "timed_out", "lost")
 
-# By record kind: level, message, and the body fields to log. Texts, details and inputs belong to
-# users and are not logged.
+# By record kind: level, message, and the body fields to log.
 _RECORD_LINES: Final[Mapping[str, tuple[int, str, tuple[str, ...]]]] = {
     "session_created": (logging.INFO, "session created", ()),
     "session_resumed": (logging.DEBUG, "session resumed", ("woken",)),
@@ -267,6 +309,13 @@ _RECORD_LINES: Final[Mapping[str, tuple[int, str, tuple[str, ...]]]] = {
     "progress_resumed": (logging.INFO, "session makes progress again", ()),
     "agent_restarting": (logging.WARNING, "agent restarting", ()),
 }
+
+
+# Fields whose text comes from the agent: the name or title of a tool, and a reason of its own.
+_CONTENT_FIELDS: Final = frozenset({"tool", "stop_reason"})
+_KNOWN_STOP_REASONS: Final = frozenset(
+    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
+)
 
 
 class EventLog:
@@ -286,6 +335,9 @@ class EventLog:
         if not logger.isEnabledFor(level):
             return
         fields = {name: body[name] for name in names if body.get(name) is not None}
+        for name in _CONTENT_FIELDS & fields.keys():
+            if fields[name] not in _KNOWN_STOP_REASONS:
+                fields[name] = Content(fields[name])
         if isinstance(fields.get("seconds"), float):
             fields["seconds"] = round(fields["seconds"], 3)
         context = {

@@ -75,6 +75,7 @@ def run(
         standard_error(),
         level=daemon.log_level,
         form=daemon.log_format,
+        show_content=daemon.log_content,
         environ=environ,
         secret_filter=secret_filter,
     ) as logs:

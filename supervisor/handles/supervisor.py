@@ -22,6 +22,7 @@ from supervisor.core.errors import (
 )
 from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
+from supervisor.core.log_content import Content
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision
 from supervisor.core.validation import check_bool, check_choice, check_key, check_name, check_text
@@ -203,7 +204,7 @@ class Supervisor(SessionQueries):
             self._services, self._parts.lifecycle, name, format, agent
         )
         for warning in warnings:
-            logger.warning("import of %s: %s", name, warning)
+            logger.warning("import of %s: %s", Content(name), Content(warning))
         return Session(self._parts, imported)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:

@@ -18,6 +18,7 @@ from supervisor.core.creation import Message, SpawnOptions
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
+from supervisor.core.log_content import error_content
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 from supervisor.core.state import Decision, SessionState, Usage
@@ -290,7 +291,9 @@ class SessionDriverContext:
             for record in await self._services.all_records(self._slot.id):
                 transcript.apply(record)
         except NotStorable as damage:
-            logger.warning("history for the agent is incomplete: %s", damage)
+            logger.warning(
+                "history of session %s is incomplete: %s", self._slot.id, error_content(damage)
+            )
             transcript = Transcript()
             raw = await self._services.store.raw_records(self._slot.id)
             for record in readable_records(raw, self._slot.id):

@@ -23,6 +23,7 @@ from supervisor.core.errors import (
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
+from supervisor.core.log_content import error_content
 from supervisor.core.receipts import InterruptReport
 from supervisor.core.state import LadderStep, SessionState
 from supervisor.core.step import InterruptPending
@@ -203,5 +204,7 @@ class Interrupter:
         except (StoreDegraded, QueueFull):
             self._router.tell_eventually(session_id, ended)
         except SupervisorError as error:  # deleted, or its actor fails
-            logger.warning("interrupt of tree %s may not be on record: %s", session_id, error)
+            logger.warning(
+                "interrupt of tree %s may not be on record: %s", session_id, error_content(error)
+            )
         return report

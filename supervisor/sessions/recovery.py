@@ -22,6 +22,7 @@ import trio
 from actors import ActorStopped
 from supervisor.core.errors import SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.log_content import error_content
 from supervisor.core.records import number_facts
 from supervisor.core.recovery import RecoveryPlan, RecoveryStep, plan
 from supervisor.core.state import Phase, SessionState
@@ -180,7 +181,9 @@ async def start_sessions(
                 return  # deleted meanwhile
             except Exception as error:  # noqa: BLE001 - the store fails; retried
                 if not services.is_shutting_down:
-                    logger.warning("session %s could not be started yet: %s", session_id, error)
+                    logger.warning(
+                        "session %s could not be started yet: %s", session_id, error_content(error)
+                    )
                     registry.retry_start(session_id)
 
     async with trio.open_nursery() as nursery:

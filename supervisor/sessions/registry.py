@@ -24,6 +24,7 @@ from supervisor.core.errors import (
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
+from supervisor.core.log_content import error_content
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.port import Stored
@@ -228,7 +229,9 @@ class SessionRegistry:
                 except SessionNotFound:
                     return
                 except Exception as error:  # noqa: BLE001 - the store still fails; retried
-                    logger.warning("session %s could not be started yet: %s", session_id, error)
+                    logger.warning(
+                        "session %s could not be started yet: %s", session_id, error_content(error)
+                    )
                 else:
                     return
         finally:

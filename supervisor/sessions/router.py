@@ -21,6 +21,7 @@ from supervisor.core.degraded import reduces_activity
 from supervisor.core.endings import Cause
 from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId
+from supervisor.core.log_content import error_content
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Refused, Reply, ReplyValue, ResumeNeedsHooks
 from supervisor.core.table import decide
@@ -133,7 +134,9 @@ class SessionRouter:
                     # It recovered meanwhile, and the call for that recovery was refused too.
                     await trio.sleep(_RETRY_SECONDS)
                 except Exception as error:  # noqa: BLE001 - an actor failed; retried
-                    logger.warning("session %s could not be stopped yet: %s", session_id, error)
+                    logger.warning(
+                        "session %s could not be stopped yet: %s", session_id, error_content(error)
+                    )
                     await trio.sleep(_DEGRADED_PAUSE_SECONDS)
 
     async def _order_postponed_stop(self, session_id: SessionId) -> None:
@@ -190,7 +193,9 @@ class SessionRouter:
                     return  # an admitted session may be about to be written
             except Exception as error:  # noqa: BLE001 - the store or an actor fails; retried
                 if pause == _STOP_RETRY_SECONDS:  # logged once
-                    logger.warning("session %s could not be stopped yet: %s", session_id, error)
+                    logger.warning(
+                        "session %s could not be stopped yet: %s", session_id, error_content(error)
+                    )
             else:
                 return
             await trio.sleep(pause)
@@ -349,7 +354,7 @@ class SessionRouter:
                 is_dead = True
                 await trio.lowlevel.checkpoint()
             except Exception as error:  # noqa: BLE001 - deleted, or the store fails
-                logger.warning("event for session %s dropped: %s", session_id, error)
+                logger.warning("event for session %s dropped: %s", session_id, error_content(error))
                 return
             else:
                 return

@@ -15,6 +15,7 @@ from typing import Final
 from trio_util import periodic, run_and_cancelling
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.log_content import error_content
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.store_finding import StoreFinding
 from supervisor.drivers.watchdog import uses_real_clock
@@ -90,7 +91,7 @@ async def _quick_check(store: SqliteStore, health: StoreHealth) -> None:
     try:
         found = await store.quick_check()
     except (OSError, SupervisorError) as error:  # not in time, or the file cannot be opened
-        logger.warning("check after an unclean end is not complete: %s", error)
+        logger.warning("check after an unclean end is not complete: %s", error_content(error))
         return
     _report(health, found)
     if not found:

@@ -11,6 +11,7 @@ import trio
 
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.core.log_content import Content, error_content
 from supervisor.core.records import Record, body_problem
 from supervisor.core.recovery import state_before_last_resume
 from supervisor.core.state import SessionState
@@ -120,7 +121,12 @@ def _is_from_parent(record: Record, parents: Mapping[SessionId, SessionId | None
     """
     wrong = body_problem(record.kind, record.body)
     if wrong is not None:  # the damage of one record must not prevent the start
-        logger.error("record %s of session %s is %s", record.seq, record.session_id, wrong)
+        logger.error(
+            "record %s of session %s is damaged: %s",
+            record.seq,
+            record.session_id,
+            Content(wrong, shown=record.kind),
+        )
         return False
     return parents.get(SessionId(record.body["child"])) == record.session_id
 
@@ -160,7 +166,9 @@ async def _unacknowledged_ends(
             end = state_before_last_resume(await services.store.records(row.id))
         except (SupervisorError, ValueError) as error:
             logger.warning(
-                "end of session %s is unreadable, parent not notified: %s", row.id, error
+                "end of session %s is unreadable, parent not notified: %s",
+                row.id,
+                error_content(error),
             )
             continue
         if end is not None:

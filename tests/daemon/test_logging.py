@@ -14,6 +14,7 @@ import pytest
 
 from supervisor import Record
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.log_content import Content, error_content
 from supervisor.daemon import logging_
 from supervisor.daemon.logging_ import EventLog, SecretFilter, logging_to, set_level
 
@@ -22,11 +23,20 @@ TOKEN = "Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4"  # noqa: S105 - an example
 
 
 @contextmanager
-def lines(form: str = "text", level: str = "info", **environ: str) -> Iterator[io.StringIO]:
+def lines(
+    form: str = "text", level: str = "info", *, show_content: bool = False, **environ: str
+) -> Iterator[io.StringIO]:
     secret_filter = SecretFilter()
     secret_filter.add(TOKEN)
     out = io.StringIO()
-    with logging_to(out, level=level, form=form, environ=environ, secret_filter=secret_filter):
+    with logging_to(
+        out,
+        level=level,
+        form=form,
+        environ=environ,
+        secret_filter=secret_filter,
+        show_content=show_content,
+    ):
         yield out
 
 
@@ -119,6 +129,76 @@ def test_logging_to_restores_handlers_and_levels() -> None:
         pass
 
     assert (ours.level, list(ours.handlers)) == before
+
+
+# Content -------------------------------------------------------------------------------------
+
+CONTENT = "the-secret-plan"
+
+
+def log_content() -> None:
+    """Log content in every way: argument, field, exception, its cause and its group."""
+    logger.warning("junk from %s: %s", "robot", Content(CONTENT))
+    logger.warning("refused: %s", error_content(KeyError(CONTENT)))
+    logger.info("permission requested", extra={"tool": Content(CONTENT)})
+    error = ExceptionGroup(CONTENT, [ValueError(CONTENT)])
+    error.__cause__ = KeyError(CONTENT)
+    logger.error("it failed", exc_info=error)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_content_is_hidden_and_its_kind_is_not(form: str) -> None:
+    with lines(form, "debug") as out:
+        log_content()
+
+    said = out.getvalue()
+    assert CONTENT not in said
+    assert "junk from robot: (15 characters)" in said
+    assert "refused: KeyError" in said
+    assert all(one in said for one in ("KeyError", "ExceptionGroup", "ValueError"))
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_content_is_shown_on_request(form: str) -> None:
+    with lines(form, "debug", show_content=True) as out:
+        log_content()
+
+    assert out.getvalue().count(CONTENT) >= 6
+
+
+def test_the_text_of_the_system_stays_in_a_traceback() -> None:
+    with lines() as out:
+        logger.error("failed", exc_info=OSError(28, "No space left on device", CONTENT))
+
+    assert "OSError: No space left on device" in out.getvalue()
+    assert CONTENT not in out.getvalue()
+
+
+def test_a_long_chain_of_causes_ends() -> None:
+    error = ValueError()
+    error.__cause__ = error
+    with lines() as out:
+        logger.error("failed", exc_info=error)
+
+    assert 1 < out.getvalue().count("ValueError") < 20
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("refusal", True), (CONTENT, False)])
+def test_only_known_reasons_of_agents_are_logged(reason: str, shown: object) -> None:
+    with lines() as out:
+        EventLog(lambda _: None).log_record(record("turn_ended", stop_reason=reason))
+
+    assert (reason in out.getvalue()) is shown
+
+
+def test_the_tool_of_a_permission_request_is_not_logged() -> None:
+    with lines() as out:
+        EventLog(lambda _: None).log_record(
+            record("permission_asked", request_id="req_1", tool=CONTENT)
+        )
+
+    assert "permission requested" in out.getvalue()
+    assert CONTENT not in out.getvalue()
 
 
 # What happens to sessions --------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from supervisor.core import agent_events
+from supervisor.core.log_content import Content, error_content
 from supervisor.drivers.port import DriverContext
 
 from .agent_spec import AcpAgentSpec
@@ -76,7 +77,9 @@ class Authenticator:
             )
         except (RpcError, CallTimeout) as error:
             self._problem = describe_rpc_error(error) if isinstance(error, RpcError) else str(error)
-            logger.warning("authentication with %s failed: %s", self._agent.name, self._problem)
+            logger.warning(
+                "authentication with %s failed: %s", self._agent.name, error_content(error)
+            )
             return False
         finally:
             self._report(None)
@@ -239,7 +242,7 @@ class Handshake:
                 self.client.read_session_result(answer)
                 return session_id
         if problem is not None:
-            logger.warning("%s did not resume its session: %s", self._agent.name, problem)
+            logger.warning("%s did not resume its session: %s", self._agent.name, Content(problem))
             self.client.warn(
                 "the agent could not resume its own session; a new one starts with the history: "
                 f"{problem}"

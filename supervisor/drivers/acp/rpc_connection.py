@@ -19,6 +19,7 @@ import attrs
 import outcome
 import trio
 
+from supervisor.core.log_content import Content
 from supervisor.drivers.process.pipes import MAX_LINE_BYTES
 from supervisor.drivers.process.processes import InputClosed, InputStuck
 
@@ -265,7 +266,7 @@ class RpcConnection:
                 self._name,
                 fault.kind,
                 fault.line.reason,
-                fault.line.excerpt,
+                Content(fault.line.excerpt),
             )
         if fault.reply is not None:
             self._reply(fault.reply)

@@ -23,6 +23,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 from trio_util import run_and_cancelling
 
+from supervisor.core.log_content import Content
 from supervisor.core.text import decode_printable
 from supervisor.drivers.identity import ProcessIdentity, identify
 
@@ -276,7 +277,7 @@ class ContainedProcess:
                 self._set_exit(_exit_from_code(None))
                 self._all_exited.set()
             case _:
-                logger.error("unexpected report from a guardian: %s", line)
+                logger.error("unexpected report from a guardian: %s", Content(line))
 
     def _set_exit(self, end: ProcessExit) -> None:
         """Store how the process ended; ignore a second call."""

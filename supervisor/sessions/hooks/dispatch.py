@@ -17,6 +17,7 @@ import trio
 
 from supervisor.core.errors import SupervisorError, short_repr
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.log_content import Content
 from supervisor.drivers.runtime import DriverRuntime
 
 from .hook import (
@@ -145,7 +146,7 @@ class Hooks:
                     hook.name,
                     point,
                     session_id,
-                    failure,
+                    Content(failure, shown=failure.kind),
                 )
         return data
 

@@ -105,7 +105,14 @@ class Denied(Exception):
 
 
 class HookFailed(Exception):
-    """A hook failed or returned an invalid answer. The text never contains the event's data."""
+    """A hook failed or returned an invalid answer.
+
+    `kind` is the text without the words of an exception, which may contain the event's data.
+    """
+
+    def __init__(self, problem: str, *, kind: str | None = None) -> None:
+        super().__init__(problem)
+        self.kind = problem if kind is None else kind
 
 
 # The hook itself --------------------------------------------------------------------------

@@ -118,7 +118,10 @@ class HookRun:
         if self._number is None:
             raise HookFailed(_CLOSED)
         if self._failure is not None:
-            raise HookFailed(f"raised {describe_error(self._failure)}")
+            raise HookFailed(
+                f"raised {describe_error(self._failure)}",
+                kind=f"raised {type(self._failure).__name__}",
+            )
         return self._answer
 
     def _obstacle(self) -> str | None:

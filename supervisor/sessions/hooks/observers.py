@@ -16,6 +16,7 @@ import attrs
 from trio_util import AsyncBool, RepeatedEvent
 
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.log_content import Content
 from supervisor.drivers.runtime import DriverRuntime
 
 from .hook import Hook, HookEvent, HookFailed
@@ -96,5 +97,5 @@ class Observers:
                         hook.name,
                         hook.point,
                         news.session_id,
-                        failure,
+                        Content(failure, shown=failure.kind),
                     )

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from supervisor.core.errors import NotStorable, short_repr
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.log_content import Content
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.codec import decode, decode_plain
@@ -222,7 +223,7 @@ def _readable_records(found: Iterable[Sequence[Any]]) -> list[Record]:
         try:
             records.append(_to_record(one))
         except NotStorable as error:
-            logger.error("%s", error)  # noqa: TRY400 - no traceback needed
+            logger.error("%s", error)  # noqa: TRY400 - no traceback needed; it quotes no content
     return records
 
 
@@ -311,7 +312,8 @@ def readable_rows(
         except NotStorable as error:
             damaged.append(one[0])
             if one[0] not in named:
-                logger.error("%s", error)  # noqa: TRY400 - no traceback needed
+                shown = f"the row of session {one[0]} cannot be read (hint: {error.hint})"
+                logger.error("%s", Content(error, shown=shown))  # noqa: TRY400 - no traceback needed
                 named.add(one[0])
     return readable, damaged
 
