@@ -204,7 +204,9 @@ class Supervisor(SessionQueries):
             self._services, self._parts.lifecycle, name, format, agent
         )
         for warning in warnings:
-            logger.warning("import of %s: %s", Content(name), Content(warning))
+            # What follows the colon are words of the file.
+            shown = warning.partition(":")[0]
+            logger.warning("import of %s: %s", Content(name), Content(warning, shown=shown))
         return Session(self._parts, imported)
 
     async def backup(self, path: str | os.PathLike[str]) -> int:

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from actors.testing import settle
+from supervisor.core.log_content import revealed_arguments
 from supervisor.drivers.acp.rpc_connection import (
     MESSAGES_PER_CHECKPOINT,
     CallTimeout,
@@ -373,7 +374,9 @@ async def test_faults_are_counted_and_logged_once_per_kind(
     assert (counted.junk, counted.too_long, counted.unknown_answer) == (50, 1, 2)
     assert recorder.entries == ["still here"]
     assert len(caplog.records) == 3
-    assert "Starting..." in caplog.text
+    assert "agent: junk in its output" in caplog.text
+    assert "Starting..." not in caplog.text
+    assert "Starting..." in str(revealed_arguments(caplog.records[0].args))
 
 
 async def test_unknown_notifications_are_ignored() -> None:
