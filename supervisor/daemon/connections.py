@@ -2,12 +2,15 @@
 
 Rule 1: an error on one connection ends only that connection.
 Rule 2: a connection above the limit gets a 503 response at once, instead of waiting.
+Rule 3: a lack of descriptors is logged in one line, and ends nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import math
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -30,6 +33,12 @@ logger = logging.getLogger("supervisor.http")
 
 # Time that running requests have to finish after close() is called.
 CLOSE_SECONDS: Final = 5.0
+# Errors of an accept that pass: no descriptors, or no memory in the kernel.
+_NO_CAPACITY: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_NO_CAPACITY_SECONDS: Final = 0.1
+_CAPACITY_LOG_SECONDS: Final = 60.0
+# More are closed without a response: waiting for their clients would use up descriptors.
+_MAX_REFUSING: Final = 32
 _REFUSAL_BODY: Final = (
     b'{"type":"urn:understudy:problem:too_many_connections","title":"Too many connections",'
     b'"status":503,"detail":"the server has reached its maximum number of connections",'
@@ -61,6 +70,10 @@ class Connections:
         self._context = WorkerContext(None)
         # One scope for each listener in use.
         self._listening: list[trio.CancelScope] = []
+        # Connections that are being refused; each has a descriptor.
+        self._refusing = 0
+        # A lack of descriptors is not logged before this time.
+        self._next_capacity_log = -math.inf
         # Totals since start.
         self.accepted = 0
         self.refused = 0
@@ -92,7 +105,29 @@ class Connections:
         handle = partial(self._handle, ASGIWrapper(app))  # type: ignore[arg-type] # Starlette's type for the same protocol
         with trio.CancelScope() as scope:
             self._listening.append(scope)
-            await trio.serve_listeners(handle, [listener], handler_nursery=self._nursery)
+            while True:
+                stream = await self._accept_one(listener)
+                self._nursery.start_soon(handle, stream)
+
+    async def _accept_one(self, listener: trio.SocketListener) -> trio.SocketStream:
+        """Return the next connection; wait while the process can open no more descriptors.
+
+        Not `trio.serve_listeners`, which logs a traceback ten times a second meanwhile.
+        """
+        while True:
+            try:
+                return await listener.accept()
+            except OSError as error:
+                if error.errno not in _NO_CAPACITY:
+                    raise
+                self._log_no_capacity(error)
+                await trio.sleep(_NO_CAPACITY_SECONDS)
+
+    def _log_no_capacity(self, error: OSError) -> None:
+        now = trio.current_time()
+        if now >= self._next_capacity_log:
+            self._next_capacity_log = now + _CAPACITY_LOG_SECONDS
+            logger.error("connections wait: %s (%d are open)", error.strerror, len(self._open))
 
     async def _handle(self, app: ASGIWrapper, stream: trio.SocketStream) -> None:
         family = int(stream.socket.family)
@@ -123,8 +158,13 @@ class Connections:
 
     async def _refuse(self, stream: trio.SocketStream) -> None:
         self.refused += 1
+        if self._refusing >= _MAX_REFUSING:
+            stream.socket.close()
+            return
+        self._refusing += 1
         with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(1.0):
             await stream.send_all(_REFUSAL)
+        self._refusing -= 1
         await trio.aclose_forcefully(stream)
 
 

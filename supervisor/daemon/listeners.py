@@ -10,26 +10,33 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 import socket
 import socket as sockets
 import stat
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import attrs
+from trio_util import periodic
 
 from supervisor.api.gate import Gate, TcpGate, UnixGate, has_peer_credentials, peer_pid
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError, StoreLocked
+from supervisor.store.sqlite.files import device_and_inode
 from supervisor.store.sqlite.lock import lock_path, locked
 
 from .logging_ import SecretFilter
 from .token import ensure_token
 
+logger = logging.getLogger("supervisor.daemon")
+
 _CONNECT_SECONDS: Final = 1.0
+# Between two checks of the socket's file.
+_CHECK_SECONDS: Final = 2.0
 
 
 @attrs.frozen
@@ -182,13 +189,36 @@ def _remove_socket(path: Path, made: os.stat_result) -> None:
             path.unlink()
 
 
+async def keep_socket(path: Path, listen: Callable[[socket.socket], Awaitable[None]]) -> None:
+    """Make our socket again when its file was deleted, until cancelled; `listen` serves it.
+
+    A cleanup of old files may delete it. A file that another program has put there stays.
+    """
+    with ExitStack() as made_again:
+        ours, reported = device_and_inode(path), ""
+        async for _ in periodic(_CHECK_SECONDS):
+            if device_and_inode(path) == ours:
+                continue
+            try:
+                made = made_again.enter_context(unix_listener(path))
+            except (ConfigError, StoreLocked) as error:
+                if str(error) != reported:
+                    reported = str(error)
+                    logger.error("no client can connect: %s", error)  # noqa: TRY400 - the text is complete
+                continue
+            await listen(made)
+            ours, reported = device_and_inode(path), ""
+            logger.warning("the socket %s was deleted, and is made again", path)
+
+
 @attrs.frozen
 class Listener:
-    """A listening socket, its address for people, and its gate."""
+    """A listening socket, its address for people, its gate, and the path of a unix socket."""
 
     display_name: str
     socket: socket.socket
     gate: Gate
+    path: Path | None = None
 
 
 Listeners: TypeAlias = tuple[Listener, ...]
@@ -203,10 +233,10 @@ def open_listeners(daemon: DaemonSettings, secret_filter: SecretFilter) -> Itera
     origins = frozenset(daemon.allowed_origins)
     own_uid = os.geteuid() if has_peer_credentials() else None
     with ExitStack() as sockets:
-        unix = sockets.enter_context(unix_listener(Path(daemon.socket)))
-        listeners: Listeners = (
-            Listener(daemon.socket, unix, UnixGate(own_uid=own_uid, origins=origins)),
-        )
+        path = Path(daemon.socket)
+        unix = sockets.enter_context(unix_listener(path))
+        gate: Gate = UnixGate(own_uid=own_uid, origins=origins)
+        listeners: Listeners = (Listener(daemon.socket, unix, gate, path),)
         if daemon.tcp_port is not None:
             token = ensure_token(Path(daemon.token))
             secret_filter.add(token)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import resource
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ import trio
 from supervisor.configuration import Configuration, load
 from supervisor.core.errors import ConfigError, SupervisorError
 
+from .descriptors import raise_descriptor_limit
 from .exit_watchdog import THREAD_PREFIX, ExitWatchdog
 from .logging_ import SecretFilter, logging_to, standard_error
 from .reload import Load
@@ -26,37 +26,8 @@ from .service import ExitCode, serve
 
 logger = logging.getLogger("supervisor.daemon")
 
-# Database, logs, epoll, pipes of threads.
-_BASE_DESCRIPTORS: Final = 128
-# Pipes of an agent process and of its guardian.
-_DESCRIPTORS_PER_AGENT: Final = 8
 # For the log lines of a failed thread.
 _FAILED_THREAD_SECONDS: Final = 1.0
-
-
-def raise_descriptor_limit(*, connections: int, agents: int) -> None:
-    """Raise the soft limit of open descriptors to what the settings need; log if it stays lower.
-
-    Agents inherit the limit, and some older programs cannot cope with a large one; so it is never
-    raised further than needed.
-    """
-    wanted = _BASE_DESCRIPTORS + connections + _DESCRIPTORS_PER_AGENT * agents
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    except (OSError, ValueError):
-        allowed = soft
-    if allowed < wanted:
-        logger.warning(
-            "descriptor limit %d is too low: %d connections and %d agents may need %d",
-            allowed,
-            connections,
-            agents,
-            wanted,
-        )
 
 
 def run(

@@ -34,9 +34,10 @@ from supervisor.handles.views import Introspection
 from supervisor.runtime import open as open_supervisor
 
 from .connections import Connections, open_connections
+from .descriptors import connection_limit
 from .exit_watchdog import ExitWatchdog
 from .folders import make_folder
-from .listeners import Listeners, hold_socket_lock, open_listeners
+from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
 from .reload import Load, Reloader
@@ -160,7 +161,12 @@ class _Daemon:
         with open_listeners(self._daemon, self.secret_filter) as listeners:
             async with (
                 open_connections(
-                    max_connections=self._daemon.max_connections, peer_state_key=PEER_UID
+                    max_connections=connection_limit(
+                        connections=self._daemon.max_connections,
+                        listeners=len(listeners),
+                        agents=self.configuration.settings.max_agent_processes,
+                    ),
+                    peer_state_key=PEER_UID,
                 ) as connections,
                 trio.open_nursery() as nursery,
             ):
@@ -192,6 +198,8 @@ class _Daemon:
                 extra_operations=[reloader.operation()],
             )
             await connections.listen(listener.socket, app)
+            if listener.path is not None:
+                nursery.start_soon(keep_socket, listener.path, partial(connections.listen, app=app))
         drain_state.open()
         status = f"listening on {' and '.join(listener.display_name for listener in listeners)}"
         logger.info("%s", status)

@@ -29,7 +29,7 @@ import trio
 
 from supervisor import Delta, Record
 from supervisor.client import RemoteSession, connect
-from supervisor.daemon.main import raise_descriptor_limit
+from supervisor.daemon.descriptors import raise_descriptor_limit
 from tests.bench._row import Row, at_least, at_most
 from tests.bench.memory import PROJECT
 from tests.support.daemon_in_process import Home

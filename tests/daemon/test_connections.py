@@ -1,6 +1,7 @@
 """HTTP connections over a real socket."""
 
 import contextlib
+import errno
 import inspect
 import os
 import socket
@@ -345,3 +346,22 @@ def test_hypercorn_task_group_still_starts_apps_as_overridden() -> None:
     parameters = ["self", "app", "config", "scope", "send"]
 
     assert list(inspect.signature(TaskGroup.spawn_app).parameters) == parameters
+
+
+async def test_a_lack_of_descriptors_is_logged_once_and_passes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept, failures = trio.SocketListener.accept, [errno.EMFILE] * 3
+
+    async def accept_later(listener: trio.SocketListener) -> trio.SocketStream:
+        if failures:
+            raise OSError(failures.pop(), "Too many open files")
+        return await accept(listener)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", accept_later)
+    async with served(hello, folder / "s") as (_, client):
+        assert (await client.get("/")).text == "ok"
+
+    (line,) = [record for record in caplog.records if record.name == "supervisor.http"]
+    assert (line.exc_info, failures) == (None, [])
+    assert line.getMessage() == "connections wait: Too many open files (0 are open)"

@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from supervisor.daemon import main
+from supervisor.daemon import descriptors
 from supervisor.daemon.signals import DaemonSignals, handle_signals
 from supervisor.daemon.systemd import Notifier, run_watchdog
 
@@ -171,8 +171,8 @@ def test_the_descriptor_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
 
-    main.raise_descriptor_limit(connections=2000, agents=64)
-    main.raise_descriptor_limit(connections=10, agents=1)
+    descriptors.raise_descriptor_limit(connections=2000, agents=64)
+    descriptors.raise_descriptor_limit(connections=10, agents=1)
 
     assert asked == [(2640, 4096)]
 
@@ -183,6 +183,20 @@ def test_a_low_descriptor_limit_is_logged(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 512))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
 
-    main.raise_descriptor_limit(connections=2000, agents=64)
+    descriptors.raise_descriptor_limit(connections=2000, agents=64)
 
     assert "descriptor limit 512 is too low" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("limit", "listeners", "allowed"),
+    [(100_000, 2, 2000), (4096, 1, 2000), (4096, 2, 1728), (1024, 1, 640), (256, 2, 64), (8, 2, 2)],
+)
+def test_connections_leave_descriptors_for_the_store_and_agents(
+    monkeypatch: pytest.MonkeyPatch, limit: int, listeners: int, allowed: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+
+    found = descriptors.connection_limit(connections=2000, listeners=listeners, agents=64)
+
+    assert found == allowed

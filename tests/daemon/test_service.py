@@ -16,7 +16,7 @@ import trio
 
 import supervisor
 from supervisor.client import NoDaemon, RemoteSupervisor, RemoteWatcher, connect
-from supervisor.daemon import DaemonSignals, ExitCode, ensure_token, serve, service
+from supervisor.daemon import DaemonSignals, ExitCode, ensure_token, listeners, serve, service
 from supervisor.daemon.exit_watchdog import ExitWatchdog
 from supervisor.daemon.logging_ import SecretFilter, TextFormatter
 from tests.support import stubborn_agent
@@ -310,3 +310,41 @@ async def test_a_folder_open_to_other_users_is_refused_before_any_change(
         await serve(home.load(), environ=home.environ)
 
     assert not await trio.Path(home.folder / ".local").exists()
+
+
+async def test_a_deleted_socket_is_made_again_with_its_mode(
+    home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "_CHECK_SECONDS", 0.01)
+    async with running(home):
+        path = trio.Path(home.socket)
+        await path.unlink()
+        while not home.has_socket:  # noqa: ASYNC110 - a file has no event
+            await trio.sleep(0.01)
+
+        assert stat.S_IMODE((await path.stat()).st_mode) == 0o600
+        async with connect(home.socket) as again:
+            assert (await again.stats()).sessions == 0
+
+    assert not home.has_socket
+    assert "was deleted, and is made again" in caplog.text
+
+
+async def test_a_file_in_place_of_the_socket_is_reported_once_and_kept(
+    home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "_CHECK_SECONDS", 0.01)
+    async with running(home):
+        path = trio.Path(home.socket)
+        beside = path.with_name("mine")
+        await beside.write_text("mine")
+        await beside.replace(path)
+        while "is not a socket" not in caplog.text:  # noqa: ASYNC110 - the log has no event
+            await trio.sleep(0.01)
+        await trio.sleep(0.05)
+
+        assert caplog.text.count("is not a socket") == 1
+        assert await path.read_text() == "mine"
+        await path.unlink()
+        while not home.has_socket:  # noqa: ASYNC110 - a file has no event
+            await trio.sleep(0.01)

@@ -40,6 +40,7 @@ TASKS: Final = (
     "supervisor.daemon.service:_Daemon._cancel_on_fast_leave",
     "supervisor.daemon.service:_Daemon._drain",
     "supervisor.daemon.service:handle_signals",
+    "supervisor.daemon.service:keep_socket",
     "supervisor.daemon.service:report_status",
     "supervisor.drivers.runtime:DriverRuntime.close_when_cancelled",
     "supervisor.sessions.clock:ActiveClock.run",
