@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar
 
 from .errors import (
     ConfigError,
@@ -53,12 +52,9 @@ def exact_str(text: T) -> T:
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
 
 
-_choices: Final = functools.cache(get_args)
-
-
-def check_choice(name: str, word: T, choices: object) -> T:
+def check_choice(name: str, word: T, choices: Any) -> T:  # noqa: ANN401 - a Literal
     """Return the value; raise ConfigError unless it is one of the choices."""
-    allowed = _choices(choices)
+    allowed = choices.__args__  # as `get_args`, which also handles types that are not literals
     if not isinstance(word, str) or word not in allowed:
         raise ConfigError(
             f"{name} is {short_repr(word)}", hint=f"choose one of {', '.join(allowed)}"

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import trio
 
 # A nursery that is unused during a whole interval of this length is closed.
-_KEEP_SECONDS: Final = 1.0
+_KEEP_SECONDS: Final = 5.0
 
 Work: TypeAlias = Callable[[], Awaitable[None]]
 OnCorrupted: TypeAlias = Callable[[BaseException], None]

@@ -171,7 +171,7 @@ class Log:
         self._release_share(up_to)
 
     def _release_share(self, up_to: int) -> None:
-        if self._share is not None:
+        if self._share is not None and self._share.bytes:
             self._share.release(up_to if self._is_pending else None)
 
     def fail(self, error: Exception) -> None:

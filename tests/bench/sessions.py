@@ -369,7 +369,7 @@ ROWS = (
         ours=turns_per_second,
         peer=autogen_round_trips_per_second,
         unit="/s",
-        reach=at_least(5),
+        reach=at_least(1.5),
         obstacle=unless_installed("autogen_core"),
     ),
     Row(

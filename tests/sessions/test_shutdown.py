@@ -357,7 +357,7 @@ async def test_tasks_return_to_base_when_all_sessions_are_stopped(
 
     for session in sessions:
         await session.stop()
-    await trio.sleep(2.5)  # unused nurseries of agents are kept for one to two seconds
+    await trio.sleep(11.0)  # unused nurseries of agents are kept for five to ten seconds
 
     assert living_tasks() == tasks
     assert sup._parts.registry._slots == {}
