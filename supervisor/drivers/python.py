@@ -204,6 +204,8 @@ class _PythonRun:
             self.turn.history = await self._context.history(self.turn.id)
             await self._context.load_news()
             await self._context.workspace_root()  # raises if it was replaced
+            # A read of the store does not notice a cancellation, and the turn may be over by now.
+            await trio.lowlevel.checkpoint_if_cancelled()
             answer = await self._agent.function(self.turn)
         except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
             failure = error

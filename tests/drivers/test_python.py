@@ -231,6 +231,30 @@ async def test_an_agent_that_returns_a_coroutine_fails_with_that_type(run: Run) 
 # Agents that will not be interrupted ------------------------------------------------------
 
 
+async def test_an_agent_that_was_interrupted_before_it_began_is_not_called(
+    runtime: DriverRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Turn] = []
+
+    async def begin(turn: Turn) -> None:
+        begun.append(turn)
+
+    harness = python_harness(begin, runtime)
+
+    async def read_slowly(_: object) -> tuple[()]:
+        with trio.CancelScope(shield=True):  # as a thread of the store does
+            await trio.sleep(60.0)
+        return ()
+
+    monkeypatch.setattr(harness.context, "history", read_slowly)
+    turn = harness.order("go")
+    await settle()
+    harness.driver.cancel_turn(turn, "ask")
+    ended = await harness.context.heard(agent_events.TurnEnded)
+
+    assert (ended.outcome, begun) == ("interrupted", [])
+
+
 async def test_an_agent_that_finishes_despite_an_interrupt_completes(
     runtime: DriverRuntime,
 ) -> None:
