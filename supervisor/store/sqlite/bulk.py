@@ -25,6 +25,7 @@ from supervisor.store.write_checks import (
     validate_records,
 )
 
+from . import word_index
 from .files import transaction
 
 Values: TypeAlias = tuple[Any, ...]
@@ -232,6 +233,9 @@ def optimize_index(connection: sqlite3.Connection, *, begin: bool) -> bool:
     `begin` starts a merge of the whole current index. Return True if another step is needed. See
     `port.Store.optimize_index`.
     """
+    if begin and word_index.is_worn(connection):
+        _rebuild_worn_index(connection)
+        return False
     pages = -_CHUNK_PAGES if begin else _CHUNK_PAGES
     with transaction(connection):
         before = connection.total_changes
@@ -245,7 +249,17 @@ def optimize_index(connection: sqlite3.Connection, *, begin: bool) -> bool:
 
 def optimize_whole_index(connection: sqlite3.Connection) -> None:
     """Merge the whole index in one step, when the store is closed."""
+    if word_index.is_worn(connection):
+        _rebuild_worn_index(connection)
+        return
     with transaction(connection):
         connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         connection.execute(_MARK_INDEX_CLEAN)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def _rebuild_worn_index(connection: sqlite3.Connection) -> None:
+    """Rebuild a small index; a large one stays stale until the store is opened next."""
+    if word_index.rebuild_if_small(connection):
+        connection.execute(_MARK_INDEX_CLEAN)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

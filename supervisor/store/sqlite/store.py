@@ -30,7 +30,7 @@ from supervisor.store.port import (
 )
 from supervisor.store.threads import DedicatedThread, StoreThread, TrioThreads, run_in_thread
 
-from . import backup, bulk, cache, schema, space, write
+from . import backup, bulk, cache, schema, space, word_index, write
 from .file_check import find_lost_records, last_position, refuse_if_lost
 from .files import (
     FileIdentity,
@@ -146,6 +146,8 @@ class SqliteStore(SqliteReader):
             if 0 < schema.version_of(self._writer) < schema.VERSION:
                 backup.copy_before_migration(self._writer, self.path)
             schema.migrate(self._writer)
+            if word_index.is_worn(self._writer):
+                word_index.rebuild(self._writer)
             position = last_position(self._writer)
             self.findings = find_lost_records(self.path, position, self._last_run)
         except BaseException:
