@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import supervisor
+from supervisor.core import validation
 from tests.support.cli_runner import Caller
 
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07\u202eevil\x9b2J"
@@ -68,3 +69,9 @@ def kept(tmp_path: Path) -> Kept:
             return Kept(path, anna.id, parent.id, child.id, over.id)
 
     return trio.run(fill)
+
+
+@pytest.fixture
+def names_of_old_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accept control characters in names, as version 0.1.0 did: stores still have such names."""
+    monkeypatch.setattr(validation, "_control_in", lambda _: None)

@@ -18,6 +18,8 @@ from supervisor.cli.commands.top_screen import Board, draw
 from supervisor.cli.demo.show_live import LiveStage
 from tests.support.cli_runner import Called, Caller, Tty
 
+pytestmark = pytest.mark.usefixtures("names_of_old_stores")
+
 Show: TypeAlias = Callable[..., Called]
 
 # A colour, a clipboard, a title, a bell, a cleared screen (in one byte), and writing that turns.

@@ -11,6 +11,8 @@ import supervisor
 from supervisor.cli.commands.top import perform_action
 from supervisor.cli.commands.top_screen import Board, KeyAction, draw, split_keys
 
+pytestmark = pytest.mark.usefixtures("names_of_old_stores")
+
 # Who leaves does not wait for a turn that asks something.
 BRIEF = supervisor.Settings(exit_seconds=0.0)
 
