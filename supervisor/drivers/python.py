@@ -176,8 +176,9 @@ class _PythonRun:
         self._nursery = runtime.agent_nurseries.start_soon(self.run, self.fail, name=agent.name)
 
     def cancel(self, reason: str) -> None:
-        """Cancel the agent."""
-        self._nursery.cancel(reason)
+        """Cancel the agent, unless it has ended: then another agent may use its nursery."""
+        if not self.has_ended:
+            self._nursery.cancel(reason)
 
     def abandon(self) -> None:
         """Treat the turn as over although its task may still run; report the zombie's end."""

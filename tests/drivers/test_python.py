@@ -255,6 +255,22 @@ async def test_an_agent_that_was_interrupted_before_it_began_is_not_called(
     assert (ended.outcome, begun) == ("interrupted", [])
 
 
+async def test_a_late_interrupt_does_not_reach_the_next_agent(runtime: DriverRuntime) -> None:
+    async def wait_if_asked(turn: Turn) -> None:
+        if turn.text == "wait":
+            await trio.sleep(60.0)
+
+    first, second = (python_harness(wait_if_asked, runtime) for _ in range(2))
+    over = first.order("go")
+    await first.context.heard(agent_events.TurnEnded)
+    second.order("wait")  # in the nursery that the first agent has released
+
+    first.driver.cancel_turn(over, "ask")
+    ended = await second.context.heard(agent_events.TurnEnded)
+
+    assert ended.outcome == "completed"
+
+
 async def test_an_agent_that_finishes_despite_an_interrupt_completes(
     runtime: DriverRuntime,
 ) -> None:
