@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
+from supervisor.core.env_values import EnvValue, is_variable_name, parse_env_value
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
@@ -18,7 +19,7 @@ from supervisor.core.redaction import REDACTED
 from supervisor.core.validation import AGENT_NAME_HINT, is_agent_name
 
 from .agent_presets import PRESET_NAMES
-from .agent_table import Driver, FromEnvironment, OutputForm, Secret, Transport
+from .agent_table import Driver, OutputForm, Transport
 from .paths import expand_path
 from .schema import DecodedValue, Leaf, OpenTable, Table, table_for_class
 from .sources import InvalidValue, Source
@@ -28,7 +29,6 @@ BUILT_IN: Final = ("echo", "scripted")
 
 MAX_SECONDS: Final = 86400
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _FUNCTION: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -106,7 +106,7 @@ def _output_path(value: str, source: Source) -> str:
         raise InvalidValue(str(error.args[0]).removeprefix("it "), hint=error.hint) from None
 
 
-def _secret(value: str | Mapping[str, object], _: Source) -> Secret:
+def _secret(value: str | Mapping[str, object], _: Source) -> EnvValue:
     """Return a secret: its text, or the name of the environment variable that holds it.
 
     Errors never show the value.
@@ -118,14 +118,10 @@ def _secret(value: str | Mapping[str, object], _: Source) -> Secret:
             )
         value = f"${value['from']}"
     _check_text(value)
-    if value.startswith("$$"):
-        return value[1:]
-    if not value.startswith("$"):
-        return value
-    if not _VARIABLE.fullmatch(value[1:]):
-        hint = "write $$ for a text that starts with a dollar sign"
-        raise InvalidValue("starts with $, but does not name a variable", hint=hint)
-    return FromEnvironment(value[1:])
+    try:
+        return parse_env_value(value)
+    except ConfigError as error:
+        raise InvalidValue(str(error.args[0]), hint=error.hint) from None
 
 
 def _option(value: str | bool, source: Source) -> str | bool:  # noqa: FBT001 - a value, not a switch
@@ -151,7 +147,7 @@ def _check_agent_name(name: str) -> None:
 
 
 def _check_variable(name: str) -> None:
-    if not _VARIABLE.fullmatch(name):
+    if not is_variable_name(name):
         raise InvalidValue("is not a name of a variable", hint="use letters, digits and _")
 
 

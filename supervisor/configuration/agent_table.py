@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from supervisor.core.env_values import EnvValue, FromEnvironment, missing_variables
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 
@@ -16,26 +17,18 @@ Transport: TypeAlias = Literal["http", "sse"]
 # As `supervisor.command` has them (a test compares).
 OutputForm: TypeAlias = Literal["text", "json_lines"]
 
-
-@attrs.frozen
-class FromEnvironment:
-    """A value that is read from our environment when the agent starts, and never stored."""
-
-    variable: str
-
-
-Secret: TypeAlias = str | FromEnvironment
+__all__ = ["AgentTable", "FromEnvironment", "McpServer"]
 
 
 def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(dict(values))
 
 
-def _names_only(values: Mapping[str, Secret]) -> str:
+def _names_only(values: Mapping[str, EnvValue]) -> str:
     return f"<{', '.join(values)}>"  # without the values, which may be secrets
 
 
-_EMPTY: Final[Mapping[str, Secret]] = MappingProxyType({})
+_EMPTY: Final[Mapping[str, EnvValue]] = MappingProxyType({})
 
 
 @attrs.frozen(kw_only=True)
@@ -44,12 +37,12 @@ class McpServer:
 
     name: str
     command: tuple[str, ...] = ()
-    env: Mapping[str, Secret] = attrs.field(
+    env: Mapping[str, EnvValue] = attrs.field(
         default=_EMPTY, converter=_frozen, repr=_names_only, hash=False
     )
     url: str | None = None
     transport: Transport = "http"
-    headers: Mapping[str, Secret] = attrs.field(
+    headers: Mapping[str, EnvValue] = attrs.field(
         default=_EMPTY, converter=_frozen, repr=_names_only, hash=False
     )
 
@@ -66,7 +59,7 @@ class AgentTable:
     preset: str | None = None
     command: tuple[str, ...] = ()
     function: str | None = None
-    env: Mapping[str, Secret] = attrs.field(
+    env: Mapping[str, EnvValue] = attrs.field(
         default=_EMPTY, converter=_frozen, repr=_names_only, hash=False
     )
     auth: str | None = None
@@ -94,5 +87,4 @@ class AgentTable:
         values = [*self.env.values()]
         for server in self.mcp_servers:
             values += (*server.env.values(), *server.headers.values())
-        wanted = {value.variable for value in values if isinstance(value, FromEnvironment)}
-        return tuple(sorted(wanted - environ.keys()))
+        return missing_variables(values, environ)

@@ -6,14 +6,15 @@ Drivers are imported when needed, because they take longer to import than the wh
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from supervisor.core.env_values import EnvValue, format_env_value
 from supervisor.core.errors import ConfigError, short_repr
 
-from .agent_table import AgentTable, FromEnvironment, McpServer, Secret
+from .agent_table import AgentTable, McpServer
 from .loader import AnyPath, Configuration, read
 from .sources import DEFAULT, ConfigProblem, config_error
 
@@ -93,29 +94,32 @@ def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
     made = acp(
         table.name,
         table.command,
+        env=_texts(table.env),
         auth=table.auth,
-        mcp_servers=[_server(table, server, environ) for server in table.mcp_servers],
+        mcp_servers=[_server(server) for server in table.mcp_servers],
         mode=table.mode,
         options=table.options,
         handshake_seconds=HANDSHAKE_SECONDS if wait is None else wait,
     )
-    # Set afterwards, because acp() would look the variables up at once.
-    return attrs.evolve(made, env=_EnvironmentValues(table, table.env, environ))
+    return attrs.evolve(made, environ=environ)
 
 
-def _server(table: AgentTable, server: McpServer, environ: Mapping[str, str]) -> dict[str, Any]:
+def _texts(values: Mapping[str, EnvValue]) -> dict[str, str]:
+    """Return the values as a program would write them for `supervisor.acp`."""
+    return {name: format_env_value(value) for name, value in values.items()}
+
+
+def _server(server: McpServer) -> dict[str, Any]:
     """Return the server as in ACP, with mappings that the driver turns into lists of pairs."""
     if server.url is not None:
-        headers = _EnvironmentValues(table, server.headers, environ)
         return {
             "type": server.transport,
             "name": server.name,
             "url": server.url,
-            "headers": headers,
+            "headers": _texts(server.headers),
         }
     program, *args = server.command
-    env = _EnvironmentValues(table, server.env, environ)
-    return {"name": server.name, "command": program, "args": args, "env": env}
+    return {"name": server.name, "command": program, "args": args, "env": _texts(server.env)}
 
 
 def _command(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
@@ -124,12 +128,13 @@ def _command(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
     made = command(
         table.name,
         table.command,
+        env=_texts(table.env),
         resume_command=table.resume_command,
         output=table.output,
         text=table.text,
         session_id_at=table.session_id_at,
     )
-    return attrs.evolve(made, env=_EnvironmentValues(table, table.env, environ))
+    return attrs.evolve(made, environ=environ)
 
 
 def _python(table: AgentTable, _: Mapping[str, str]) -> AgentKind:
@@ -162,43 +167,3 @@ _MAKERS: Final[Mapping[str, Callable[[AgentTable, Mapping[str, str]], AgentKind]
     "command": _command,
     "python": _python,
 }
-
-
-@attrs.frozen(repr=False)
-class _EnvironmentValues(Mapping[str, str]):
-    """Values of an agent, some of them looked up in our environment at each access.
-
-    Reading raises LaunchFailed if a variable of the agent is missing. The agent's start is the
-    first to read, and reports that error.
-    """
-
-    _table: AgentTable
-    _values: Mapping[str, Secret]
-    _environ: Mapping[str, str]
-
-    def __getitem__(self, name: str) -> str:
-        value = self._values[name]
-        if not isinstance(value, FromEnvironment):
-            return value
-        self._require_variables()
-        return self._environ[value.variable]
-
-    def __iter__(self) -> Iterator[str]:
-        self._require_variables()
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
-
-    def _require_variables(self) -> None:
-        missing = self._table.missing_variables(self._environ)
-        if missing:
-            from supervisor.drivers.process.processes import LaunchFailed  # noqa: PLC0415 - drivers are slow to import
-
-            names = ", ".join(f"${name}" for name in missing)
-            raise LaunchFailed(
-                f"agent {self._table.name} needs {names}, which is not set in the environment"
-            )

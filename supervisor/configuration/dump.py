@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import attrs
 
+from supervisor.core.env_values import EnvValue, FromEnvironment, format_env_value
 from supervisor.core.redaction import redact_value
 
-from .agent_table import AgentTable, FromEnvironment, McpServer
+from .agent_table import AgentTable, McpServer
 from .loader import ORIGINS, Configuration
 from .sources import DEFAULT, KeyPath, Origin, dotted
 
@@ -109,13 +110,11 @@ def _server(server: McpServer) -> dict[str, Any]:
     }
 
 
-def _secrets(given: Mapping[str, str | FromEnvironment]) -> dict[str, Any]:
+def _secrets(given: Mapping[str, EnvValue]) -> dict[str, Any]:
     return {
         name: {"from": value.variable}
         if isinstance(value, FromEnvironment)
-        else value.replace("$", "$$", 1)
-        if value.startswith("$")
-        else value
+        else format_env_value(value)
         for name, value in given.items()
     }
 

@@ -6,6 +6,8 @@ Rule 1: redaction takes linear time in the text, for any text. A shape begins wh
 Rule 2: ordinary prose stays as it is. A word that only looks like a beginning ("sk-learn",
         "bearer of news", "password: none") is not a secret; most secrets contain a digit.
 Rule 3: redacting a redacted text changes nothing.
+Rule 4: a covered secret is redacted whatever its shape. `cover_secret` adds one for the whole
+        process, because the environment that it comes from belongs to the whole process.
 """
 
 from __future__ import annotations
@@ -84,6 +86,22 @@ _WORDS: Final = tuple({word for words, _ in _SHAPES for word in words})
 _SECRET_NAME: Final = re.compile(rf"(?is:.*{_NAMES}|authorization)")
 
 
+# A shorter text is likely to be a part of ordinary words.
+_MIN_COVERED_CHARS: Final = 8
+# Those covered last; each makes every redaction read the text once more.
+_MAX_COVERED: Final = 64
+
+_covered: tuple[str, ...] = ()
+
+
+def cover_secret(secret: str) -> None:
+    """Redact this text from now on, unless it is too short to be a secret."""
+    global _covered  # noqa: PLW0603 - replaced as a whole, so that other threads can read it
+    if len(secret) >= _MIN_COVERED_CHARS:
+        kept = [one for one in _covered if one != secret]
+        _covered = (*kept, secret)[-_MAX_COVERED:]
+
+
 def redact(text: str) -> str:
     """Return the text with everything redacted that looks like a secret."""
     return redact_pieces([text])[0]
@@ -117,16 +135,21 @@ def _secrets_in(text: str) -> list[tuple[int, int]]:
     """Return the spans of the secrets, in order, merged where they touch."""
     small = text.lower()
     there = {word for word in _WORDS if word in small}
-    if not there:
-        return []
-    found = sorted(
-        match.span(1)
-        for words, shape in _SHAPES
-        if not there.isdisjoint(words)
-        for match in shape.finditer(text)
-    )
+    found = [
+        match.span()
+        for secret in _covered
+        if secret in text
+        for match in re.finditer(re.escape(secret), text)
+    ]
+    if there:
+        found += (
+            match.span(1)
+            for words, shape in _SHAPES
+            if not there.isdisjoint(words)
+            for match in shape.finditer(text)
+        )
     merged: list[tuple[int, int]] = []
-    for start, end in found:
+    for start, end in sorted(found):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:

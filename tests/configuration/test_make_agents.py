@@ -1,4 +1,4 @@
-"""Agents are made of their tables; what they want of our environment is looked up at the start."""
+"""Agents are made of their tables, as a program would make them."""
 
 import json
 import sys
@@ -6,18 +6,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-import attrs
 import pytest
 
 import supervisor
 from supervisor.configuration import agent_table, make_agents
 from supervisor.core.errors import ConfigError
 from supervisor.drivers.acp.agent import AcpAgent, acp
-from supervisor.drivers.acp.agent_spec import HANDSHAKE_SECONDS
 from supervisor.drivers.command.agent import command
 from supervisor.drivers.command.template import OutputForm
 from supervisor.drivers.confined import Confined
-from supervisor.drivers.process.processes import LaunchFailed
 from supervisor.drivers.python import PythonAgent
 from tests.support.config_home import Home
 
@@ -48,7 +45,7 @@ def test_a_configured_acp_agent_equals_a_constructed_agent(home: Home) -> None:
         """
         [agents.coder]
         command = ["coder", "--acp"]
-        env = { A = "1", B = "$B" }
+        env = { A = "1", B = "$B", D = "$$literal" }
         auth = "key"
         mode = "plan"
         options.model = "large"
@@ -59,25 +56,24 @@ def test_a_configured_acp_agent_equals_a_constructed_agent(home: Home) -> None:
         C="3",
     )
 
-    servers = [
-        {"name": "files", "command": "files", "args": ["-r"], "env": {"C": "3"}},
-        {"type": "sse", "name": "far", "url": "https://far/", "headers": {"X": "3"}},
-    ]
-    meant = acp("coder", ["coder", "--acp"], env={"A": "1", "B": "2"}, auth="key", mode="plan")
-    assert isinstance(made, AcpAgent)
-    assert (made.name, made.command, made.auth, made.mode) == (
+    meant = acp(
         "coder",
-        meant.command,
-        "key",
-        "plan",
+        ["coder", "--acp"],
+        env={"A": "1", "B": "$B", "D": "$$literal"},
+        auth="key",
+        mode="plan",
+        options={"model": "large"},
+        mcp_servers=[
+            {"name": "files", "command": "files", "args": ["-r"], "env": {"C": "$C"}},
+            {"type": "sse", "name": "far", "url": "https://far/", "headers": {"X": "$C"}},
+        ],
     )
-    assert dict(made.env) == meant.env
-    assert made.options == {"model": "large"}
-    assert made.handshake_seconds == HANDSHAKE_SECONDS
-    assert [
-        {key: value if isinstance(value, str | list) else dict(value) for key, value in one.items()}
-        for one in made.mcp_servers
-    ] == servers
+    assert made == meant
+    assert made.launch(None).environment.items() >= {("A", "1"), ("B", "2"), ("D", "$literal")}
+    assert [one.get("env") or one["headers"] for one in made.resolved_servers()] == [
+        {"C": "3"},
+        {"X": "3"},
+    ]
 
 
 def test_a_configured_command_agent_equals_a_constructed_agent(home: Home) -> None:
@@ -98,12 +94,14 @@ def test_a_configured_command_agent_equals_a_constructed_agent(home: Home) -> No
     meant = command(
         "helper",
         ["helper", "{prompt}"],
+        env={"A": "$B"},
         resume_command=["helper", "--again", "{session_id}"],
         text="[type=answer].text",
         session_id_at="id",
     )
-    assert attrs.evolve(made, env={}) == meant
-    assert dict(made.env) == {"A": "2"}
+    assert made == meant
+    launch = made.launch(None, prompt="x", session_id=None, new_session_id="f")
+    assert launch.environment["A"] == "2"
 
 
 def test_the_output_formats_match_the_driver() -> None:
@@ -126,7 +124,7 @@ def test_variables_are_looked_up_at_each_start(home: Home) -> None:
     (made,) = make_agents(home.load(), environ=environ)
     assert isinstance(made, AcpAgent)
 
-    with pytest.raises(LaunchFailed, match="agent coder needs \\$REAL"):
+    with pytest.raises(ConfigError, match="agent coder needs \\$REAL"):
         made.launch(None)
     environ["REAL"] = "s3cret"
 
@@ -139,7 +137,7 @@ def test_an_agent_with_a_missing_server_variable_does_not_start(home: Home) -> N
 
     (made,) = make(home, text)
 
-    with pytest.raises(LaunchFailed, match="GONE"):
+    with pytest.raises(ConfigError, match="GONE"):
         made.launch(None)
 
 

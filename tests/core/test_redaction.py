@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.redaction import REDACTED, redact, redact_pieces, redact_value
+from supervisor.core import redaction
+from supervisor.core.redaction import (
+    REDACTED,
+    cover_secret,
+    redact,
+    redact_pieces,
+    redact_value,
+)
 
 # Put together here, so that no scanner takes the tests for a leak.
 LETTERS = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -144,3 +151,21 @@ def test_a_megabyte_is_redacted_quickly(piece: str) -> None:
     redact(text)
 
     assert time.process_time() - began < 10  # a shape that is not linear would take hours
+
+
+def test_a_covered_secret_is_redacted_whatever_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_covered", ())
+    for secret in ("plain words", "words and more", "short"):
+        cover_secret(secret)
+
+    assert redact("a plain words and more, short") == f"a {REDACTED}, short"
+    assert redact_pieces(["plain ", "words"]) == [REDACTED, ""]
+
+
+def test_the_secrets_covered_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_covered", ())
+    for number in range(redaction._MAX_COVERED + 1):
+        cover_secret(f"secret number {number}")
+
+    assert redact("secret number 0") == "secret number 0"
+    assert redact("secret number 1") == REDACTED

@@ -16,6 +16,7 @@ from supervisor.drivers.runtime import DriverRuntime
 
 from .agent_spec import HANDSHAKE_SECONDS, AcpAgentSpec
 from .driver import AcpDriver
+from .mcp_servers import check_servers
 
 __all__ = ["HANDSHAKE_SECONDS", "AcpAgent", "acp", "scripted_process"]
 
@@ -42,7 +43,9 @@ def acp(
 ) -> AcpAgent:
     """Return an agent that runs as a process, for example `acp("gemini", ["gemini", "--acp"])`.
 
-    `env` is added to the allow-list of variables that every agent gets. `auth` is the id of the
+    `env` is added to the allow-list of variables that every agent gets; the value `"$NAME"` is that
+    of the supervisor's variable NAME when the agent starts, and `"$$"` begins with a literal dollar
+    sign. `auth` is the id of the
     authentication method to use if the agent requires one. `mcp_servers` are passed to the agent as
     far as the session's permissions allow them by name. `mode` and `options` are set when a
     conversation starts, and again when a new process resumes it; a new conversation fails to start
@@ -53,7 +56,7 @@ def acp(
         check_command(name, command),
         check_env(name, env),
         None if auth is None else _checked_text("auth", auth),
-        _checked_servers(name, mcp_servers),
+        check_servers(name, mcp_servers),
         None if mode is None else _checked_text("mode", mode),
         _checked_options(name, options),
         handshake_seconds,
@@ -67,17 +70,6 @@ def scripted_process(name: str = "scripted-process", flags: Iterable[str] = ()) 
     """
     # -P: never import a folder called supervisor from the workspace.
     return acp(name, [sys.executable, "-P", "-m", "supervisor.drivers.scripted", *flags])
-
-
-def _checked_servers(name: str, servers: object) -> tuple[Mapping[str, Any], ...]:
-    listed = tuple(servers) if isinstance(servers, Iterable) else (None,)
-    for server in listed:
-        if not isinstance(server, Mapping) or not isinstance(server.get("name"), str):
-            raise ConfigError(
-                f"an MCP server of agent {short_repr(name)} is {short_repr(server)}",
-                hint='use {"name": ..., "command": ..., "args": [], "env": []} for each',
-            )
-    return tuple(dict(server) for server in listed)
 
 
 def _checked_options(name: str, options: object) -> dict[str, str | bool]:

@@ -8,9 +8,12 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
+from supervisor.core.env_values import EnvValue
 from supervisor.core.limits import number
-from supervisor.drivers.process.environment import agent_environment
+from supervisor.drivers.process.environment import agent_environment, require_variables
 from supervisor.drivers.process.processes import Launch
+
+from .mcp_servers import resolve_servers, values_of
 
 HANDSHAKE_SECONDS: Final = 60.0
 
@@ -21,7 +24,7 @@ class AcpAgentSpec:
 
     name: str
     command: tuple[str, ...]
-    env: Mapping[str, str] = attrs.field(factory=dict, repr=False)  # may hold API keys
+    env: Mapping[str, EnvValue] = attrs.field(factory=dict, repr=False)  # may hold API keys
     auth: str | None = None
     mcp_servers: tuple[Mapping[str, Any], ...] = attrs.field(default=(), repr=False)
     mode: str | None = None
@@ -29,8 +32,21 @@ class AcpAgentSpec:
     handshake_seconds: float = attrs.field(
         default=HANDSHAKE_SECONDS, validator=number(least=0.0, finite=True)
     )
+    # Where the variables are looked up that `env` and the servers name.
+    environ: Mapping[str, str] = attrs.field(default=os.environ, repr=False, eq=False)
     runs_process: ClassVar[bool] = True
 
     def launch(self, workspace: str | None) -> Launch:
-        """Return command, environment and working directory for a session in `workspace`."""
-        return Launch(self.command, agent_environment(self.env), cwd=workspace or os.getcwd())  # noqa: PTH109 - Launch takes str
+        """Return command, environment and working directory for a session in `workspace`.
+
+        Raise `ConfigError` if a variable that the agent or one of its servers names is not set.
+        """
+        require_variables(
+            self.name, (*self.env.values(), *values_of(self.mcp_servers)), self.environ
+        )
+        environment = agent_environment(self.env, self.environ)
+        return Launch(self.command, environment, cwd=workspace or os.getcwd())  # noqa: PTH109 - Launch takes str
+
+    def resolved_servers(self) -> list[dict[str, Any]]:
+        """Return the MCP servers with the values of the variables that they name."""
+        return resolve_servers(self.mcp_servers, self.environ)

@@ -151,6 +151,7 @@ class Handshake:
         self._connection = connection
         self._authenticator = authenticator
         self.client = client
+        self._servers = agent.resolved_servers()
         self._session_id: str | None = None
 
     async def run(self) -> HandshakeResult:
@@ -161,7 +162,7 @@ class Handshake:
         capabilities = await self._initialize()
         self.client.capabilities = capabilities
         self._authenticator.methods = capabilities.auth_methods
-        unsupported = unsupported_servers(self._context, capabilities, self._agent.mcp_servers)
+        unsupported = unsupported_servers(self._context, capabilities, self._servers)
         if unsupported:
             names = ", ".join(unsupported)
             self.client.warn(f"the agent does not support the type of these MCP servers: {names}")
@@ -292,8 +293,8 @@ class Handshake:
             ) from error
 
     def _session_params(self, capabilities: AgentCapabilities) -> dict[str, Any]:
-        servers = self._agent.mcp_servers
-        return session_params(self._context, capabilities, cwd=self.client.cwd, mcp_servers=servers)
+        cwd, servers = self.client.cwd, self._servers
+        return session_params(self._context, capabilities, cwd=cwd, mcp_servers=servers)
 
     # Calls --------------------------------------------------------------------------------
 

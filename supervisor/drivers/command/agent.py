@@ -147,8 +147,8 @@ def command(
 
     `{session_id}` is replaced by the id of the conversation: created by the supervisor, or read
     from the output at the path `session_id_at`. Once a conversation has an id, `resume_command` is
-    run instead, if it is given. `env` is added to the few variables that every agent inherits.
-    Raise `ConfigError` for an invalid argument.
+    run instead, if it is given. `env` is added to the few variables that every agent inherits, with
+    `"$NAME"` as in `supervisor.acp`. Raise `ConfigError` for an invalid argument.
     """
     if output is None:
         output = "text" if text is None and session_id_at is None else "json_lines"

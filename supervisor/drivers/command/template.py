@@ -17,7 +17,8 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from supervisor.drivers.process.environment import agent_environment
+from supervisor.core.env_values import EnvValue
+from supervisor.drivers.process.environment import agent_environment, require_variables
 from supervisor.drivers.process.processes import Launch
 
 from .output import CommandOutput, JsonLinesOutput, JsonPath, TextOutput
@@ -53,11 +54,13 @@ class CommandTemplate:
 
     name: str
     command: tuple[str, ...]
-    env: Mapping[str, str] = attrs.field(factory=dict, repr=False)  # may contain secrets
+    env: Mapping[str, EnvValue] = attrs.field(factory=dict, repr=False)  # may contain secrets
     resume_command: tuple[str, ...] = ()
     output: OutputForm = "text"
     text: JsonPath | None = None
     session_id_at: JsonPath | None = None
+    # Where the variables are looked up that `env` names.
+    environ: Mapping[str, str] = attrs.field(default=os.environ, repr=False, eq=False)
 
     @property
     def keeps_conversations(self) -> bool:
@@ -75,11 +78,16 @@ class CommandTemplate:
     def launch(
         self, workspace: str | None, *, prompt: str, session_id: str | None, new_session_id: str
     ) -> Launch:
-        """Return the launch of one turn; `new_session_id` is the id of a new conversation."""
+        """Return the launch of one turn; `new_session_id` is the id of a new conversation.
+
+        Raise `ConfigError` if a variable that `env` names is not set.
+        """
+        require_variables(self.name, self.env.values(), self.environ)
         words = fill_placeholders(
             self.command_for(session_id), prompt=prompt, session_id=session_id or new_session_id
         )
-        return Launch(words, agent_environment(self.env), cwd=workspace or os.getcwd())  # noqa: PTH109 - a str is needed
+        environment = agent_environment(self.env, self.environ)
+        return Launch(words, environment, cwd=workspace or os.getcwd())  # noqa: PTH109 - a str is needed
 
     def new_output(self) -> CommandOutput:
         """Return a parser for the output of one turn."""

@@ -1,5 +1,7 @@
 """The environment of an agent, the marker in it, and checks of configured commands and variables.
 
+`supervisor.core.env_values` defines the meaning of `$NAME`; the values are looked up here.
+
 Rule 1: an agent inherits only the variables on the list below. A secret reaches it only if the user
         names it for that agent, so the list has no key, no token and no path to one (such as the
         socket of an ssh agent or of the desktop).
@@ -22,7 +24,14 @@ from typing import Final
 
 import attrs
 
+from supervisor.core.env_values import (
+    EnvValue,
+    FromEnvironment,
+    missing_variables,
+    parse_env_value,
+)
 from supervisor.core.errors import ConfigError, short_repr
+from supervisor.core.redaction import cover_secret
 from supervisor.drivers.identity import ProcessIdentity
 
 INHERITED_NAMES: Final = frozenset(
@@ -44,15 +53,44 @@ INHERITED_NAMES: Final = frozenset(
 INHERITED_PREFIXES: Final = ("LC_", "SSL_CERT_")
 
 
-def agent_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the complete environment of an agent: inherited variables, overridden by `extra`."""
+def agent_environment(
+    extra: Mapping[str, EnvValue], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the complete environment of an agent: inherited variables, overridden by `extra`.
+
+    The variables that `extra` names are looked up in `environ`.
+    """
     ours = {name: value for name, value in os.environ.items() if is_inherited(name)}
-    return {**ours, **extra}
+    return {**ours, **{name: resolve(value, environ) for name, value in extra.items()}}
 
 
 def is_inherited(name: str) -> bool:
     """Return True if agents inherit this variable."""
     return name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES)
+
+
+def require_variables(agent: str, values: Iterable[EnvValue], environ: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if a variable that the values of an agent name is not set."""
+    missing = missing_variables(values, environ)
+    if missing:
+        names = ", ".join(f"${name}" for name in missing)
+        raise ConfigError(
+            f"agent {agent} needs {names}, which is not set in the environment",
+            hint=f"set ${missing[0]} for the supervisor, or write $$ for a literal dollar sign",
+        )
+
+
+def resolve(value: EnvValue, environ: Mapping[str, str]) -> str:
+    """Return the text for the agent; the caller has called `require_variables`.
+
+    Redaction covers a value that was looked up, unless agents inherit its variable anyway.
+    """
+    if not isinstance(value, FromEnvironment):
+        return value
+    found = environ[value.variable]
+    if not is_inherited(value.variable):
+        cover_secret(found)
+    return found
 
 
 def check_command(name: str, command: object) -> tuple[str, ...]:
@@ -71,7 +109,7 @@ def check_command(name: str, command: object) -> tuple[str, ...]:
     return words
 
 
-def check_env(name: str, env: object) -> dict[str, str]:
+def check_env(name: str, env: object) -> dict[str, EnvValue]:
     """Return the variables for an agent; raise `ConfigError` if they are not valid."""
     if env is None:
         return {}
@@ -80,7 +118,16 @@ def check_env(name: str, env: object) -> dict[str, str]:
             f"the env of agent {short_repr(name)} is not a mapping of names to texts",
             hint='give {"NAME": "value"}',
         )
-    return dict(env)
+    return {key: check_env_value(name, key, text) for key, text in env.items()}
+
+
+def check_env_value(agent: str, key: str, text: str) -> EnvValue:
+    """Return the meaning of one value; raise `ConfigError`, which does not show it."""
+    try:
+        return parse_env_value(text)
+    except ConfigError as error:
+        what = f"{short_repr(key)} of agent {short_repr(agent)} {error.args[0]}"
+        raise ConfigError(what, hint=error.hint) from None
 
 
 def _is_variable(item: tuple[object, object]) -> bool:
