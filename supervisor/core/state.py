@@ -19,8 +19,8 @@ from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from .limits import MAX_INT64, Limits, Lineage, Terms
 from .permissions import Permissions
 
-SessionKind: TypeAlias = Literal["user", "spawned"]
-Source: TypeAlias = Literal["user", "parent", "child"]
+SessionKind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
+Source: TypeAlias = Literal["user", "parent", "child", "schedule", "hook", "peer"]
 WhenBusy: TypeAlias = Literal["queue", "steer", "interrupt", "reject"]
 Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "timed_out", "lost"]
 InputOutcome: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "failed"]

@@ -105,9 +105,10 @@ class Connections:
         handle = partial(self._handle, ASGIWrapper(app))  # type: ignore[arg-type] # Starlette's type for the same protocol
         with trio.CancelScope() as scope:
             self._listening.append(scope)
-            while True:
-                stream = await self._accept_one(listener)
-                self._nursery.start_soon(handle, stream)
+            async with listener:
+                while True:
+                    stream = await self._accept_one(listener)
+                    self._nursery.start_soon(handle, stream)
 
     async def _accept_one(self, listener: trio.SocketListener) -> trio.SocketStream:
         """Return the next connection; wait while the process can open no more descriptors.

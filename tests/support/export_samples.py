@@ -153,7 +153,7 @@ def rich() -> list[Record]:
     history.say("Done: the last line is kept, and a test says so.")
     history.finish()
     waits = {"waits_for": "tool", "detail": "bash", "since": BEGAN, "seconds": 300.0}
-    history.begin("Now make it ten times faster.", source="parent")
+    history.begin("Now make it ten times faster.", source="schedule")
     history.note("quiet", **waits)
     history.note("stalled", **waits)
     history.note("progress_resumed", was="stalled")

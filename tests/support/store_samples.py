@@ -119,7 +119,7 @@ def _parts(thing: object) -> dict[object, object] | None:
 PLAN = SessionSpec(
     agent="echo",
     key=SessionKey("a:b", "c%d", "é", "\x00"),
-    kind="spawned",
+    kind="system",
     name="a name",
     tags=("x", "y"),
     custom={"k": "v", "": "😀"},

@@ -277,7 +277,8 @@ class ContainedProcess:
                 self._set_exit(_exit_from_code(None))
                 self._all_exited.set()
             case _:
-                logger.error("unexpected report from a guardian: %s", Content(line))
+                shown = " ".join(line.split()[:2])  # its word, and the class of an error
+                logger.error("unexpected report from a guardian: %s", Content(line, shown=shown))
 
     def _set_exit(self, end: ProcessExit) -> None:
         """Store how the process ended; ignore a second call."""

@@ -140,8 +140,8 @@ def open_writer(path: Path) -> sqlite3.Connection:
     _make_wal_writable(path)
     connection = _connect(path, mode="rwc")
     try:
-        # Only for a new file, which must have no page yet: see `space`.
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if not path.stat().st_size:  # only a new file, which has no page yet: see `space`
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         # Acknowledged means on disk: anything less loses commits when power is lost.
         connection.execute("PRAGMA synchronous = FULL")
