@@ -180,6 +180,7 @@ class QueuedHandler(logging.Handler):
         )
         self._thread = threading.Thread(target=self._run, name="understudy log", daemon=True)
         self.dropped = 0
+        self._has_ended = False
 
     def open(self) -> None:
         """Start the thread."""
@@ -193,7 +194,12 @@ class QueuedHandler(logging.Handler):
             self.dropped += 1
 
     def flush(self) -> None:
-        """Wait until all queued records are written, at most `FLUSH_SECONDS`."""
+        """Wait until all queued records are written, at most `FLUSH_SECONDS`.
+
+        Return at once after `end`: Python flushes all handlers again before the process exits.
+        """
+        if self._has_ended:
+            return
         written = threading.Event()
         with contextlib.suppress(queue.Full):
             self._queue.put(written, timeout=FLUSH_SECONDS)
@@ -202,6 +208,7 @@ class QueuedHandler(logging.Handler):
     def end(self) -> None:
         """Write the queued records and end the thread; abandon a thread that is blocked."""
         self.flush()
+        self._has_ended = True
         with contextlib.suppress(queue.Full):
             self._queue.put_nowait(None)
         self._thread.join(FLUSH_SECONDS)

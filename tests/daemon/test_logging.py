@@ -201,6 +201,18 @@ def test_the_tool_of_a_permission_request_is_not_logged() -> None:
     assert CONTENT not in out.getvalue()
 
 
+def test_a_log_that_has_ended_is_not_flushed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python flushes it once more before the process exits, and its thread has ended."""
+    logs = logging_.QueuedHandler(logging.NullHandler())
+    logs.open()
+    logs.end()
+    monkeypatch.setattr(logging_, "FLUSH_SECONDS", 0.0)
+
+    logs.flush()
+
+    assert logs._queue.empty()
+
+
 # What happens to sessions --------------------------------------------------------------------
 
 
