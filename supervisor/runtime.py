@@ -84,7 +84,7 @@ async def open(  # noqa: A001 - public as supervisor.open
 
     Raise `ConfigError` for an invalid argument, `StoreLocked` if another supervisor has the file
     open, `StoreTooNew` if a newer version wrote it, and `StoreDegraded` if the file is empty or
-    overwritten and was a store.
+    overwritten and was a store, or if the disk has no room to open it (`is_disk_full`).
     """
     if not trio.lowlevel.in_trio_task():
         raise ConfigError("supervisor.open() needs trio", hint="run the program with trio.run()")

@@ -123,14 +123,23 @@ class QueueFull(SupervisorError):
 
 
 class StoreDegraded(SupervisorError):
-    """The store cannot write at present; it retries by itself.
+    """The store cannot be written at present, or cannot be opened; an open one retries by itself.
 
     `is_surely_unwritten`: no part of the write is on disk or can appear there later.
+    `is_disk_full`: the disk has no room, so the same may succeed later.
     """
 
-    def __init__(self, problem: str, *, hint: str, is_surely_unwritten: bool = False) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        hint: str,
+        is_surely_unwritten: bool = False,
+        is_disk_full: bool = False,
+    ) -> None:
         super().__init__(problem, hint=hint)
         self.is_surely_unwritten = is_surely_unwritten
+        self.is_disk_full = is_disk_full
 
 
 class RepairRefused(SupervisorError):

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from supervisor.configuration.private_files import OTHERS_ANY, check_owner_and_mode
 from supervisor.core.errors import ConfigError
+from supervisor.store.sqlite.files import disk_full_error, is_disk_full
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -19,13 +20,16 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 def make_folder(path: Path, *, others: Literal["nothing", "look"]) -> None:
     """Create a folder for its owner alone, with missing parents.
 
-    Raise `ConfigError` if the folder cannot be created, is not a directory of ours, or other users
-    have rights on it (`others="nothing"`) or may write to it (`others="look"`).
+    Raise `StoreDegraded` if the disk is full, and `ConfigError` if the folder cannot be created, is
+    not a directory of ours, or other users have rights on it (`others="nothing"`) or may write to
+    it (`others="look"`).
     """
     try:
         _create_folders(path)
         found = path.stat()
     except OSError as error:
+        if is_disk_full(error, path):
+            raise disk_full_error(f"cannot create the folder {path}") from error
         raise ConfigError(
             f"cannot create the folder {path}: {error.strerror}",
             hint="choose a folder that you can write to",

@@ -27,7 +27,7 @@ from supervisor.api.gate import Gate, TcpGate, UnixGate, has_peer_credentials, p
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError, StoreLocked
 from supervisor.store.sqlite.files import device_and_inode
-from supervisor.store.sqlite.lock import lock_path, locked
+from supervisor.store.sqlite.lock import is_held, lock_path, locked
 
 from .logging_ import SecretFilter
 from .token import ensure_token
@@ -68,6 +68,17 @@ def find_daemon(socket: str | os.PathLike[str]) -> DaemonProcess | None:
     return DaemonProcess(pid, None)
 
 
+def find_lock_holder(socket: str | os.PathLike[str]) -> str | None:
+    """Return the name of the process that holds the lock of the socket; None if none does.
+
+    It may not listen, or not yet.
+    """
+    if not is_held(Path(socket)):
+        return None
+    holder = _read_lock_file(Path(socket))
+    return "a process" if holder is None else f"process {holder.pid}"
+
+
 def _read_lock_file(socket: Path) -> DaemonProcess | None:
     """Return the process that the lock file names; None if the file is missing or malformed."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -95,7 +106,7 @@ def hold_socket_lock(path: Path) -> Iterator[None]:
             holder = _read_lock_file(path)
             who = "" if holder is None else f" (process {holder.pid})"
             raise StoreLocked(
-                f"a daemon already runs{who} and listens on {path}",
+                f"a daemon already runs{who} and has the lock of {path}",
                 hint="use that daemon, or stop it first",
             ) from None
         yield

@@ -15,8 +15,8 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,12 +29,14 @@ from supervisor.api.backup_folder import BackupFolder
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID
 from supervisor.configuration import Configuration, DaemonSettings, make_agents
+from supervisor.drivers.port import AgentKind
 from supervisor.handles.supervisor import Supervisor
 from supervisor.handles.views import Introspection
 from supervisor.runtime import open as open_supervisor
 
 from .connections import Connections, open_connections
 from .descriptors import connection_limit
+from .disk_room import open_when_room
 from .exit_watchdog import ExitWatchdog
 from .folders import make_folder
 from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
@@ -97,9 +99,6 @@ async def serve(
             exit_watchdog=exit_watchdog or held.enter_context(ExitWatchdog()),
             task_status=task_status,
         )
-        make_folder(Path(configuration.daemon.socket).parent, others="nothing")
-        make_folder(Path(configuration.daemon.state_folder), others="look")
-        held.enter_context(hold_socket_lock(Path(configuration.daemon.socket)))
         return await service.run()
 
 
@@ -115,6 +114,7 @@ class _Daemon:
     exit_watchdog: ExitWatchdog
     task_status: trio.TaskStatus[Supervisor]
     _introspection: Introspection | None = None
+    _has_lock: bool = False
 
     @property
     def _daemon(self) -> DaemonSettings:
@@ -145,15 +145,32 @@ class _Daemon:
         # Not move_on_when(): its nursery would wrap errors in exception groups.
         with trio.CancelScope() as scope:
             nursery.start_soon(self._cancel_on_fast_leave, scope)
-            async with open_supervisor(
-                self._daemon.database, agents=agents, settings=self.configuration.settings
-            ) as sup:
+            async with AsyncExitStack() as held:
+                sup = await open_when_room(
+                    partial(self._open, held, agents), self.signals, Notifier(self.environ)
+                )
+                if sup is None:
+                    return
                 self._introspection = sup.introspect()
                 self._introspection.shutdown.on_store_failed = self._limit_exit_without_store
                 try:
                     await self._open_listeners(sup)
                 finally:
                     self._limit_unrequested_exit()
+
+    async def _open(self, held: AsyncExitStack, agents: Iterable[AgentKind]) -> Supervisor:
+        """Take the lock of the socket, unless an earlier attempt has, and open the store."""
+        if not self._has_lock:
+            socket = Path(self._daemon.socket)
+            make_folder(socket.parent, others="nothing")
+            make_folder(Path(self._daemon.state_folder), others="look")
+            held.enter_context(hold_socket_lock(socket))
+            self._has_lock = True
+        return await held.enter_async_context(
+            open_supervisor(
+                self._daemon.database, agents=agents, settings=self.configuration.settings
+            )
+        )
 
     async def _open_listeners(self, sup: Supervisor) -> None:
         """Accept connections until the daemon has drained."""

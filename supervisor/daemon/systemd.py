@@ -44,6 +44,11 @@ class Notifier:
         """Report that requests are accepted."""
         self._send("READY=1", f"STATUS={one_line(status)}")
 
+    def waiting(self, status: str, *, extend_seconds: float) -> None:
+        """Report why the start takes longer, and extend its time-out."""
+        extension = f"EXTEND_TIMEOUT_USEC={extend_seconds * _MICROSECONDS:.0f}"
+        self._send(f"STATUS={one_line(status)}", extension)
+
     def status(self, status: str) -> None:
         """Set the status text that systemctl shows."""
         self._send(f"STATUS={one_line(status)}")

@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ import trio.testing
 from supervisor.daemon import descriptors
 from supervisor.daemon.signals import DaemonSignals, handle_signals
 from supervisor.daemon.systemd import Notifier, run_watchdog
-
-
-@pytest.fixture
-def systemd(folder: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listens:
-        listens.bind(str(folder / "notify"))
-        listens.settimeout(30)
-        yield listens
 
 
 def environ(systemd: socket.socket, **more: str) -> dict[str, str]:
@@ -42,6 +33,8 @@ def test_the_notifier_sends_each_state(systemd: socket.socket) -> None:
     notifier.reloading()
     said = systemd.recv(999)
     assert said.startswith(b"RELOADING=1\nMONOTONIC_USEC=")
+    notifier.waiting("no room", extend_seconds=2.5)
+    assert systemd.recv(999) == b"STATUS=no room\nEXTEND_TIMEOUT_USEC=2500000"
 
 
 def test_an_abstract_socket_name_is_supported() -> None:

@@ -234,7 +234,7 @@ def told(answers: Sequence[SupervisorError | None]) -> list[Any]:
 class InlineSqliteStore(SqliteStore):
     """The SQLite store without its threads, which would dominate the run time."""
 
-    async def _run_in_thread(self, _: StoreThread, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, _: StoreThread, work: Callable[[], T], *, then: str = "") -> T:
         await trio.lowlevel.checkpoint()
         return work()
 

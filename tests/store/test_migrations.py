@@ -12,7 +12,7 @@ import pytest
 from sqlite_utils import Database
 
 import supervisor
-from supervisor import StoreTooNew
+from supervisor import StoreDegraded, StoreTooNew
 from supervisor.core.fold import replay
 from supervisor.core.ids import InputId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Limits, Lineage
@@ -29,6 +29,7 @@ from supervisor.store.port import Write
 from supervisor.store.sqlite import schema
 from supervisor.store.sqlite.store import open_sqlite
 from tests.store.fixtures.make import SESSIONS, dump, fill, fixture_of, load
+from tests.support.disk.faults import failing_disk
 from tests.support.store_samples import differences
 
 Step: TypeAlias = schema.Migration
@@ -157,6 +158,23 @@ async def test_a_damaged_record_does_not_prevent_a_migration(path: Path) -> None
         assert [one.row.id async for one in store.rows()] == [LIVED, ASKED]
 
     assert version(path) == schema.VERSION
+
+
+async def test_a_migration_without_room_for_its_copy_succeeds_later(path: Path) -> None:
+    with failing_disk() as disk:
+        disk.fill(room_bytes=8_192)
+        with pytest.raises(StoreDegraded, match="the disk is full") as refused:
+            async with open_sqlite(path):
+                pass
+        assert refused.value.is_disk_full
+        assert version(path) == 1
+        disk.heal()
+
+        async with open_sqlite(path):
+            pass
+
+    assert version(path) == schema.VERSION
+    assert version(path.with_name("state.db.v1")) == 1
 
 
 # A later step ----------------------------------------------------------------------------

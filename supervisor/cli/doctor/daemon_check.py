@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from supervisor.cli.commands.completion import installed_version
 from supervisor.cli.text_format import format_timestamp
-from supervisor.daemon.listeners import find_daemon
+from supervisor.daemon.listeners import find_daemon, find_lock_holder
 
 from .findings import Finding, error, ok, warning
 
@@ -32,12 +32,24 @@ def check_daemon(socket: str, *, seconds: float = _SECONDS) -> Iterator[Finding]
         return
     found = find_daemon(socket)
     if found is None:
-        yield ok("daemon", "not running; `understudy serve` starts it")
+        yield _check_lock_holder(socket, find_lock_holder(socket))
         return
     since = "" if found.since is None else f", since {format_timestamp(found.since)}"
     yield from check_running_daemon(
         f"process {found.pid} listens on {socket}{since}",
         lambda path: _get_json(socket, path, seconds),
+    )
+
+
+def _check_lock_holder(socket: str, holder: str | None) -> Finding:
+    if holder is None:
+        return ok("daemon", "not running; `understudy serve` starts it")
+    return warning(
+        "daemon",
+        "daemon-not-listening",
+        f"{holder} has the lock of {socket}, and does not listen: it starts or exits, waits for"
+        " room on the disk, or its socket was deleted",
+        "see its log; it listens within two seconds of room, or of the loss of its socket",
     )
 
 

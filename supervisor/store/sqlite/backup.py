@@ -23,7 +23,7 @@ from supervisor.store.new_file import (
 )
 
 from . import schema
-from .files import open_reader
+from .files import disk_full_error, is_disk_full, open_reader
 from .lock import lock_path
 from .space import make_shrinkable
 
@@ -32,9 +32,17 @@ _READER_WAIT_SECONDS: Final = 1.0
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: Path) -> Path:
-    """Copy the file beside itself, named after its version; return the path of the copy."""
+    """Copy the file beside itself, named after its version; return the path of the copy.
+
+    Raise `StoreDegraded` if the disk is full, and `ConfigError` if the copy cannot be written.
+    """
     target = _unused_name(path.with_name(f"{path.name}.v{schema.version_of(connection)}"))
-    copy(connection, target)
+    try:
+        copy(connection, target)
+    except ConfigError as error:
+        if is_disk_full(error.__cause__, target):
+            raise disk_full_error(f"cannot copy {path.name} before its migration") from error
+        raise
     return target
 
 

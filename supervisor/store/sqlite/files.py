@@ -10,6 +10,7 @@ Rule 3: a file that is deleted or replaced while it is open accepts writes, and 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -37,19 +38,21 @@ _OWNER_ONLY: Final = 0o600
 _LAST_VERSION_WITHOUT_UNFINISHED: Final = 3
 _LAST_VERSION_WITHOUT_OWNER: Final = 5
 
+# What follows a lack of space or memory; a part of the hint.
+WRITE_IS_RETRIED: Final = "; the store retries by itself"
+TRY_AGAIN: Final = ", and try again"
+_LACKS: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
+
 # Problems of the disk or the file, which may pass: by the primary result code of SQLite.
 _DEGRADED_PROBLEMS: Final = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space; the store retries by itself"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
     sqlite3.SQLITE_IOERR: ("the disk fails", "check the disk and the system log"),
     sqlite3.SQLITE_READONLY: ("the file is read-only", "make it and its directory writable"),
     sqlite3.SQLITE_BUSY: ("another program has it locked", "close that program's transaction"),
     sqlite3.SQLITE_LOCKED: ("another program has it locked", "close that program's transaction"),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check that its directory exists"),
     sqlite3.SQLITE_PERM: ("permission denied", "check its owner and mode"),
-    sqlite3.SQLITE_NOMEM: (
-        "there is no memory left",
-        "free some memory; the store retries by itself",
-    ),
+    sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory"),
     sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
     sqlite3.SQLITE_NOTADB: (
@@ -74,10 +77,17 @@ _NOT_WRITTEN_CODES: Final = frozenset(
 _NOT_WRITTEN_EXTENDED_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE})
 
 
-def degraded_error(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
-    """Return the error for a problem of the file or disk; None if the statement is at fault."""
+def degraded_error(
+    error: sqlite3.Error, path: Path, *, then: str = TRY_AGAIN
+) -> StoreDegraded | None:
+    """Return the error for a problem of the file or disk; None if the statement is at fault.
+
+    `then` is added to the hint if space or memory is missing.
+    """
     code = getattr(error, "sqlite_errorcode", None)
-    known = _DEGRADED_PROBLEMS.get(code & 0xFF) if isinstance(code, int) else None
+    lacks_room = is_disk_full(error, path)
+    primary = sqlite3.SQLITE_FULL if lacks_room else code & 0xFF if isinstance(code, int) else None
+    known = None if primary is None else _DEGRADED_PROBLEMS.get(primary)
     if known is None and not isinstance(error, sqlite3.OperationalError):
         return None
     # Other operational errors (a missing table) mean that another program changed the file.
@@ -87,8 +97,42 @@ def degraded_error(error: sqlite3.Error, path: Path) -> StoreDegraded | None:
     )
     return StoreDegraded(
         f"the store {path.name} cannot be used: {problem}",
-        hint=hint,
+        hint=hint + then if primary in _LACKS else hint,
         is_surely_unwritten=is_surely_unwritten,
+        is_disk_full=lacks_room,
+    )
+
+
+def is_disk_full(error: BaseException | None, path: Path) -> bool:
+    """Return True if the error of SQLite or of the system says that a file at `path` had no room.
+
+    SQLite does not say why it could not create the WAL, or its index, or make the index larger.
+    """
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    code = getattr(error, "sqlite_errorcode", None)
+    if not isinstance(code, int):
+        return False
+    if code & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        return _has_no_room(path.parent)
+    # A byte at the new end is written to the index: only a full disk refuses that as a rule.
+    return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
+
+
+def _has_no_room(folder: Path) -> bool:
+    """Return True if the file system has no free block, or a fixed number of files and no more."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_bavail == 0 or (found.f_files > 0 and found.f_favail == 0)
+
+
+def disk_full_error(what: str) -> StoreDegraded:
+    """Return the error that begins with `what` and says that the disk is full."""
+    problem, hint = _DEGRADED_PROBLEMS[sqlite3.SQLITE_FULL]
+    return StoreDegraded(
+        f"{what}: {problem}", hint=hint + TRY_AGAIN, is_surely_unwritten=True, is_disk_full=True
     )
 
 
@@ -127,7 +171,10 @@ def read_only_problem(path: Path) -> StoreDegraded | None:
     if _may_write(path) and has_room:
         return None
     problem, hint = _DEGRADED_PROBLEMS[sqlite3.SQLITE_READONLY]
-    return StoreDegraded(f"the store {path.name} cannot be used: {problem}", hint=hint)
+    return StoreDegraded(
+        f"the store {path.name} cannot be used: {problem}",
+        hint=f"{hint}, then open it again (restart the daemon): it stays read-only until then",
+    )
 
 
 def _may_write(path: Path) -> bool:
@@ -140,7 +187,9 @@ def open_writer(path: Path) -> sqlite3.Connection:
     _make_wal_writable(path)
     connection = _connect(path, mode="rwc")
     try:
-        if not path.stat().st_size:  # only a new file, which has no page yet: see `space`
+        # Only for a new file, which must have no page yet: see `space`. In others it would write,
+        # so that a file that is locked, or on a full disk, could not be opened.
+        if path.stat().st_size == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         # Acknowledged means on disk: anything less loses commits when power is lost.

@@ -21,7 +21,7 @@ import attrs
 from supervisor.core.errors import ConfigError, StoreDegraded, StoreLocked
 from supervisor.core.steady_time import ClockReading
 
-from .files import device_and_inode
+from .files import device_and_inode, disk_full_error, is_disk_full
 from .run_notes import (
     MAX_NOTES_BYTES,
     POSITION_OFFSET,
@@ -95,7 +95,7 @@ class Lock:
             return
         try:
             descriptor = _acquire(self._path)
-        except (StoreLocked, ConfigError) as error:
+        except (StoreLocked, StoreDegraded, ConfigError) as error:
             name = self._path.name
             raise StoreDegraded(
                 f"the store {name} cannot be used: its lock is gone, and {error.args[0]}",
@@ -120,7 +120,8 @@ class Lock:
 def _acquire(path: Path) -> int:
     """Acquire the lock and return its descriptor.
 
-    Raise `StoreLocked` if another process holds it, and `ConfigError` if its file cannot be opened.
+    Raise `StoreLocked` if another process holds it, `StoreDegraded` if its file cannot be created
+    because the disk is full, and `ConfigError` if its file cannot be opened.
     """
     # Not inherited by agents: Python opens files with O_CLOEXEC.
     try:
@@ -186,7 +187,9 @@ def _read(descriptor: int) -> RunNotes:
     return RunNotes()
 
 
-def _lock_error(path: Path, error: OSError) -> ConfigError:
+def _lock_error(path: Path, error: OSError) -> ConfigError | StoreDegraded:
+    if is_disk_full(error, path):
+        return disk_full_error(f"{path.name} cannot be locked")
     return ConfigError(
         f"{path.name} cannot be locked: {error.strerror}",
         hint="name a file in a directory that you can write to",

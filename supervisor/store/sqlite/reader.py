@@ -33,7 +33,7 @@ from supervisor.store.threads import StoreThread, TrioThreads
 
 from . import backup, lists, read
 from .file_check import quick_check
-from .files import FileIdentity, degraded_error, open_reader
+from .files import TRY_AGAIN, FileIdentity, degraded_error, open_reader
 from .lock import is_held
 from .run_notes import RunNotes
 
@@ -63,7 +63,9 @@ class SqliteReader:
         # The notes of the previous supervisor.
         self._last_run = RunNotes()
 
-    async def _run_in_thread(self, thread: StoreThread, work: Callable[[], Answer]) -> Answer:
+    async def _run_in_thread(
+        self, thread: StoreThread, work: Callable[[], Answer], *, then: str = TRY_AGAIN
+    ) -> Answer:
         try:
             return await thread.run(work)
         except sqlite3.Error as error:
@@ -72,7 +74,7 @@ class SqliteReader:
                     f"a value in {self.path.name} cannot be read: {error}",
                     hint="restore a backup, or inspect it with sqlite3",
                 ) from error
-            degraded = degraded_error(error, self.path)
+            degraded = degraded_error(error, self.path, then=then)
             if degraded is None:
                 raise
             raise degraded from error

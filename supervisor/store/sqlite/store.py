@@ -33,7 +33,10 @@ from supervisor.store.threads import DedicatedThread, StoreThread, TrioThreads, 
 from . import backup, bulk, cache, schema, space, word_index, write
 from .file_check import find_lost_records, last_position, refuse_if_lost
 from .files import (
+    WRITE_IS_RETRIED,
     FileIdentity,
+    disk_full_error,
+    is_disk_full,
     open_writer,
     refuse_hard_links,
     resolve_path,
@@ -137,6 +140,8 @@ class SqliteStore(SqliteReader):
             self._writer = open_writer(self.path)
             self._file_identity = FileIdentity(self.path)
         except OSError as error:
+            if is_disk_full(error, self.path):
+                raise disk_full_error(f"the store {self.path.name} cannot be opened") from error
             raise ConfigError(
                 f"{self.path.name} cannot be opened: {error.strerror}",
                 hint="check its owner and mode, and those of its directory",
@@ -204,7 +209,7 @@ class SqliteStore(SqliteReader):
                 self._waits_when_busy = True
             return answer
 
-        return await self._run_in_thread(self._writer_thread, do)
+        return await self._run_in_thread(self._writer_thread, do, then=WRITE_IS_RETRIED)
 
     def _check_file_and_lock(self) -> None:
         """Raise `StoreDegraded` if the file was replaced or deleted, or its lock is lost."""

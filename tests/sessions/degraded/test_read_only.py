@@ -93,7 +93,10 @@ async def test_an_unwritable_store_is_not_changed(
             ):
                 with pytest.raises(StoreDegraded, match="read-only") as refusal:
                     await change
-                assert refusal.value.hint == "make it and its directory writable"
+                assert refusal.value.hint == (
+                    "make it and its directory writable, then open it again (restart the daemon):"
+                    " it stays read-only until then"
+                )
 
     assert what_lies_beside(path) == before
     assert "crashed" not in caplog.text
