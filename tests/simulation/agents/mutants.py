@@ -22,6 +22,7 @@ from tests.simulation.planted_faults import Mutant
 
 from .attacks import (
     fill_process_slots,
+    interrupt_at_turn_ends,
     send_to_processes,
     steer_at_turn_ends,
     steer_processes,
@@ -136,7 +137,7 @@ MUTANTS = (
     Mutant(
         "an interrupt hits the turn that runs then",
         "an interrupt of one turn does nothing to the next",
-        send_to_processes,
+        interrupt_at_turn_ends,
         "was cancelled without a request",
         cancel_for_another_turn,
     ),

@@ -9,13 +9,14 @@ from .sending import send_to_processes
 from .starting import fail_starts
 from .steering import steer_processes
 from .store_faults import fail_store_writes
-from .turn_ends import steer_at_turn_ends
+from .turn_ends import interrupt_at_turn_ends, steer_at_turn_ends
 
 Attack = Callable[[], Awaitable[None]]
 
 ATTACKS: tuple[Attack, ...] = (
     send_to_processes,
     steer_processes,
+    interrupt_at_turn_ends,
     steer_at_turn_ends,
     kill_processes,
     fail_starts,
@@ -26,7 +27,11 @@ ATTACKS: tuple[Attack, ...] = (
 )
 
 # Attacks that need exact timeouts.
-EXACT: tuple[Attack, ...] = (kill_beside_bystander, steer_at_turn_ends)
+EXACT: tuple[Attack, ...] = (
+    kill_beside_bystander,
+    interrupt_at_turn_ends,
+    steer_at_turn_ends,
+)
 
 __all__ = [
     "ATTACKS",
@@ -36,6 +41,7 @@ __all__ = [
     "fail_starts",
     "fail_store_writes",
     "fill_process_slots",
+    "interrupt_at_turn_ends",
     "kill_beside_bystander",
     "kill_processes",
     "send_to_processes",

@@ -85,3 +85,21 @@ async def interrupt_at(harness: AgentHarness, session: Session, length: float) -
     await trio.sleep(length)
     queued = random.choice(("keep", "keep", "cancel"))
     await with_random_timeout(lambda: harness.interrupt(session, queued=queued))
+
+
+async def interrupt_at_turn_ends() -> None:
+    """Interrupt turns at the time of their ends, with an input queued behind each."""
+    async with open_agent_harness(random_agent(), settings=SETTINGS) as harness:
+        assert isinstance(harness.oracle, ProcessOracle)
+        harness.oracle.is_time_exact = True
+        session = await harness.begin()
+        for _ in range(4):
+            length = random.choice(LENGTHS)
+            for _ in range(2):
+                await harness.send(session, f"{harness.script(())}\nsleep {length}")
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(interrupt_at, harness, session, length)
+            with trio.move_on_after(30):
+                await session.wait_idle()
+        await harness.check_when_quiet()
