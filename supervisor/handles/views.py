@@ -95,27 +95,16 @@ def _node(info: Info, children: tuple[Node, ...]) -> Node:
 
 async def collect_stats(parts: Parts) -> Stats:
     """Return counts and sums over all sessions; see `Supervisor.stats`."""
-    infos = await _all_infos(parts)
-    phases = Counter(str(info.phase) for info in infos)
+    services = parts.services
+    totals = await services.store.totals()
+    last_position = await services.store.last_position()
     return Stats(
-        sessions=len(infos),
-        live=len(infos) - phases[Phase.STOPPED],
-        phases={str(phase): phases[phase] for phase in Phase},
-        badges=dict(Counter(info.badge for info in infos)),
-        running_turns=sum(info.turn_id is not None for info in infos),
-        queued=sum(info.queued for info in infos),
-        permissions=len(parts.services.inbox.pending()),
-        turns=sum(info.turns for info in infos),
-        messages=sum(info.messages for info in infos),
-        tool_calls=sum(info.tool_calls for info in infos),
-        restarts=sum(info.restarts for info in infos),
-        usage=sum((info.usage for info in infos), start=Usage()),
-        zombies=len(parts.services.tasks.zombies),
-        last_position=await parts.services.store.last_position(),
-        store=parts.services.health.full_state,
-        damaged=tuple(
-            await parts.services.store.damaged(known_readable={info.id for info in infos})
-        ),
+        **attrs.asdict(totals, recurse=False),
+        live=totals.sessions - totals.phases[Phase.STOPPED],
+        permissions=len(services.inbox.pending()),
+        zombies=len(services.tasks.zombies),
+        last_position=last_position,
+        store=services.health.full_state,
     )
 
 

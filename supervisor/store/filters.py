@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -74,6 +74,10 @@ class RecoveredRows:
     def __bool__(self) -> bool:
         """Return True if any row is replaced."""
         return bool(self._rows)
+
+    def __iter__(self) -> Iterator[SessionId]:
+        """Yield the ids of the sessions whose rows are replaced."""
+        return iter(self._rows)
 
     def shown(self, stored: Stored) -> Stored:
         """Return what a reader gets of a session."""

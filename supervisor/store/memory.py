@@ -47,6 +47,7 @@ class MemoryStore(MemoryReader):
             if isinstance(answer, NotStorable):
                 refused.add(write.session_id)
             answers.append(answer)
+        self._totals.note_writes(writes)
         return answers
 
     def _commit(self, write: Write) -> SupervisorError | None:
@@ -139,6 +140,7 @@ class MemoryStore(MemoryReader):
     async def delete(self, session_id: SessionId) -> None:
         await trio.lowlevel.checkpoint()
         self._remove(session_id)
+        self._totals.note((session_id,))
 
     def _remove(self, session_id: SessionId) -> None:
         data = self._sessions.pop(session_id, None) or self._incomplete.pop(session_id, None)

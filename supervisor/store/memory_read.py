@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 import orjson
 import trio
@@ -13,6 +13,7 @@ from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import Phase, SessionState
+from supervisor.core.totals import Totals
 
 from .codec import decode
 from .filters import RecoveredRows, matches
@@ -29,6 +30,7 @@ from .port import (
     SuspendedRow,
 )
 from .replay import input_history
+from .running_totals import RunningTotals
 from .tokenizer import INDEXED_KINDS, query_tokens, snippet, tokenize
 
 # Number of rows between two checkpoints.
@@ -68,6 +70,7 @@ class MemoryReader:
         self._stored_replies: dict[tuple[str, str], tuple[SessionId, bytes]] = {}
         self._processes: dict[tuple[str, int, int], ProcessEntry] = {}
         self._snapshot_every = snapshot_every
+        self._totals = RunningTotals()
 
     async def sizes(self) -> Mapping[SessionId, int]:
         await trio.lowlevel.checkpoint()
@@ -87,7 +90,15 @@ class MemoryReader:
         data = self._sessions.get(session_id)
         return None if data is None else self._recovered.shown(self._stored(data))
 
+    async def read_some(self, session_ids: Sequence[SessionId]) -> list[Stored]:
+        found = [await self.read(session_id) for session_id in session_ids]
+        return [one for one in found if one is not None]
+
+    async def totals(self) -> Totals:
+        return await self._totals.collect(self)
+
     def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
+        self._totals.note((*self._recovered, *rows))
         self._recovered = RecoveredRows(rows)
         return True
 

@@ -19,6 +19,7 @@ from supervisor.core.info import Badge
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
+from supervisor.core.totals import Totals
 
 
 @attrs.frozen(kw_only=True)
@@ -261,7 +262,7 @@ class Store(Protocol):
     # Reading ------------------------------------------------------------------------------
 
     def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
-        """Make `read` and `rows` return these rows instead of the stored ones; return True.
+        """Make `read`, `rows` and `totals` use these rows instead of the stored ones; return True.
 
         They are the outcome of a recovery that cannot be written. Ignore them and return False
         while another supervisor holds the store: then the stored rows are current.
@@ -334,6 +335,12 @@ class Store(Protocol):
         """Return the sessions whose rows cannot be decoded, in creation order.
 
         `known_readable` names sessions that the caller has just decoded; their rows are skipped.
+        """
+
+    async def totals(self) -> Totals:
+        """Return counts and sums over all sessions, as of all commits before this call.
+
+        The first call reads every row; a later call reads those that have changed, and a few.
         """
 
     async def search(

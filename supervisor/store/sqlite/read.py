@@ -72,6 +72,15 @@ def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | 
     return None if found is None else _to_stored(found)
 
 
+def read_some(
+    connection: sqlite3.Connection, session_ids: Sequence[SessionId], named: set[SessionId]
+) -> list[Stored]:
+    """Return the sessions of these that exist and are readable; see `readable_rows`."""
+    places = ", ".join("?" * len(session_ids))
+    found = connection.execute(f"{SELECT_STORED} WHERE id IN ({places})", session_ids).fetchall()
+    return readable_rows(found, named)[0]
+
+
 def _to_stored(found: Sequence[Any]) -> Stored:
     session_id, row, epoch, last, number = found
     try:
@@ -333,8 +342,16 @@ def damaged(
 ) -> list[SessionId]:
     """Return the sessions with unreadable rows; see `port.Store.damaged`."""
     readable = frozenset(known_readable)
-    there = [one for (one,) in connection.execute("SELECT id FROM sessions ORDER BY number")]
-    return [one for one in there if one not in readable and _is_damaged(connection, one)]
+    # Without an order, so that SQLite reads the index of ids only and not the large rows.
+    there = connection.execute("SELECT id FROM sessions")
+    found = [one for (one,) in there if one not in readable and _is_damaged(connection, one)]
+    return sorted(found, key=lambda one: _number_of(connection, one))
+
+
+def _number_of(connection: sqlite3.Connection, session_id: SessionId) -> int:
+    statement = "SELECT number FROM sessions WHERE id = ?"
+    found = connection.execute(statement, (session_id,)).fetchone()
+    return 0 if found is None else int(found[0])
 
 
 def _is_damaged(connection: sqlite3.Connection, session_id: SessionId) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -17,6 +17,7 @@ from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.core.store_finding import StoreFinding
+from supervisor.core.totals import Totals
 from supervisor.store.filters import RecoveredRows, matches
 from supervisor.store.port import (
     NO_FILTER,
@@ -29,6 +30,7 @@ from supervisor.store.port import (
     Stored,
     StoredReply,
 )
+from supervisor.store.running_totals import RunningTotals
 from supervisor.store.threads import StoreThread, TrioThreads
 
 from . import backup, lists, read
@@ -60,6 +62,7 @@ class SqliteReader:
         # Damaged sessions that are in the log already: each is logged once.
         self._reported_damaged: set[SessionId] = set()
         self._recovered = RecoveredRows()
+        self._totals = RunningTotals()
         # The notes of the previous supervisor.
         self._last_run = RunNotes()
 
@@ -127,9 +130,19 @@ class SqliteReader:
         stored = await self._read(read.read_one, session_id)
         return None if stored is None else self._recovered.shown(stored)
 
+    async def read_some(self, session_ids: Sequence[SessionId]) -> list[Stored]:
+        found = await self._read(read.read_some, session_ids, self._reported_damaged)
+        return [self._recovered.shown(stored) for stored in found]
+
+    async def totals(self) -> Totals:
+        if self._writer is None:
+            self._totals.forget()  # another supervisor may write
+        return await self._totals.collect(self)
+
     def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
         if self._writer is None and is_held(self.path):
             return False
+        self._totals.note((*self._recovered, *rows))
         self._recovered = RecoveredRows(rows)
         return True
 

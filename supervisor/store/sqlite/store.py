@@ -224,9 +224,12 @@ class SqliteStore(SqliteReader):
         every = self._snapshot_every
         if any(write.deletes for write in writes):
             self._mark_index_stale()
-        return await self._write(
-            write.commit, writes, snapshot_every=every, known=self._session_cache
-        )
+        try:
+            return await self._write(
+                write.commit, writes, snapshot_every=every, known=self._session_cache
+            )
+        finally:
+            self._totals.note_writes(writes)
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         return await self._write(write.claim, session_ids, self._session_cache)
@@ -236,7 +239,10 @@ class SqliteStore(SqliteReader):
 
     async def delete(self, session_id: SessionId) -> None:
         self._mark_index_stale()
-        await self._write(write.delete, session_id, self._session_cache)
+        try:
+            await self._write(write.delete, session_id, self._session_cache)
+        finally:
+            self._totals.note((session_id,))
 
     def _mark_index_stale(self) -> None:
         # An optimization that has begun does not cover the new deletion.
