@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.testing import FailingSeed, explore
 
 
 def failing_seeds(
-    attack: Callable[[], Awaitable[None]], seeds: range, *, max_steps: int
+    attack: Callable[[], Awaitable[None]], seeds: Sequence[int], *, max_steps: int
 ) -> list[FailingSeed]:
     """Explore an attack, also with early time-outs, because a supervisor must survive each."""
     return explore(attack, seeds=seeds, max_failures=3, max_steps=max_steps, early_timeouts=True)

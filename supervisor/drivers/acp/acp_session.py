@@ -72,6 +72,7 @@ class AcpSession:
         # Whether the next prompt starts with the session's history: the agent does not have it.
         self.sends_history = False
         self._turn: AcpTurn | None = None
+        self._last_steering: SteeringDelivery | None = None
 
     # For the driver -----------------------------------------------------------------------
 
@@ -244,6 +245,8 @@ class AcpSession:
 
     async def _prompt(self, turn: AcpTurn, effect: StartTurn) -> TurnEnd | Mapping[str, Any]:
         """Send the prompt and wait for its answer without a timeout: the session has the timers."""
+        if await turn.steering.previous_began_turn():
+            await self._cancel_unanswered_steering()
         try:
             blocks = await self._prompt_blocks(effect)
             return await self._send_prompt(turn, {"sessionId": self._session_id, "prompt": blocks})
@@ -347,13 +350,15 @@ class AcpSession:
         return AcpTurn(turn_id, self._new_steering(turn_id))
 
     def _new_steering(self, turn: TurnId) -> SteeringDelivery:
-        return SteeringDelivery(
+        self._last_steering = SteeringDelivery(
             turn,
             self._session_id,
             self._connection,
             self._context,
             on_agent_turn=lambda: self._note_agent_turn(turn),
+            previous=self._last_steering,
         )
+        return self._last_steering
 
     async def _cancel_unanswered_steering(self) -> None:
         """Cancel a turn that the agent may have started from unanswered steering.

@@ -4,7 +4,8 @@ Rule 1: only steering recorded as handed over is sent, in order; all queued text
 Rule 2: every text that was sent is reported before the end of its turn is: as taken, declined,
         unanswered, or the beginning of another turn. A text that has not left is declined.
 Rule 3: steering for one turn never reaches another: `end` takes back a text that has not left, and
-        an answer that comes after it is dropped.
+        an answer that comes after it is not reported.
+Rule 4: the next prompt waits for an answer that is late: the agent may have started a turn with it.
 """
 
 from __future__ import annotations
@@ -51,12 +52,16 @@ class SteeringDelivery:
         context: DriverContext,
         *,
         on_agent_turn: Callable[[], None],
+        previous: SteeringDelivery | None = None,
     ) -> None:
         self._turn = turn
         self._session_id = session_id
         self._connection = connection
         self._context = context
         self._on_agent_turn = on_agent_turn
+        # The delivery of the turn before, if its answer is late; and the wait for it.
+        self._previous = None if previous is None or previous.is_settled else previous
+        self._previous_wait = trio.CancelScope()
         # Steering to send, oldest first.
         self._queued: list[OfferSteering] = []
         # Steering in the current call, whose outcome is not reported yet; and the call's line.
@@ -65,6 +70,9 @@ class SteeringDelivery:
         self._call_scope = trio.CancelScope()
         # Around the wait for the outcome of that call, at the end of the turn.
         self._settling = trio.CancelScope()
+        # When the next prompt no longer waits for the answer.
+        self._answer_by = 0.0
+        self._began_turn_late = False
         self._is_closed = False
         # False from start_delivery() until deliver() has returned.
         self._settled = AsyncBool(value=True)
@@ -106,9 +114,11 @@ class SteeringDelivery:
         """End delivery with the turn: nothing is sent and no outcome is reported after this."""
         self.close()
         called, self._called = self._called, []
-        has_left = self._outgoing.has_left  # before the cancellation, which takes the line back
-        self._call_scope.cancel(reason="the turn is over")
-        self._report("unknown" if has_left else "promptRequired", called)
+        if self._outgoing.has_left:
+            self._report("unknown", called)  # the call goes on, see rule 4
+        else:
+            self._call_scope.cancel(reason="the turn is over")
+            self._report("promptRequired", called)
 
     async def deliver(self) -> None:
         """Send the queued steering and report the outcome of each text."""
@@ -118,9 +128,30 @@ class SteeringDelivery:
                     self._called, self._queued = self._queued, []
                     outcome = await self._send(self._called)
                     called, self._called = self._called, []
+                    self._began_turn_late = not called and outcome == "startedNewTurn"
                     self._report(outcome, called)
         finally:
             self._settled.value = True
+
+    async def previous_began_turn(self) -> bool:
+        """Wait for the late answer of the turn before; return True if the agent began a turn.
+
+        The wait is bounded, and an interrupt ends it. There is no checkpoint without a late answer.
+        """
+        previous, self._previous = self._previous, None
+        if previous is not None:
+            with self._previous_wait:
+                return await previous.wait_late_answer()
+        return False
+
+    async def wait_late_answer(self) -> bool:
+        """Wait for an answer that `settle` gave up; return True if the agent began a turn with it.
+
+        The bound is that of an uninterrupted turn.
+        """
+        with trio.CancelScope(deadline=self._answer_by):
+            await self._settled.wait_value(True)  # noqa: FBT003 - the value waited for
+        return self._began_turn_late
 
     def interrupt(self, *, within_seconds: float) -> None:
         """Send nothing more, because the turn was cancelled; text sent now would be lost.
@@ -129,6 +160,7 @@ class SteeringDelivery:
         before that.
         """
         self.close()
+        self._previous_wait.cancel(reason="the turn was cancelled")
         end = trio.current_time() + within_seconds * _INTERRUPTED_SHARE
         self._settling.deadline = min(self._settling.deadline, end)
 
@@ -140,7 +172,8 @@ class SteeringDelivery:
         self.close()
         if self.is_settled:
             return True
-        bound = min(self._settling.deadline, trio.current_time() + STEERING_SETTLE_SECONDS)
+        self._answer_by = trio.current_time() + STEERING_SETTLE_SECONDS
+        bound = min(self._settling.deadline, self._answer_by)
         with trio.CancelScope(deadline=bound) as self._settling:
             await self._settled.wait_value(True)  # noqa: FBT003 - the value waited for
         is_unknown = bool(self._called) and self._outgoing.has_left

@@ -30,6 +30,8 @@ class ProcessHistory(SessionHistory):
     # The turn for which each steering text was handed over, and the epoch then.
     handed: dict[str, str | None] = attrs.Factory(dict)
     handed_in: dict[str, int] = attrs.Factory(dict)
+    # Steering that failed while it was being written to the agent.
+    failed_unsent: list[str] = attrs.Factory(list)
 
     def find(self, text: str) -> AcceptedInput | None:
         """Return the input with that text, which is unique."""
@@ -56,7 +58,8 @@ class ProcessHistory(SessionHistory):
         """
         if self.handed_in[text] != self.epoch or self._has_lost_agent(self.handed[text]):
             return
-        self.check(text in self.sent, f"{text!r} failed and never left")
+        if text not in self.sent:
+            self.failed_unsent.append(text)
         if self.process_oracle.is_time_exact:
             answer = self.answers.get(text)
             self.check(
@@ -152,6 +155,9 @@ class ProcessHistory(SessionHistory):
 
     def close(self) -> None:
         """Check that the outcome of each input matches what was sent."""
+        for text in self.failed_unsent:
+            left = text in self.sent or self._has_lost_agent(self.handed[text])
+            self.check(left, f"{text!r} failed and never left")
         for turn, outcome in self.over.items():
             entry = self.inputs[self.begun[turn]]
             if outcome == "completed":

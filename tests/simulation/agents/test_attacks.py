@@ -8,6 +8,7 @@ from actors.testing import FailingSeed, explore
 from tests.simulation.attack_runs import failing_seeds, seeds_of
 
 from .attacks import ATTACKS, EXACT, Attack
+from .attacks.steering import steer_processes
 
 CI_SCHEDULES = 13  # of each attack: about a hundred in all
 SOAK_SCHEDULES = 1_000
@@ -29,6 +30,14 @@ def failures(attack: Attack, seeds: range) -> list[FailingSeed]:
 @all_attacks
 def test_sessions_with_processes_keep_their_guarantees(attack: Attack) -> None:
     assert failures(attack, range(CI_SCHEDULES)) == []
+
+
+def test_a_turn_begun_by_late_steering_ends_before_the_next_prompt() -> None:
+    assert explore(steer_processes, seeds=[639], max_steps=MAX_STEPS) == []
+
+
+def test_steering_that_fails_while_it_is_written_has_left() -> None:
+    assert failing_seeds(steer_processes, [626], max_steps=MAX_STEPS) == []
 
 
 @pytest.mark.soak
