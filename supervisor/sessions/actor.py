@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import trio
 
-from actors import Actor, Later, StopActor
+from actors import Actor, ActorStopped, Later, StopActor
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
@@ -23,7 +23,7 @@ from supervisor.core.errors import Fenced, StoreDegraded
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
-from supervisor.core.step import Accepted, Refused, Reply, Step
+from supervisor.core.step import Refused, Reply, Step
 from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW
 from supervisor.store.pending import PendingWrite
@@ -35,7 +35,7 @@ from .agent_runner import AgentRunner
 from .degraded import DegradedSteps, StepReports, StepWritten
 from .driver_context import NO_FIELDS, DriverReport, MakeContext, output_fields
 from .hooks.blocking import BlockingHooks
-from .idempotency import Idempotency, SessionRequest, find_known_reply, store_receipt
+from .idempotency import Idempotency, SessionRequest, find_known_reply, reply_to_store
 from .liveness import Liveness
 from .log import Log, WriteFailed
 from .perform import Performer
@@ -103,7 +103,10 @@ class SessionActor(Actor):
         self._degraded: DegradedSteps | None = None
 
     async def on_start(self) -> None:
-        stored = await self._services.writer.ask(Claim(self.slot.id), timeout_seconds=math.inf)
+        try:
+            stored = await self._services.writer.ask(Claim(self.slot.id), timeout_seconds=math.inf)
+        except ActorStopped as error:
+            self._abort(error)
         if stored is None:
             raise session_not_found(self.slot.id)
         self.session = stored.row
@@ -262,7 +265,7 @@ class SessionActor(Actor):
             also = None
         if step.facts or also is not None:
             admission.reserve(step.state)
-            kept = self._reply_to_store(step, idempotency)
+            kept = reply_to_store(self.slot.id, idempotency, step.reply)
             records = self.log.add_facts(step.facts)
             last = self.log.last_seq
             held = await self._commit(
@@ -286,16 +289,13 @@ class SessionActor(Actor):
             self._performer.perform(effect)
         return step.reply
 
-    def _reply_to_store(self, step: Step, idempotency: Idempotency | None) -> StoredReply | None:
-        """Return the stored form of the reply, for a repeated request; None if there is none."""
-        if idempotency is None or not isinstance(step.reply, Accepted):
-            return None
-        return store_receipt(self.slot.id, idempotency, step.reply.value)
-
     async def _commit(self, write: Write) -> PendingWrite | None:
         """Commit the step; return the pending write if the store is degraded."""
         self._is_commit_unknown = True
-        written = await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)
+        try:
+            written = await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)
+        except ActorStopped as error:
+            self._abort(error)
         self._is_commit_unknown = False
         if isinstance(written, PendingWrite):
             return written
@@ -330,10 +330,11 @@ class SessionActor(Actor):
     def _abort(self, error: Exception) -> NoReturn:
         """End this incarnation: the store differs from memory, and the next one reads it."""
         if isinstance(error, Fenced):
-            # Another supervisor has claimed the session. Callers that wait for this incarnation
-            # ask the next one.
+            # Claimed by another supervisor. Callers of this incarnation ask the next one.
             self.slot.fence_error = error
             raise StopActor from error
+        if isinstance(error, ActorStopped) and self._services.is_closed:
+            raise StopActor from error  # the writer of a store that failed ends before sessions
         raise error
 
     # Messages ---------------------------------------------------------------------------------

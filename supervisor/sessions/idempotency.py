@@ -169,10 +169,13 @@ async def _find_earlier_reply(
     return None
 
 
-def store_receipt(
-    session_id: SessionId, idempotency: Idempotency, receipt: object
+def reply_to_store(
+    session_id: SessionId, idempotency: Idempotency | None, reply: Reply | None
 ) -> StoredReply | None:
-    """Return a receipt as a stored reply; None for other replies, which are not stored."""
+    """Return the stored form of the reply, for a repeated request; None if it is no receipt."""
+    if idempotency is None or not isinstance(reply, Accepted):
+        return None
+    receipt = reply.value
     if not isinstance(receipt, Receipt):
         return None
     return StoredReply(

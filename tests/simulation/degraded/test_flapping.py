@@ -6,13 +6,15 @@ import pytest
 
 from tests.simulation.attack_runs import failing_seeds, seeds_of
 
-from .attacks import ATTACKS, Attack
+from .attacks import ATTACKS, Attack, exit_while_degraded
 
 CI_SCHEDULES = 25
 SOAK_SCHEDULES = 2_000
 # A soak of one attack is split, so that all cores are used.
 SOAK_PIECES = 2
 MAX_STEPS = 60_000
+# The exit stopped the writer of a failed store, and a session that still ran crashed.
+FOUND_EXITS = (14, 128, 311, 713, 1106)
 
 all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 
@@ -20,6 +22,10 @@ all_attacks = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 @all_attacks
 def test_sessions_keep_their_guarantees_when_the_store_degrades(attack: Attack) -> None:
     assert failing_seeds(attack, range(CI_SCHEDULES), max_steps=MAX_STEPS) == []
+
+
+def test_an_exit_with_a_failed_store_crashes_no_session() -> None:
+    assert failing_seeds(exit_while_degraded, FOUND_EXITS, max_steps=MAX_STEPS) == []
 
 
 @pytest.mark.soak
