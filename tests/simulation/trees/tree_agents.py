@@ -22,6 +22,8 @@ Action: TypeAlias = Callable[[Turn], Awaitable[None]]
 PROMPT = ("say", "think", "flood", "use", "spend")
 # Spawns by agents in one run are bounded, so that the run ends.
 MAX_SPAWNS = 10
+# Sums of fractions are not exact: this near to its limit, a budget is exhausted.
+ROUNDING = {"wall_seconds": 0.001, "cost": 1e-9}
 
 
 class ScriptedTreeAgents(ScriptedAgents):
@@ -196,5 +198,6 @@ def check_refusal(oracle: TreeOracle, refusal: SupervisorError) -> None:
     oracle.check(bool(refusal.code and refusal.hint), f"{refusal!r} has no code or hint")
     if isinstance(refusal, SpawnRefused) and refusal.used is not None:
         allowed = refusal.allowed
-        right = allowed is not None and refusal.used >= allowed
+        rounding = ROUNDING.get(refusal.limit or "", 0.0)
+        right = allowed is not None and refusal.used >= allowed - rounding
         oracle.check(right, f"{refusal!r}: {refusal.used} of {allowed} is not exhausted")
