@@ -181,26 +181,33 @@ def _to_plain(thing: Any) -> object:  # noqa: ANN401 - any value that orjson doe
     raise TypeError(f"{kind.__name__} cannot be stored")
 
 
-# Frozen, and mostly one object for all sessions.
+# Frozen, and mostly one object for all sessions. The lineage of a child is its own.
 _SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage, Usage})
 
 
 # Keyed by identity, which is faster than comparing. The entry holds the object, so its id is not
 # reused.
 _encoded: Final[dict[int, tuple[object, orjson.Fragment]]] = {}
-# Enough for the lineages of a large store: each child has its own.
-_MAX_ENCODED: Final = 16_384
+# Terms, limits and agents of a large store; also a bound of what outlives deleted sessions.
+_MAX_SHARED: Final = 1_024
 
 
 def _encode_shared(thing: Any) -> orjson.Fragment:  # noqa: ANN401 - one of _SHARED
     kind: Any = type(thing)
     shape = _field_table(kind)
     assert shape is not None
-    fragment = orjson.Fragment(orjson.dumps(_fields(thing, shape), default=_to_plain))
-    if len(_encoded) >= _MAX_ENCODED:
+    fragment = orjson.Fragment(_compact(orjson.dumps(_fields(thing, shape), default=_to_plain)))
+    if kind is Lineage and thing.parent is not None:
+        return fragment
+    if len(_encoded) >= _MAX_SHARED:
         _encoded.clear()
     _encoded[id(thing)] = (thing, fragment)
     return fragment
+
+
+def _compact(data: bytes) -> bytes:
+    """Return a copy to keep: what orjson returns holds a buffer of several times its size."""
+    return bytes(memoryview(data))
 
 
 # One object for equal data, so that decoded sessions share it again.
@@ -301,14 +308,16 @@ def _make_converter() -> Converter:
             return structure(value, wanted)
 
         def structure_shared(value: object, wanted: object) -> object:
+            if kind is Lineage and type(value) is dict and "parent" in value:
+                return structure_whole(value, wanted)
             # Keyed by its JSON: encoding again is much faster than structuring.
-            key = (kind, orjson.dumps(value))
-            known = _decoded.get(key)
+            key = orjson.dumps(value)
+            known = _decoded.get((kind, key))
             if known is None:
                 known = structure_whole(value, wanted)
-                if len(_decoded) >= _MAX_ENCODED:
+                if len(_decoded) >= _MAX_SHARED:
                     _decoded.clear()
-                _decoded[key] = known
+                _decoded[kind, _compact(key)] = known
             return known
 
         return structure_shared if kind in _SHARED else structure_whole

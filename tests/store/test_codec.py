@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core import state as rows
-from supervisor.core.ids import CallId, InputId, SessionKey, TurnId
+from supervisor.core.ids import CallId, InputId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Ladder, Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
 from supervisor.core.records import KINDS, Record, number_facts
@@ -241,3 +242,14 @@ def test_a_failed_encoding_does_not_poison_the_cache_of_shared_values() -> None:
         encode(row(terms=terms, title="\ud800"))
 
     assert decode(encode(row(terms=terms)), SessionState) == row(terms=terms)
+
+
+def test_lineages_of_deleted_children_are_not_kept() -> None:
+    root = SessionId("s_root")
+    for number in range(3_000):
+        lineage = Lineage(parent=root, root=root, depth=1, input=InputId(f"in_{number}"))
+        child = row(SessionId(f"s_{number}"), lineage=lineage)
+        assert decode(encode(child), SessionState) == child
+
+    kept = sum(type(one) is Lineage for one in gc.get_objects())
+    assert kept < 1_500
