@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import copysign, cos, hypot, sin, tau
 from pathlib import Path
 
-from supervisor.core.endings import ENDINGS
+from supervisor.core.endings import ENDINGS, UNUSED_CAUSES
 from supervisor.core.events import EVENTS, Event
 from supervisor.core.state import Phase
 from supervisor.core.table import ROWS, Row, ignore
@@ -81,7 +81,8 @@ def _endings() -> Iterator[str]:
     yield "| cause | reason shown | badge | waiting inputs |"
     yield "|---|---|---|---|"
     for cause, ending in ENDINGS.items():
-        yield f"| {cause} | {ending.reason} | {ending.badge} | {ending.inputs} |"
+        if cause not in UNUSED_CAUSES:
+            yield f"| {cause} | {ending.reason} | {ending.badge} | {ending.inputs} |"
 
 
 def _rule(row: Row) -> str:

@@ -28,6 +28,9 @@ Cause: TypeAlias = Literal[
     "fenced",
 ]
 
+# Nothing stops a session for these yet, so the reference does not list them.
+UNUSED_CAUSES: Final = frozenset[Cause]({"cleared", "failed", "fenced"})
+
 
 @attrs.frozen
 class Ending:
