@@ -6,7 +6,7 @@ import re
 import socket
 import sqlite3
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -225,6 +225,38 @@ async def test_a_store_file_is_checked(kept: Kept, tmp_path: Path) -> None:
 
     assert codes(await storage.check_store(kept.path)) == ["session-damaged"]
     assert codes(await storage.check_store(tmp_path / "none.db")) == ["store-unreadable"]
+
+
+def empty(store: Path) -> None:
+    os.truncate(store, 0)
+
+
+def cut(store: Path) -> None:
+    os.truncate(store, 20_000)
+
+
+def zero_first_page(store: Path) -> None:
+    with store.open("r+b") as file:
+        file.write(bytes(4096))
+
+
+@pytest.mark.parametrize("lose", [empty, cut, zero_first_page, Path.unlink])
+def test_the_store_of_a_daemon_that_is_not_running_is_checked(
+    lose: Callable[[Path], None], kept: Kept, home: Path, call: Caller
+) -> None:
+    folder = home / ".local/state/understudy"
+    folder.mkdir(parents=True, mode=0o700)
+    for file in kept.path.parent.glob("state.db*"):
+        file.rename(folder / file.name)
+    assert "ok      daemon: not running" in call("doctor").out
+    lose(folder / "state.db")
+
+    done = call("doctor")
+
+    assert done.code == 1
+    assert "error   store-" in done.out
+    assert "warning daemon-not-running: " in done.out
+    assert "ok      daemon: " not in done.out
 
 
 async def test_a_changed_schema_is_an_error_that_names_the_change(kept: Kept) -> None:

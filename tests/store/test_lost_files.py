@@ -16,6 +16,7 @@ import supervisor
 from supervisor import StoreDegraded, StoreFinding
 from supervisor.cli.doctor.storage import check_store
 from supervisor.offline import open_for_reading
+from supervisor.store.sqlite.files import degraded_error
 from supervisor.store.sqlite.lock import is_held
 
 ENDINGS = ("", "-wal", ".lock")
@@ -99,14 +100,60 @@ async def test_an_emptied_database_is_refused_and_left_alone(
     assert await doctor_codes(killed) == ["store-unreadable"]
 
 
-async def test_a_missing_database_beside_its_wal_is_refused(killed: Path) -> None:
+@pytest.mark.parametrize("keep_wal", [True, False])
+async def test_a_missing_database_beside_its_notes_is_refused(
+    killed: Path, *, keep_wal: bool
+) -> None:
     beside(killed, "").unlink()
+    if not keep_wal:
+        beside(killed, "-wal").unlink()
 
-    with pytest.raises(StoreDegraded, match="it is missing"):
+    for opened in (supervisor.open(killed), open_for_reading(str(killed))):
+        with pytest.raises(StoreDegraded, match="it is missing, and had") as refused:
+            async with opened:
+                pass
+        assert "understudy restore" in refused.value.hint
+
+    assert not beside(killed, "").exists()
+    assert beside(killed, "-wal").exists() is keep_wal
+    assert await doctor_codes(killed) == ["store-unreadable"]
+
+
+async def test_a_new_store_begins_as_the_hint_of_the_refusal_says(killed: Path) -> None:
+    beside(killed, "").unlink()
+    with pytest.raises(StoreDegraded) as refused:
         async with supervisor.open(killed):
             pass
 
-    assert size_of(beside(killed, "-wal")) > 0
+    for name in refused.value.hint.partition("move these away: ")[2].split():
+        killed.with_name(name).unlink()
+
+    async with supervisor.open(killed) as sup:
+        assert (await sup.list()).items == ()
+        assert (await sup.stats()).store.findings == ()
+
+
+async def test_a_missing_database_is_replaced_by_a_restored_backup(
+    killed: Path, tmp_path: Path
+) -> None:
+    async with supervisor.open(killed) as sup:
+        await sup.backup(tmp_path / "backup.db")
+    beside(killed, "").unlink()
+
+    await supervisor.restore(tmp_path / "backup.db", killed)
+
+    assert await findings_of(killed) == []
+
+
+def test_the_hint_names_the_directory_in_which_no_index_can_be_created(tmp_path: Path) -> None:
+    """SQLite's error is the same for a missing directory and for a read-only one."""
+    with pytest.raises(sqlite3.OperationalError) as failed:
+        sqlite3.connect(tmp_path / "missing" / "state.db")
+
+    found = degraded_error(failed.value, tmp_path / "state.db")
+
+    assert found is not None
+    assert "exists and is writable" in found.hint
 
 
 async def test_a_zeroed_first_page_is_refused_as_damage(killed: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from supervisor.cli.commands.completion import installed_version
@@ -16,6 +17,11 @@ _SECONDS: Final = 5.0
 # Size of `sun_path` in the kernel.
 _MAX_SOCKET_PATH_BYTES: Final = 107
 _MAX_IDS_SHOWN: Final = 5
+
+# Codes of findings about a store that a daemon may refuse.
+_REFUSED_STORES: Final = frozenset({"store-unreadable", "store-damaged"})
+
+NOT_RUNNING: Final = ok("daemon", "not running; `understudy serve` starts it")
 
 GetJson = Callable[[str], Any]
 
@@ -43,13 +49,26 @@ def check_daemon(socket: str, *, seconds: float = _SECONDS) -> Iterator[Finding]
 
 def _check_lock_holder(socket: str, holder: str | None) -> Finding:
     if holder is None:
-        return ok("daemon", "not running; `understudy serve` starts it")
+        return NOT_RUNNING
     return warning(
         "daemon",
         "daemon-not-listening",
         f"{holder} has the lock of {socket}, and does not listen: it starts or exits, waits for"
         " room on the disk, or its socket was deleted",
         "see its log; it listens within two seconds of room, or of the loss of its socket",
+    )
+
+
+def check_start(store: Path, findings: Sequence[Finding]) -> Finding:
+    """Check that a daemon that does not run can start with its store, which has the findings."""
+    problems = [one.code for one in findings if one.code in _REFUSED_STORES]
+    if not problems:
+        return NOT_RUNNING
+    return warning(
+        "daemon",
+        "daemon-not-running",
+        f"not running, and `understudy serve` may refuse its store {store}: {problems[0]}",
+        f"correct {problems[0]} first",
     )
 
 

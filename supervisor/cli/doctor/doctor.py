@@ -18,6 +18,7 @@ from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import load_configuration
 from supervisor.cli.text_format import Cell, counted
+from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError
 
 from . import agents_check, daemon_check, software, storage
@@ -43,10 +44,9 @@ async def _doctor(screen: Screen, state: str | None, config_path: str | None) ->
     async with progress(screen, "checking"):
         store = None if state is None else Path(os.path.realpath(state))  # noqa: ASYNC240 - fast
         look = partial(_check_all, config_path, store)
-        findings = await trio.to_thread.run_sync(look)
+        findings, settings = await trio.to_thread.run_sync(look)
         findings += [await agents_check.check_guardian(), await agents_check.check_sessions()]
-        if store is not None:
-            findings += await storage.check_store(store)
+        findings += await _check_daemon_and_stores(settings, store)
     if screen.as_json:
         screen.data({"ok": not _errors(findings), "findings": findings})
     else:
@@ -54,8 +54,31 @@ async def _doctor(screen: Screen, state: str | None, config_path: str | None) ->
     return ERROR if _errors(findings) else OK
 
 
-def _check_all(config_path: str | None, store: Path | None) -> list[Finding]:
-    """Return the findings of all checks that need no sessions."""
+async def _check_daemon_and_stores(
+    settings: DaemonSettings | None, named: Path | None
+) -> list[Finding]:
+    """Check the daemon, the named store, and the daemon's store if no daemon runs that does it."""
+    daemon: list[Finding] = []
+    own: Path | None = None
+    if settings is not None:
+        look = partial(daemon_check.check_daemon, settings.socket)
+        daemon = await trio.to_thread.run_sync(lambda: list(look()))
+        if daemon == [daemon_check.NOT_RUNNING]:
+            own = storage.find_store(settings.database)
+    stores = dict.fromkeys(one for one in (named, own) if one is not None)
+    found = {store: await storage.check_store(store) for store in stores}
+    if own is not None:
+        daemon = [daemon_check.check_start(own, found[own])]
+    return [*daemon, *(finding for findings in found.values() for finding in findings)]
+
+
+def _check_all(
+    config_path: str | None, store: Path | None
+) -> tuple[list[Finding], DaemonSettings | None]:
+    """Return the findings of the checks that need no sessions, and the settings of the daemon.
+
+    The settings are None if the configuration cannot be read.
+    """
     findings = [
         *software.check_python(),
         *software.check_packages(),
@@ -66,15 +89,14 @@ def _check_all(config_path: str | None, store: Path | None) -> list[Finding]:
     try:
         configuration = load_configuration(config_path)
     except (ConfigError, FileNotThere):  # already reported by check_configuration_files
-        return findings
-    return [
-        *findings,
+        return findings, None
+    findings += [
         *agents_check.check_agents(configuration.agents, os.environ),
         *storage.check_storage(configuration.daemon, store=store),
         *software.check_clock(),
         *agents_check.check_orphans(),
-        *daemon_check.check_daemon(configuration.daemon.socket),
     ]
+    return findings, configuration.daemon
 
 
 def _show(screen: Screen, findings: Sequence[Finding]) -> None:

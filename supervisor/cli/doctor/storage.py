@@ -174,6 +174,14 @@ def _check_damage(path: Path) -> list[Finding]:
     ]
 
 
+def find_store(database: str) -> Path | None:
+    """Return the path of the daemon's store; None if the next daemon is to create it."""
+    from supervisor.store.sqlite.file_check import is_new  # noqa: PLC0415 - slow to import
+
+    path = Path(os.path.realpath(database))
+    return None if is_new(path) else path
+
+
 async def check_store(path: Path) -> list[Finding]:
     """Check that a file is undamaged and complete, and that every session in it can be read."""
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - slow to import

@@ -38,14 +38,20 @@ def refuse_if_lost(path: Path) -> None:
 
     Nothing is opened: opening an empty database deletes its WAL.
     """
-    size, wal_size = _size(path), _size(path.with_name(f"{path.name}-wal"))
-    position = read_notes(path).position
-    if size == 0 and (wal_size or position):
-        raise _lost(path, f"it is empty, and had {_counted(position)}")
-    if size is None and wal_size:
-        raise _lost(path, f"it is missing, and {path.name}-wal has writes of it")
-    if size and position and not _has_magic(path):
+    if is_new(path):
+        return
+    size, position = _size(path), read_notes(path).position
+    if not size:
+        state = "missing" if size is None else "empty"
+        raise _lost(path, f"it is {state}, and had {_counted(position)}")
+    if position and not _has_magic(path):
         raise _lost(path, "it is damaged: its first page is not that of a database")
+
+
+def is_new(path: Path) -> bool:
+    """Return True if nothing is stored at the path, and no note or WAL says that anything was."""
+    wal = path.with_name(f"{path.name}-wal")
+    return not (_size(path) or _size(wal) or read_notes(path).position)
 
 
 def last_position(connection: sqlite3.Connection) -> int:
@@ -105,9 +111,11 @@ def inspect_file(path: Path, *, seconds: float) -> tuple[StoreFinding, ...]:
 
 
 def _lost(path: Path, what: str) -> StoreDegraded:
+    files = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", ".lock")]
+    there = " ".join(file.name for file in files if file.exists())
     return StoreDegraded(
         f"the store {path.name} cannot be used: {what}",
-        hint=f"{RESTORE_HINT}; to begin a new store, remove {path.name} and the files beside it",
+        hint=f"{RESTORE_HINT}; to begin a new store, move these away: {there}",
         is_surely_unwritten=True,
     )
 

@@ -50,7 +50,10 @@ _DEGRADED_PROBLEMS: Final = {
     sqlite3.SQLITE_READONLY: ("the file is read-only", "make it and its directory writable"),
     sqlite3.SQLITE_BUSY: ("another program has it locked", "close that program's transaction"),
     sqlite3.SQLITE_LOCKED: ("another program has it locked", "close that program's transaction"),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check that its directory exists"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it, or a file that SQLite needs beside it, cannot be opened",
+        "check that its directory exists and is writable, or read a copy of its files elsewhere",
+    ),
     sqlite3.SQLITE_PERM: ("permission denied", "check its owner and mode"),
     sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory"),
     sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
