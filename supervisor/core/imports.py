@@ -1,6 +1,6 @@
 """Import: turn the history of another system into a valid stopped session.
 
-Rule 1: every record of the file is kept as it is, kind and body.
+Rule 1: every record that was read from the file is kept as it is, kind and body.
 Rule 2: open turns and calls are closed by the rules for a restart, and the session is stopped.
 Rule 3: the file grants no rights. Terms, limits and permissions are those of this supervisor; the
         key, the workspace and the position in a tree are dropped.

@@ -12,6 +12,7 @@ from .ids import SessionId, TurnId
 from .limits import Limits
 from .permissions import Permissions
 from .state import Failure, Phase, SessionKind, SessionState, Spending, Usage
+from .validation import replace_controls
 
 Badge: TypeAlias = Literal[
     "failed",
@@ -118,6 +119,11 @@ class Node(Info):
         return f"Node({', '.join(shown)})"
 
 
+def shown_title(session: SessionState) -> str | None:
+    """Return the title on one line: the stored one may be the start of any message."""
+    return None if session.title is None else replace_controls(session.title)
+
+
 def make_info(
     session: SessionState,
     *,
@@ -135,7 +141,7 @@ def make_info(
         key=None if session.key is None else str(session.key),
         kind=session.kind,
         name=session.name,
-        title=session.title,
+        title=shown_title(session),
         tags=session.tags,
         custom=dict(session.custom),  # a copy, so that changing it does not change the session
         agent=session.agent_name,

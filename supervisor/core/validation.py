@@ -99,6 +99,14 @@ def _control_in(text: str) -> str | None:
     return None if found is None else f"the control character U+{ord(found[0]):04X}"
 
 
+def replace_controls(text: str) -> str:
+    """Return the text with a space for each control character.
+
+    For text that was never checked: of older versions, of files, and titles made from messages.
+    """
+    return _CONTROL.sub(" ", text)
+
+
 def check_filter(name: str, text: object) -> None:
     """Raise ConfigError unless the value is None or text that a stored name can contain."""
     check_optional_text(name, text)

@@ -42,22 +42,27 @@ _MAX_REFUSING: Final = 32
 _REFUSAL_BODY: Final = (
     b'{"type":"urn:understudy:problem:too_many_connections","title":"Too many connections",'
     b'"status":503,"detail":"the server has reached its maximum number of connections",'
-    b'"code":"too_many_connections","hint":"close some, or raise daemon.max_connections",'
-    b'"retry_after_seconds":1}'
+    b'"code":"too_many_connections","hint":"close some, or raise %b","retry_after_seconds":1}'
 )
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n"
     b"retry-after: 1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
-    % (len(_REFUSAL_BODY), _REFUSAL_BODY)
 )
+# What limits the connections: the setting, or what the process may open.
+BY_SETTING: Final = "daemon.max_connections"
+BY_DESCRIPTORS: Final = "the limit of open files (ulimit -n)"
 
 
 class Connections:
     """The connections of all listeners; created by `open_connections`."""
 
-    def __init__(self, nursery: trio.Nursery, *, max_connections: int, peer_state_key: str) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, *, max_connections: int, limited: str, peer_state_key: str
+    ) -> None:
         self._nursery = nursery
         self._max_connections = max_connections
+        body = _REFUSAL_BODY % limited.encode()
+        self._refusal = _REFUSAL % (len(body), body)
         self._peer_state_key = peer_state_key
         # Invariant: the connections between accept and close.
         self._open: set[HttpConnection] = set()
@@ -164,22 +169,26 @@ class Connections:
             return
         self._refusing += 1
         with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(1.0):
-            await stream.send_all(_REFUSAL)
+            await stream.send_all(self._refusal)
         self._refusing -= 1
         await trio.aclose_forcefully(stream)
 
 
 @asynccontextmanager
 async def open_connections(
-    *, max_connections: int, peer_state_key: str
+    *, max_connections: int, peer_state_key: str, limited: str = BY_SETTING
 ) -> AsyncIterator[Connections]:
     """Yield the connections of this block; all are closed at its end.
 
-    On a unix socket, the scope's state has the peer's uid under `peer_state_key`.
+    On a unix socket, the scope's state has the peer's uid under `peer_state_key`. `limited` tells a
+    refused client what sets the maximum.
     """
     async with trio.open_nursery() as nursery:
         connections = Connections(
-            nursery, max_connections=max_connections, peer_state_key=peer_state_key
+            nursery,
+            max_connections=max_connections,
+            limited=limited,
+            peer_state_key=peer_state_key,
         )
         try:
             yield connections

@@ -34,7 +34,7 @@ from supervisor.handles.supervisor import Supervisor
 from supervisor.handles.views import Introspection
 from supervisor.runtime import open as open_supervisor
 
-from .connections import Connections, open_connections
+from .connections import BY_DESCRIPTORS, BY_SETTING, Connections, open_connections
 from .descriptors import connection_limit
 from .disk_room import open_when_room
 from .exit_watchdog import ExitWatchdog
@@ -176,13 +176,16 @@ class _Daemon:
         """Accept connections until the daemon has drained."""
         # Entered before the nurseries, so that its errors are raised bare.
         with open_listeners(self._daemon, self.secret_filter) as listeners:
+            wanted = self._daemon.max_connections
+            most = connection_limit(
+                connections=wanted,
+                listeners=len(listeners),
+                agents=self.configuration.settings.max_agent_processes,
+            )
             async with (
                 open_connections(
-                    max_connections=connection_limit(
-                        connections=self._daemon.max_connections,
-                        listeners=len(listeners),
-                        agents=self.configuration.settings.max_agent_processes,
-                    ),
+                    max_connections=most,
+                    limited=BY_SETTING if most == wanted else BY_DESCRIPTORS,
                     peer_state_key=PEER_UID,
                 ) as connections,
                 trio.open_nursery() as nursery,

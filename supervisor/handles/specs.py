@@ -116,8 +116,8 @@ async def fork(parts: Parts, session_id: SessionId, at_turn: str | None) -> Sess
         ended = {None, *(record.turn_id for record in records if record.kind == "turn_ended")}
         records = [record for record in records if record.turn_id in ended]
     limits = parts.info(stored.row, last_seq=0).limits
-    return await parts.lifecycle.create(
-        spec_like(stored.row, limits), messages_from_records(records)
+    return await parts.lifecycle.fork(
+        stored.row, spec_like(stored.row, limits), messages_from_records(records)
     )
 
 

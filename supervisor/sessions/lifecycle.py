@@ -17,7 +17,7 @@ from supervisor.core.creation import Message, SessionSpec, SpawnInput, create
 from supervisor.core.errors import NotStorable, SessionNotActive, SessionNotFound, StoreDegraded
 from supervisor.core.ids import SessionId, SessionKey
 from supervisor.core.records import number_facts
-from supervisor.core.state import Phase
+from supervisor.core.state import Phase, SessionState
 from supervisor.store.chunks import needs_chunks
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
@@ -90,7 +90,6 @@ class Lifecycle:
     async def create(
         self,
         plan: SessionSpec,
-        said: Iterable[Message] = (),
         *,
         idempotency: Idempotency | None = None,
     ) -> SessionId:
@@ -105,26 +104,42 @@ class Lifecycle:
             name = f"create {idempotency.key}"
             return await self._tasks.exclusive(name, self._create_once, plan, idempotency)
         if plan.key is not None:
-            return await self._tasks.exclusive(str(plan.key), self._create, plan, tuple(said), None)
-        return await self._tasks.run_detached(self._create, plan, tuple(said), None)
+            return await self._tasks.exclusive(str(plan.key), self._create, plan)
+        return await self._tasks.run_detached(self._create, plan)
+
+    async def fork(
+        self, source: SessionState, plan: SessionSpec, said: Iterable[Message]
+    ) -> SessionId:
+        """Create a session like `create`, with a history and the workspace of another one.
+
+        Raise ConfigError if that workspace is no longer the folder that the source was given.
+        """
+        self._services.refuse_if_shutting_down()
+        self.refuse_unknown_agent(plan.agent)
+        return await self._tasks.run_detached(self._create, plan, None, tuple(said), source)
 
     async def _create_once(self, plan: SessionSpec, idempotency: Idempotency) -> SessionId:
         made = await find_stored_reply(self._services.store, CREATE_SCOPE, idempotency)
         if made is not None:
             return made
         if plan.key is not None:  # no other change of this key may run meanwhile
-            return await self._tasks.exclusive(str(plan.key), self._create, plan, (), idempotency)
-        return await self._create(plan, (), idempotency)
+            return await self._tasks.exclusive(str(plan.key), self._create, plan, idempotency)
+        return await self._create(plan, idempotency)
 
     async def _create(
         self,
         plan: SessionSpec,
-        said: tuple[Message, ...],
         idempotency: Idempotency | None = None,
+        said: tuple[Message, ...] = (),
+        source: SessionState | None = None,
     ) -> SessionId:
         plan = await self._hooks.before_create(plan)
         await wait_for_process_slot(self._services, self._registry, self._admission, plan.agent)
-        root = await self._workspaces.find(plan.workspace)
+        if source is not None and plan.workspace == source.workspace:
+            # The checked folder itself is pinned: a second look might find another one.
+            root = await self._workspaces.open(source)
+        else:
+            root = await self._workspaces.find(plan.workspace)
         session_id = SessionId(self._services.ids.new("s"))
         write = with_stored_reply(
             self.creation_write(session_id, plan, said), CREATE_SCOPE, idempotency
@@ -195,7 +210,7 @@ class Lifecycle:
             return holder
         self._services.refuse_if_shutting_down()
         self.refuse_unknown_agent(plan.agent)
-        return await self._tasks.exclusive(name, self._create, plan, (), None)
+        return await self._tasks.exclusive(name, self._create, plan)
 
     def holder(self, key: SessionKey) -> SessionId | None:
         """Return the session that holds the key."""
@@ -218,7 +233,7 @@ class Lifecycle:
         if old is None:
             plan = make_plan(None)
             self.refuse_unknown_agent(plan.agent)
-            return await self._create(plan, ())
+            return await self._create(plan)
         stored = await self._services.store.read(old)
         plan = make_plan(stored.row.agent_name if stored is not None else None)
         self.refuse_unknown_agent(plan.agent)

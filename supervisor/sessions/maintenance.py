@@ -22,7 +22,7 @@ from supervisor.core.errors import (
 )
 from supervisor.core.ids import SessionId
 from supervisor.core.imports import adopt_import
-from supervisor.core.info import Info, make_info
+from supervisor.core.info import Info, make_info, shown_title
 from supervisor.core.records import Fact, Record, number_facts
 from supervisor.core.state import Phase
 from supervisor.store.examine import readable_records
@@ -64,7 +64,7 @@ async def search(
                     turn_id=hit.turn_id,
                     kind=hit.kind,
                     snippet=hit.snippet,
-                    title=stored.row.title,
+                    title=shown_title(stored.row),
                     agent=stored.row.agent_name,
                 )
             )

@@ -2,7 +2,7 @@
 
 Rule 1: a workspace is pinned to its path without links, its device and inode when a session gets it
         (create, spawn, fork). After a resume by a user, or a restart, its first use pins it again.
-Rule 2: a pin is checked whenever an agent or a command starts and whenever a child is spawned.
+Rule 2: a pin is checked whenever an agent or a command starts, and before a spawn or a fork.
 Rule 3: a child's folder lies inside the folders of all its ancestors, links resolved.
 """
 

@@ -21,6 +21,12 @@ def test_the_repr_of_a_tree_of_ten_thousand_levels_ends() -> None:
     assert "children=<1 nodes>" in repr(node)
 
 
+def test_a_title_is_shown_without_control_characters() -> None:
+    session = SessionState(id=SessionId("s_1"), agent_name="echo", title="a\x1b]0;b\x07c")
+
+    assert make_info(session, last_seq=0).title == "a ]0;b c"
+
+
 def test_children_that_are_only_admitted_are_not_shown() -> None:
     tree = AdmissionTree()
     child = tree.spawn()

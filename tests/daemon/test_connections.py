@@ -16,6 +16,7 @@ from hypercorn.trio.task_group import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from supervisor.daemon import connection as one
+from supervisor.daemon.connections import BY_DESCRIPTORS, BY_SETTING
 from tests.support.asgi_apps import OK, flood, hello, served, wait_until
 
 UPGRADE = (
@@ -193,15 +194,18 @@ async def test_close_does_not_wait_for_idle_connections(folder: Path) -> None:
             await connections.close(within_seconds=60)
 
 
-async def test_a_connection_above_the_limit_gets_a_503(folder: Path) -> None:
-    async with served(hello, folder / "s", most=1) as (connections, client):
+@pytest.mark.parametrize("limited", [BY_SETTING, BY_DESCRIPTORS])
+async def test_a_connection_above_the_limit_gets_a_503(folder: Path, limited: str) -> None:
+    async with served(hello, folder / "s", most=1, limited=limited) as (connections, client):
         await client.get("/")
 
         stream = await raw(folder / "s", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
         answer = await rest(stream)
         assert answer.startswith(b"HTTP/1.1 503")
-        assert b'"hint":"close some' in answer
+        head, body = answer.split(b"\r\n\r\n")
+        assert orjson.loads(body)["hint"] == f"close some, or raise {limited}"
+        assert b"content-length: %d" % len(body) in head
         assert connections.refused == 1
         await stream.aclose()
 

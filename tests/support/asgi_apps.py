@@ -10,7 +10,7 @@ import httpx
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from supervisor.daemon.connections import Connections, open_connections
+from supervisor.daemon.connections import BY_SETTING, Connections, open_connections
 from supervisor.daemon.listeners import unix_listener
 
 OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
@@ -32,12 +32,14 @@ async def flood(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def served(
-    app: ASGIApp, path: Path, *, most: int = 100
+    app: ASGIApp, path: Path, *, most: int = 100, limited: str = BY_SETTING
 ) -> AsyncIterator[tuple[Connections, httpx.AsyncClient]]:
     """Serve the app on a real socket, and yield a client."""
     transport = httpx.AsyncHTTPTransport(uds=str(path))
     with trio.fail_after(20), unix_listener(path) as listener:
-        async with open_connections(max_connections=most, peer_state_key="peer_uid") as connections:
+        async with open_connections(
+            max_connections=most, peer_state_key="peer_uid", limited=limited
+        ) as connections:
             await connections.listen(listener, app)
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://localhost"

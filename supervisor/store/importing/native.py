@@ -1,6 +1,7 @@
 """Import of our own JSON lines, as `supervisor.store.export` writes them.
 
-Rule 1: kinds, bodies, times and turns are imported verbatim, or refused.
+Rule 1: kinds, bodies, times and turns are imported verbatim, or refused. Only in names, titles,
+        tags, keys and roles a space replaces each control character: older versions took some.
 Rule 2: the result can be replayed: every fact is folded once, and each resulting row can be
         stored. A record that `repair` would report as an error is refused.
 """
@@ -16,6 +17,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import MAX_INT64
 from supervisor.core.records import FLAT_KINDS, KINDS, Fact, body_problem
 from supervisor.core.state import SessionState
+from supervisor.core.validation import replace_controls
 from supervisor.store.codec import decode, encode
 from supervisor.store.export.jsonl import VERSION
 
@@ -24,6 +26,10 @@ from .json_lines import read_objects
 
 _RECORD_FIELDS: Final = {"seq", "at", "turn_id", "kind", "body"}
 _HINT: Final = "export the session again; a file edited by hand must stay complete"
+_NAMING_KINDS: Final = frozenset(
+    {"session_created", "session_changed", "child_started", "child_ended"}
+)
+_NAMES: Final[tuple[str, ...]] = ("name", "title", "tags", "key", "role")
 # The id for folding here; it is not stored.
 _PLACEHOLDER_ID: Final = SessionId("imported")
 _FOLD_ERRORS: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError, SupervisorError)
@@ -89,7 +95,25 @@ def _fact(number: int, seq: int, entry: dict[str, Any]) -> Fact:
         raise ImportFailed(problem, hint=_HINT, line=number)
     turn_id = entry["turn_id"]
     turn = None if turn_id is None else TurnId(turn_id)
-    return Fact(entry["kind"], float(entry["at"]), entry["body"], turn)
+    body = entry["body"]
+    if entry["kind"] in _NAMING_KINDS:
+        body = _without_controls(body)
+    return Fact(entry["kind"], float(entry["at"]), body, turn)
+
+
+def _without_controls(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body with a space for each control character in its names."""
+    names: dict[str, Any] = {name: _clean(body[name]) for name in _NAMES if name in body}
+    lineage = body.get("lineage")
+    if isinstance(lineage, dict) and "role" in lineage:
+        names["lineage"] = {**lineage, "role": _clean(lineage["role"])}
+    return body | names
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - plain data, of any type until it is folded
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return replace_controls(value) if isinstance(value, str) else value
 
 
 def _problems(seq: int, entry: dict[str, Any]) -> Iterator[str]:

@@ -152,6 +152,28 @@ async def test_a_turn_does_not_start_in_a_replaced_workspace(
     assert "is not the folder that the session was given" in str(result.error)
 
 
+@REPLACEMENTS
+async def test_a_fork_does_not_take_over_a_replaced_workspace(
+    sup: Supervisor, parent: Session, inside: Path, outside: Path, replace: object
+) -> None:
+    assert callable(replace)
+    child = await parent.spawn("echo", "x", workspace=str(inside))
+    await child.wait()
+    replace(inside, outside)
+
+    with pytest.raises(ConfigError, match="is not the folder that the session was given"):
+        await child.fork()
+
+    assert {one.id for one in await sup.list()} == {parent.id, child.id}
+
+
+async def test_a_fork_keeps_the_workspace_of_its_source(parent: Session, inside: Path) -> None:
+    fork = await parent.fork()
+
+    assert (await fork.info()).workspace == str(inside.parent)
+    assert (await fork.prompt("hello")).text == "hello"
+
+
 async def test_a_resume_takes_the_folder_that_is_there_now(
     parent: Session, inside: Path, outside: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ def lived(seed: int, length: int) -> list[Record]:
     return [decode(encode(record), Record) for record in number_facts(ONE, facts, after=0)]
 
 
+def as_imported(records: Sequence[Record]) -> list[Fact]:
+    """Return the facts of the records, with spaces for the control characters of an old key."""
+    created, *facts = (record.fact for record in records)
+    key = created.body["key"]
+    shown = None if key is None else re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", key)
+    return [Fact(created.kind, created.at, {**created.body, "key": shown}, created.turn), *facts]
+
+
 @given(st.integers(0, 10_000), st.integers(0, 60))
 def test_a_history_is_imported_with_equal_kinds_bodies_times_and_turns(
     seed: int, length: int
@@ -46,7 +55,7 @@ def test_a_history_is_imported_with_equal_kinds_bodies_times_and_turns(
         "jsonl", export("jsonl", make_info(session, last_seq=len(records)), records)
     )
 
-    assert [imported.created, *imported.facts] == [record.fact for record in records]
+    assert [imported.created, *imported.facts] == as_imported(records)
     assert imported.warnings == ()
     assert imported.title == session.title
 
@@ -72,6 +81,18 @@ def test_a_session_with_all_kinds_replays_to_the_same_row() -> None:
     before = replay(records)
     assert before is not None
     assert session == before.changed(id=session.id)
+
+
+def test_control_characters_in_names_are_imported_as_spaces() -> None:
+    header, created, *rest = ours()
+    record = json.loads(created)
+    record["body"] |= {"name": "a\x1bb", "title": "a\x07b", "tags": ["a\nb"], "key": "a:b\x00:c"}
+    record["body"]["lineage"]["role"] = "a\u2028b"
+
+    session = replayed(read_import("jsonl", [header, json.dumps(record) + "\n", *rest]))
+
+    assert (session.name, session.title, session.tags) == ("a b", "a b", ("a b",))
+    assert (str(session.key), session.lineage.role) == ("a:b :c", "a b")
 
 
 def test_an_open_turn_stays_open() -> None:
@@ -314,7 +335,7 @@ async def test_an_export_of_an_earlier_version_is_imported(version: int, tmp_pat
 
     imported = read_import("jsonl", exported("jsonl", records))
 
-    assert [imported.created, *imported.facts] == [record.fact for record in records]
+    assert [imported.created, *imported.facts] == as_imported(records)
 
 
 def test_the_result_consists_of_facts() -> None:
