@@ -7,6 +7,7 @@ the names in `OTHERS`.
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ import trio
 from supervisor.daemon.__main__ import main
 from supervisor.daemon.logging_ import QueuedHandler
 from supervisor.daemon.metrics import DaemonMetrics
+from supervisor.daemon.systemd import Notifier
 from supervisor.store.threads import DedicatedThread
 
 EXCEPTIONS: Final[dict[str, type[Exception]]] = {"memory": MemoryError, "value": ValueError}
@@ -93,10 +95,12 @@ def plant_stuck_store(_: type[Exception]) -> None:
 
 def plant_stuck_loop(_: type[Exception]) -> None:
     """Make the event loop hang, as in code of an agent that never yields."""
+    notifier = Notifier(dict(os.environ))
 
     async def ping(_: DaemonMetrics) -> None:
         while not fired.is_set():  # noqa: ASYNC110 - set in a signal handler
             await trio.sleep(0.01)
+        notifier.status("stuck")
         stuck = threading.Event()
         while True:
             stuck.wait(0.1)  # signal handlers run, tasks do not

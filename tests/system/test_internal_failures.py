@@ -128,6 +128,7 @@ def test_a_stuck_loop_ends_by_signals_alone() -> None:
     with temporary_home(SETTINGS) as home, planted(home, "stuck loop", "value") as daemon:
         daemon.hear("READY=1")
         daemon.signal(signal.SIGUSR1)
+        daemon.hear("STATUS=stuck")
         daemon.signal(signal.SIGTERM)
         daemon.signal(signal.SIGTERM)
 
