@@ -15,7 +15,7 @@ from .state import Phase, SessionState, Usage
 
 
 class Figures(NamedTuple):
-    """What one session adds to the totals; not its row, which takes ten times the memory."""
+    """One session's part of the totals; not its row, which takes ten times the memory."""
 
     phase: str
     badge: str

@@ -135,7 +135,7 @@ class Recovery:
         services.health.end_recovery()
 
     def _publish(self, writes: Iterable[Write]) -> None:
-        """Pass what was written to those who watch or wait already."""
+        """Publish the written records to present watchers and waits."""
         for write in writes:
             slot = self._registry.find_slot(write.session_id)
             if slot is not None:

@@ -66,7 +66,7 @@ def decline_steering(draft: Draft, event: SteeringDeclined) -> None:
 
 
 def fail_unanswered(draft: Draft, event: SteeringUnanswered) -> None:
-    """Fail the inputs, because nobody knows whether the agent has taken them."""
+    """Fail the inputs: the agent has not said whether it took them."""
     for waiting in _handed_inputs(draft, event):
         settle_input(draft, waiting, "failed", "unknown")
 

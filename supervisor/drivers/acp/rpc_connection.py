@@ -272,7 +272,7 @@ class RpcConnection:
             self._reply(fault.reply)
 
     def _reply(self, line: bytes) -> None:
-        """Send a line that nobody waits for, unless the connection is lost."""
+        """Send a line without an answer, unless the connection is lost."""
         if not self._outbox.is_closed:
             self._outbox.put(line)
 
