@@ -26,7 +26,7 @@ from ._errors import (
     UnknownActor,
 )
 from ._group import Group, GroupStatistics
-from ._message import Ask, Later
+from ._message import Ask, Later, Pause, Tracked
 from ._ref import Ref, Statistics
 from ._restart import Crashed, Exit, Finished, Killed, RestartPolicy, Stopped
 from ._spec import ChildSpec, GroupSpec
@@ -53,11 +53,13 @@ __all__ = [
     "Later",
     "MailboxFull",
     "NameTaken",
+    "Pause",
     "Ref",
     "RestartPolicy",
     "Statistics",
     "StopActor",
     "Stopped",
+    "Tracked",
     "UnknownActor",
     "open_actors",
 ]

@@ -43,7 +43,7 @@ class Actor:
         """
 
     async def receive(self, message: Any) -> Any:
-        """Handle one message; for an `Ask`, return the answer, or a `Later`.
+        """Handle one message; for an `Ask`, return the answer, a `Later` or a `Pause`.
 
         Raise `StopActor` to end the actor normally. Any other `Exception` is a crash: the
         message in hand fails with it, and the rest of the mailbox waits for the next

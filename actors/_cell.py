@@ -20,6 +20,7 @@ from trio.lowlevel import (
     checkpoint_if_cancelled,
     enable_ki_protection,
     reschedule,
+    wait_task_rescheduled,
 )
 
 from ._actor import Actor
@@ -28,7 +29,7 @@ from ._context import SystemContext
 from ._errors import ActorStopped, BadSpec, GaveUp, StopActor
 from ._handle import Watched
 from ._mailbox import EMPTY, Mailbox
-from ._message import Later, Question
+from ._message import Later, Pause, Question, Tracked
 from ._ref import Ref
 from ._restart import Crashed, Exit, Finished, Killed, Stopped
 from ._spec import ChildSpec, MakeActor
@@ -49,6 +50,7 @@ class Cell(Child):
         "_factory",
         "_halted",
         "_owed",
+        "_pause",
         "_scope",
         "_shutdown_seconds",
         "_starter",
@@ -80,6 +82,9 @@ class Cell(Child):
         self._watching: set[Watched] | None = None
         # Answers that this incarnation still owes, in the order asked; created on first use.
         self._owed: dict[Later[Any], None] | None = None
+        # Invariant: set while this incarnation's task waits for the end of the pause. Then the
+        # mailbox has no reader, so messages do not wake the task.
+        self._pause: Pause[Any] | None = None
 
     @property
     def handle(self) -> Ref:
@@ -115,7 +120,7 @@ class Cell(Child):
             return Abort.FAILED
 
         self.context.nursery.start_soon(self._run, scope, name=self.name)
-        exit_: Exit | None = await trio.lowlevel.wait_task_rescheduled(call_off)
+        exit_: Exit | None = await wait_task_rescheduled(call_off)
         if called_off is not None:
             called_off()
         return exit_
@@ -228,19 +233,49 @@ class Cell(Child):
                     try:
                         answer = await receive(message.message)
                     except BaseException as error:
-                        message.fail(self._failure(error))
+                        message.fail(self.failure_of(error))
                         raise
-                    if type(answer) is Later:
-                        self._owe(answer, message)
+                    if isinstance(answer, Pause):
+                        if answer.begin(self, message):
+                            self._pause = answer
+                            await wait_task_rescheduled(self._abort_pause)
                     else:
-                        message.answer(answer)
+                        self.reply(message, answer)
                 else:
-                    await receive(message)
+                    answer = await receive(message)
+                    if (
+                        answer is not None
+                        and isinstance(answer, Pause)
+                        and answer.begin(self, None)
+                    ):
+                        self._pause = answer
+                        await wait_task_rescheduled(self._abort_pause)
                 if not self.handled % _BATCH:
                     await checkpoint()
         except Exception as error:  # noqa: BLE001 - rule 1: it becomes an exit
             return _exit_of(error)
         return Stopped()
+
+    def resume(self, error: BaseException | None) -> None:
+        """End the pause: wake the task if there is work for it, else let it wait for messages."""
+        self._pause = None
+        task, mailbox = self.task, self.mailbox
+        assert task is not None
+        if error is not None:
+            reschedule(task, outcome.Error(error))
+        elif mailbox.ordinary or mailbox.urgent or self.desired_state != "run":
+            reschedule(task)
+        else:
+            mailbox.urgent = None  # as in `Mailbox.wait`, which the task is in from here on
+            mailbox.reader = task
+
+    def _abort_pause(self, _: object) -> Abort:
+        """Let the task be cancelled while it waits for the end of a pause, or for a message."""
+        self.mailbox.reader = None
+        pause, self._pause = self._pause, None
+        if pause is not None:
+            pause.drop(ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True))
+        return Abort.SUCCEEDED
 
     async def _clean_up(self, actor: Actor, exit_: Exit) -> Exit:
         if self.desired_state == "run":  # no limit is set yet: it ended by itself
@@ -255,7 +290,11 @@ class Cell(Child):
             return exit_ if isinstance(exit_, Crashed) else Crashed(error)
         return exit_
 
-    def _owe(self, answer: Later[Any], question: Question) -> None:
+    def reply(self, question: Question, answer: object) -> None:
+        """Send the answer to the asker, or owe it if it is a `Later`."""
+        if type(answer) is not Later:
+            question.answer(answer)
+            return
         if self._owed is None:
             self._owed = {}
         answer.owe(question, self._owed)
@@ -265,7 +304,8 @@ class Cell(Child):
         for answer in list(owed or ()):
             answer.fail(ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True))
 
-    def _failure(self, error: BaseException) -> BaseException:
+    def failure_of(self, error: BaseException) -> BaseException:
+        """Return the error that the asker gets if the actor raises this error."""
         if isinstance(error, Exception) and isinstance(_exit_of(error), Crashed):
             return error
         return ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True)
@@ -319,6 +359,8 @@ class Cell(Child):
             self.lost += 1
             if type(message) is Question:
                 message.fail(ActorStopped(self.name))
+            elif isinstance(message, Tracked):
+                message.lost(ActorStopped(self.name))
 
     def _limit_grace(self, seconds: float) -> None:
         """Limit the incarnation's remaining time; never extend a limit that is set."""

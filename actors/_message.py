@@ -1,4 +1,4 @@
-"""Questions, deferred answers and the time-outs of asks.
+"""Questions, deferred answers, pauses, and the time-outs of asks.
 
 Any object can be told to an actor. Only an `Ask` can be asked.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import outcome
 import trio
@@ -28,6 +28,20 @@ class Ask(Generic[Answer]):
     """
 
     __slots__ = ()
+
+
+class Tracked:
+    """A message to be told whose sender must know if it is never handled.
+
+    `lost` is called when the actor's mailbox closes with the message inside. An actor that has
+    taken the message is responsible for it.
+    """
+
+    __slots__ = ()
+
+    def lost(self, error: Exception) -> None:
+        """Learn that the message was not handled and never will be; must not raise."""
+        raise NotImplementedError(f"{type(self).__name__} has no lost()")
 
 
 class Question:
@@ -109,6 +123,88 @@ class Later(Generic[Value]):
         assert self._owed is not None
         self._owed.pop(self, None)
         question.settle(result)
+
+
+class Pausable(Protocol):
+    """The part of an actor's runtime that a `Pause` uses."""
+
+    def resume(self, error: BaseException | None) -> None: ...
+    def reply(self, question: Question, answer: object) -> None: ...
+    def failure_of(self, error: BaseException) -> BaseException: ...
+
+
+class Pause(Generic[Value]):
+    """An answer that follows later, and until then the actor takes no other message.
+
+    Return one from `receive` instead of the answer if the rest of the work is done by a function
+    that is called when something else is done. That function ends the pause with `end(answer)`
+    (None for a message without an answer), or with `crash(error)`, which raises the error in the
+    actor as if `receive` had raised it. The actor's task is woken only if another message waits;
+    that halves the task switches of an actor that waits for another one in each message. If the
+    incarnation ends first, the pause is over, and both do nothing: check `is_over` before work that
+    only the running incarnation may do.
+    """
+
+    __slots__ = ("_cell", "_early", "_question", "is_over")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        # Invariant: set since `receive` has returned the pause, unless it was over before.
+        self._cell: Pausable | None = None
+        self._question: Question | None = None
+        # The answer, or the error of a crash, if the pause was over before `receive` returned.
+        self._early: outcome.Outcome[Value | Later[Value]] | None = None
+
+    def end(self, answer: Value | Later[Value]) -> None:
+        """End the pause, and send the answer to the asker, if there is one."""
+        if self.is_over:
+            return
+        self.is_over = True
+        cell = self._cell
+        if cell is None:
+            self._early = outcome.Value(answer)
+            return
+        if self._question is not None:
+            cell.reply(self._question, answer)
+        cell.resume(None)
+
+    def crash(self, error: BaseException) -> None:
+        """End the pause, and raise the error in the actor."""
+        if self.is_over:
+            return
+        self.is_over = True
+        cell = self._cell
+        if cell is None:
+            self._early = outcome.Error(error)
+            return
+        if self._question is not None:
+            self._question.fail(cell.failure_of(error))
+        cell.resume(error)
+
+    def begin(self, cell: Pausable, question: Question | None) -> bool:
+        """Begin the pause, after `receive` has returned it; return False if it is over already.
+
+        Raise the error of a crash before the begin.
+        """
+        if not self.is_over:
+            self._cell, self._question = cell, question
+            return True
+        assert self._early is not None
+        try:
+            answer = self._early.unwrap()
+        except BaseException as error:
+            if question is not None:
+                question.fail(cell.failure_of(error))
+            raise
+        if question is not None:
+            cell.reply(question, answer)
+        return False
+
+    def drop(self, error: BaseException) -> None:
+        """End the pause, because the incarnation ends; the asker gets the error."""
+        self.is_over = True
+        if self._question is not None:
+            self._question.fail(error)
 
 
 class Timeouts:

@@ -118,7 +118,7 @@ class SessionRegistry:
     def is_live_or_starting(self, session_id: SessionId) -> bool:
         """Return True if the session has an actor or its actor is being started."""
         slot = self._slots.get(session_id)
-        return slot is not None and (slot.ref is not None or slot.pending_start is not None)
+        return slot is not None and (slot.has_actor or slot.pending_start is not None)
 
     def drop_unused(self, slot: SessionSlot) -> None:
         """Drop an unused slot.

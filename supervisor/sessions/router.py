@@ -314,12 +314,15 @@ class SessionRouter:
     def _cannot_have_actor(self, session_id: SessionId) -> bool:
         """Return True without an actor; a start under way fails while the store is degraded."""
         slot = self._registry.find_slot(session_id)
-        is_degraded = self._services.health.is_degraded
-        return slot is None or (slot.ref is None and (is_degraded or slot.pending_start is None))
+        if slot is None:
+            return True
+        if slot.has_actor:
+            return False
+        return slot.pending_start is None or self._services.health.is_degraded
 
     def _has_no_actor(self, session_id: SessionId) -> bool:
         slot = self._registry.find_slot(session_id)
-        return slot is None or (slot.ref is None and slot.pending_start is None)
+        return slot is None or not (slot.has_actor or slot.pending_start is not None)
 
     # Telling ------------------------------------------------------------------------------
 

@@ -141,6 +141,11 @@ class SessionSlot:
             except ActorStopped:
                 pass
 
+    @property
+    def has_actor(self) -> bool:
+        """Whether there is an actor that takes messages; not one that stops because it is idle."""
+        return self.ref is not None and not self.is_stopping_idle
+
     def clear(self, error: SupervisorError | None = None) -> None:
         """Drop the state of an actor that exited; with an error, fail all waits."""
         self.ref = self.session = self.log = None

@@ -18,7 +18,7 @@ import math
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import trio
 
@@ -41,11 +41,15 @@ from .writer_messages import (
     InsertChunked,
     NoteProcess,
     OptimizeIndex,
+    QueuedWrite,
     Retry,
     WriteResult,
 )
 
 T = TypeVar("T")
+
+# The receiver of an answer for its number of writes; None for one write.
+_Waiter: TypeAlias = tuple["Later[Any] | QueuedWrite", int | None]
 
 logger = logging.getLogger("supervisor")
 
@@ -75,8 +79,10 @@ class Writer(Actor):
         self._store = store
         self._health = health or StoreHealth()
         self._batch: list[Write] = []
-        # Answers owed for the batch, in order, each with its number of writes; None: a `Commit`.
-        self._waiters: list[tuple[Later[Any], int | None]] = []
+        # Answers owed for the batch, in order, each with its number of writes; None for one write.
+        self._waiters: list[_Waiter] = []
+        # Those of the batch that is being committed.
+        self._waiters_in_commit: list[_Waiter] = []
         # Claims are made after the writes requested before them, and all in one call: thousands
         # of sessions may start together.
         self._claims: list[tuple[Later[Stored | None], SessionId]] = []
@@ -96,12 +102,16 @@ class Writer(Actor):
         self._schedule_chunk()
 
     async def receive(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
-        if type(message) is Commit:
+        if isinstance(message, QueuedWrite):
             if self._claims or self._pending or len(self._batch) >= MAX_BATCH - 1:
-                return await self._answer_later((message.write,), None)
+                await self._add_queued(message)
+                return None
             # The usual case, without an await: there is one for each decision of each session.
             self._batch.append(message.write)
-            return self._add_waiter(None)
+            self._add_waiter(message, None)
+            return None
+        if type(message) is Commit:
+            return await self._answer_later((message.write,), None)
         if type(message) is CommitAll:
             return await self._answer_later(message.writes, len(message.writes))
         if type(message) is Claim:
@@ -148,26 +158,46 @@ class Writer(Actor):
                 await self._store.check_file()
         return None
 
+    async def _add_queued(self, message: QueuedWrite) -> None:
+        try:
+            await self._flush_claims_of((message.write,))
+        except BaseException:
+            message.lost(ActorStopped(self.ref.name, was_in_hand=True))
+            raise
+        if self._pending:
+            [pending] = self._add_pending((message.write,))
+            message.written(pending)
+            return
+        self._batch.append(message.write)
+        self._add_waiter(message, None)
+        await self._flush_if_full()
+
     async def _answer_later(self, writes: Sequence[Write], count: int | None) -> Any:  # noqa: ANN401
-        if self._claims:
-            claimed = {session_id for _, session_id in self._claims}
-            if any(write.session_id in claimed for write in writes):
-                await self._flush()  # a write after a claim is not of the claiming incarnation
+        await self._flush_claims_of(writes)
         if self._pending:
             pending = self._add_pending(writes)
             return pending[0] if count is None else pending
         self._batch += writes
-        later = self._add_waiter(count)
+        later: Later[Any] = Later()
+        self._add_waiter(later, count)
         await self._flush_if_full()
         return later
 
-    def _add_waiter(self, count: int | None) -> Later[Any]:
-        """Return the answer for the last `count` writes of the batch."""
-        later: Later[Any] = Later()
-        self._waiters.append((later, count))
+    async def _flush_claims_of(self, writes: Sequence[Write]) -> None:
+        """Flush if a session of the writes is being claimed.
+
+        A write after a claim is not of the claiming incarnation.
+        """
+        if self._claims:
+            claimed = {session_id for _, session_id in self._claims}
+            if any(write.session_id in claimed for write in writes):
+                await self._flush()
+
+    def _add_waiter(self, waiter: Later[Any] | QueuedWrite, count: int | None) -> None:
+        """Add the receiver of the answer for the last `count` writes of the batch."""
+        self._waiters.append((waiter, count))
         if not self._flush_scheduled:
             self._schedule_flush()
-        return later
 
     async def _flush_if_full(self) -> None:
         if len(self._batch) + len(self._claims) >= MAX_BATCH:
@@ -185,6 +215,10 @@ class Writer(Actor):
             await self._flush()
             await self._retry_pending()
         finally:
+            # After a failed commit, and after a crash here. Asks are failed by the actor's runtime.
+            for waiter, _ in (*self._waiters_in_commit, *self._waiters):
+                if isinstance(waiter, QueuedWrite):
+                    waiter.lost(ActorStopped(self.ref.name, was_in_hand=True))
             if not (isinstance(reason, Crashed) and self._backlog.may_retry_after_crash()):
                 self._backlog.abandon()
 
@@ -200,9 +234,14 @@ class Writer(Actor):
         waiters, self._waiters = self._waiters, []
         self._flush_scheduled = False
         if batch:
+            self._waiters_in_commit = waiters
             answers = iter(await self._commit(batch))
-            for later, count in waiters:
-                later.answer(next(answers) if count is None else list(islice(answers, count)))
+            self._waiters_in_commit = []
+            for waiter, count in waiters:
+                if isinstance(waiter, QueuedWrite):
+                    waiter.written(next(answers))
+                else:
+                    waiter.answer(next(answers) if count is None else list(islice(answers, count)))
         if self._claims:
             await self._claim()
         if self._chunks.has_work:
@@ -348,7 +387,7 @@ class ReadOnlyWriter(Actor):
     def __init__(self, health: StoreHealth) -> None:
         self._health = health
 
-    async def receive(self, message: object) -> Later[None]:  # noqa: ARG002 - every message is refused
+    async def receive(self, message: object) -> Later[None]:
         """Refuse the message; the error is raised in the caller, this actor does not crash."""
         await trio.lowlevel.checkpoint()
         refused: Later[None] = Later()
@@ -356,4 +395,6 @@ class ReadOnlyWriter(Actor):
             self._health.refuse_if_degraded()
         except StoreDegraded as error:
             refused.fail(error)
+            if isinstance(message, QueuedWrite):
+                message.lost(error)
         return refused

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from actors import Ask
+from actors import Ask, Tracked
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
 
@@ -15,6 +15,23 @@ from .port import ProcessEntry, Stored, Write
 
 # None if it is written; the refusal; or a pending write if the store is degraded.
 WriteResult: TypeAlias = SupervisorError | PendingWrite | None
+
+
+class QueuedWrite(Tracked):
+    """A write that is told to the writer; the writer calls `written` instead of an answer.
+
+    It is for the commits of sessions, two in each turn: it takes a third of the instructions of an
+    ask, and no task is woken. `written` and `lost` are called in the task of the writer and must
+    not raise.
+    """
+
+    __slots__ = ()
+
+    write: Write
+
+    def written(self, result: WriteResult) -> None:
+        """Learn the result of the write."""
+        raise NotImplementedError(f"{type(self).__name__} has no written()")
 
 
 @attrs.frozen

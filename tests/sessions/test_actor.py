@@ -12,7 +12,7 @@ from supervisor import Fenced, Phase, Session, SessionNotActive, Supervisor, Sup
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.table import decide
-from supervisor.sessions import actor as shell
+from supervisor.sessions import session_steps as shell
 from supervisor.store.writer_messages import Claim
 from tests.support.commit_faults import COMMIT_FAULTS, CommitFault, FaultInjector, wait_for_restarts
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records

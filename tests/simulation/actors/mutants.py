@@ -61,7 +61,7 @@ def message_lost_on_cancel(patch: Patch) -> None:
                     try:
                         message.answer(await receive(message.message))
                     except BaseException as error:
-                        message.fail(self._failure(error))
+                        message.fail(self.failure_of(error))
                         raise
                 else:
                     await receive(message)

@@ -15,7 +15,6 @@ from typing import Any
 import attrs
 import pytest
 
-from actors import Later
 from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
@@ -31,15 +30,17 @@ from supervisor.core.rules import (
     turn_flow,
 )
 from supervisor.core.state import PendingInput, Phase, SessionState
-from supervisor.core.step import Draft, Reply
+from supervisor.core.step import Draft
 from supervisor.drivers.python import PythonDriver
 from supervisor.sessions.actor import SessionActor
+from supervisor.sessions.driver_context import DriverReport
 from supervisor.sessions.feed import Watcher
 from supervisor.sessions.idempotency import SessionRequest
 from supervisor.sessions.log import Log
+from supervisor.sessions.open_step import OpenStep
+from supervisor.sessions.session_steps import StepReply
 from supervisor.sessions.slot import SessionSlot
 from supervisor.store.memory import MemoryStore
-from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Write
 from supervisor.store.writer_messages import Commit
 from tests.simulation.planted_faults import Mutant
@@ -88,31 +89,37 @@ def a_number_twice(patch: Patch) -> None:
 def published_early(patch: Patch) -> None:
     real = SessionActor._commit
 
-    async def commit(self: SessionActor, write: Write) -> PendingWrite | None:
+    def commit(
+        self: SessionActor, decided: Any, report: DriverReport | None = None
+    ) -> OpenStep | StepReply:
         self.log.mark_committed(self.log.last_seq)  # the fault: before it is durable
-        return await real(self, write)
+        return real(self, decided, report)
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def answered_early(patch: Patch) -> None:
-    async def commit(self: SessionActor, write: Write) -> PendingWrite | None:
-        write = attrs.evolve(write, stored_reply=None)
+    def commit(
+        self: SessionActor, decided: Any, report: DriverReport | None = None
+    ) -> OpenStep | StepReply:
+        if isinstance(decided, OpenStep):
+            decided.report = report
+            write = attrs.evolve(decided.write, stored_reply=None)
 
-        async def schedule_flush() -> None:
-            await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)
+            async def schedule_flush() -> None:
+                await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)
 
-        self._services.tasks.start_soon(schedule_flush)  # the fault: the commit is not awaited
-        return None
+            self._services.tasks.start_soon(schedule_flush)
+            self._on_written(decided, None)  # the fault: the commit is not awaited
+        step: OpenStep | StepReply = decided
+        return step
 
     patch.setattr(SessionActor, "_commit", commit)
 
 
 def key_not_looked_up(patch: Patch) -> None:
-    async def answer(self: SessionActor, request: SessionRequest) -> Reply | Later[Reply] | None:
-        return await self._handle_event(
-            request.event, idempotency=request.idempotency, also=request.joint_write
-        )
+    async def answer(self: SessionActor, request: SessionRequest) -> OpenStep | StepReply:
+        return self._commit(self._decide(request.event, request))
 
     patch.setattr(SessionActor, "_handle_request", answer)
 
