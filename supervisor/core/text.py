@@ -93,15 +93,14 @@ class TextHead:
         if self.is_cut:
             return text
         size = len(text) if text.isascii() else len(text.encode())
-        if size > self._bytes_left:
-            self.is_cut = True
-            kept = cut_text(text, self._bytes_left)
-            text, rest = kept, text[len(kept) :]
-        else:
-            rest = ""
-        self._bytes_left -= size
-        self._pieces.append(text)
-        return rest
+        if size <= self._bytes_left:
+            self._bytes_left -= size
+            self._pieces.append(text)
+            return ""
+        self.is_cut = True
+        kept = cut_text(text, self._bytes_left)
+        self._pieces.append(kept)
+        return text[len(kept) :]
 
 
 class TurnOutputReader:

@@ -54,12 +54,12 @@ def _start_turn(draft: Draft, first: PendingInput) -> None:
     untold = 0 if known is None else known.untold or 0
     settle_input(draft, first, "delivered")
     begin_turn(draft, first)
-    draft.do(StartTurn(draft.fresh, first.id, first.text, first.attachments, untold))
+    draft.do(StartTurn(draft.event.fresh, first.id, first.text, first.attachments, untold))
 
 
 def begin_turn(draft: Draft, first: PendingInput) -> None:
     """Open a turn on an input that has been settled as delivered."""
-    draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
+    draft.note("turn_started", turn_id=draft.event.fresh, input_id=first.id, source=first.source)
     draft.note("user_text", text=first.text, part=first.id)
     terms = draft.state.terms
     # The timer "suspend" may stay: a session that runs ignores it, and it is set again at the end.
@@ -82,10 +82,12 @@ def end_turn(
     assert turn is not None
     if turn.verdict == "timed_out" and outcome == "interrupted":
         outcome = "timed_out"
-    cancel_requests(draft)
+    if turn.requests:
+        cancel_requests(draft)
     for call in turn.calls:
         end_call(draft, call, "interrupted")
     requeue_steering(draft)
+    used = turn.usage
     draft.note(
         "turn_ended",
         turn_id=turn.id,
@@ -98,9 +100,9 @@ def end_turn(
         ladder_step=turn.step,
         seconds=_turn_seconds(draft, turn),
         usage={
-            "input_tokens": turn.usage.input_tokens,
-            "output_tokens": turn.usage.output_tokens,
-            "cost": turn.usage.cost,
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+            "cost": used.cost,
         },
         **({"truncated": True} if output.truncated else {}),
     )

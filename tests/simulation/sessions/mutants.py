@@ -256,8 +256,7 @@ def gap_not_reported(patch: Patch) -> None:
 
 def rule(patch: Patch, phase: Phase, told: type[ev.Event], new: table.Rule) -> None:
     """Replace a rule of the table."""
-    row = table._TABLE[phase, told]
-    patch.setitem(table._TABLE, (phase, told), attrs.evolve(row, rule=new))
+    patch.setitem(table._RULES, (phase, told), new)
 
 
 MUTANTS: tuple[Mutant, ...] = (
