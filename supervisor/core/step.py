@@ -9,9 +9,7 @@ Rule: the draft folds into one private copy of the state, because a copy for eac
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
-
-import attrs
+from typing import Any, TypeAlias
 
 from .effects import Effect
 from .errors import SessionNotActive, SupervisorError
@@ -22,10 +20,10 @@ from .receipts import InterruptReport, Receipt
 from .records import DecidedKind, Fact
 from .state import SessionState
 from .tree.tree_interrupt import TreeInterrupt
+from .values import Value
 
 
-@attrs.frozen
-class InterruptPending:
+class InterruptPending(Value):
     """The interrupt has a target; its report follows when the target has ended."""
 
     turn: TurnId
@@ -35,15 +33,13 @@ class InterruptPending:
 ReplyValue: TypeAlias = Receipt | InterruptReport | InterruptPending | TreeInterrupt | None
 
 
-@attrs.frozen
-class Accepted:
+class Accepted(Value):
     """The request is accepted, with a receipt, a report, or None."""
 
     value: ReplyValue = None
 
 
-@attrs.frozen
-class Refused:
+class Refused(Value):
     """The request is refused, and nothing has changed."""
 
     error: SupervisorError
@@ -59,7 +55,7 @@ class ResumeNeedsHooks(SessionNotActive):
 Reply: TypeAlias = Accepted | Refused
 
 
-class Step(NamedTuple):
+class Step(Value):
     """The next state, the facts that lead to it, the effects after the commit, and the reply."""
 
     state: SessionState

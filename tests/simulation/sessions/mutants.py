@@ -193,9 +193,7 @@ def wrong_turn_steered(patch: Patch) -> None:
 
 def next_turn_hit(patch: Patch) -> None:
     def interrupt(draft: Draft, event: ev.InterruptRequested) -> None:
-        interrupts.interrupt(
-            draft, attrs.evolve(event, turn=None)
-        )  # the fault: hits the turn that runs
+        interrupts.interrupt(draft, event.changed(turn=None))  # the fault: hits the turn that runs
 
     for phase in (Phase.RUNNING, Phase.INTERRUPTING):
         rule(patch, phase, ev.InterruptRequested, interrupt)

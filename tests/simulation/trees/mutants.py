@@ -166,7 +166,7 @@ def parent_ends_first(patch: Patch) -> None:
     def tree_view(self: Admission, session: SessionState, event: ev.Event) -> TreeView:
         there = real(self, session, event)
         if session.phase is Phase.STOPPING:
-            there = attrs.evolve(there, dependents=0)  # the fault: dependents are not awaited
+            there = there.changed(dependents=0)  # the fault: dependents are not awaited
         return there
 
     patch.setattr(Admission, "view", tree_view)
