@@ -112,7 +112,7 @@ class Usage:
 NO_USAGE: Final = Usage()
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class PendingInput:
     """An accepted input that is not settled yet.
 
@@ -166,7 +166,7 @@ class OpenRequest:
     input: Mapping[str, object] | None = None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class OpenTurn:
     """The turn in progress; at most one at any instant.
 

@@ -82,21 +82,21 @@ class Draft:
 
     def note(self, kind: DecidedKind, /, **body: Any) -> None:  # noqa: ANN401 - plain data, see records
         """Add a fact and fold it."""
-        at = self.event.at
-        if not self._facts:
+        facts, event = self._facts, self.event
+        if not facts:
             self.state = self.before.with_changes({})
-            if isinstance(self.event, RequestEvent):
-                body["request"] = self.event.fresh
+            if isinstance(event, RequestEvent):
+                body["request"] = event.fresh
         state = self.state
         if kind == "turn_started":
             turn = body["turn_id"]
         else:
             turn = None if state.turn is None else state.turn.id
-        fact = Fact(kind, at, body, turn)
-        self._facts.append(fact)
+        fact = Fact(kind, event.at, body, turn)
+        facts.append(fact)
         changes = FOLDS[kind](state, body, fact)
         if changes is not None:
-            changes["updated_at"] = at
+            changes["updated_at"] = event.at
             state.__dict__.update(changes)
 
     def do(self, *effects: Effect) -> None:

@@ -63,7 +63,7 @@ def turn_output(records: Iterable[Record], turn: TurnId) -> TurnOutput:
 MAX_RESULT_BYTES: Final = 1024 * 1024
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class TurnOutput:
     """The text of a turn, at most `MAX_RESULT_BYTES` from its start, and its message count."""
 

@@ -11,6 +11,7 @@ Rule 3: after a turn, a requested stop comes first, then a restart of the agent,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, Literal
 
 from supervisor.core.effects import ClearCallTimer, ClearTimer, CloseAgent, SetTimer, StartTurn
@@ -31,11 +32,12 @@ NO_OUTPUT: Final = TurnOutput()
 
 def start_next_turn(draft: Draft) -> None:
     """Start a turn with the first waiting input, if nothing prevents it."""
-    expire_inputs(draft)
-    session = draft.state
+    if draft.state.inputs:
+        expire_inputs(draft)
+    session, view = draft.state, draft.tree_view
     if session.phase is not Phase.IDLE:
         return
-    if session.leaving or draft.tree_view.shutting_down:
+    if session.leaving or view.shutting_down:
         suspend_session(draft)
         return
     if session.zombie is not None:
@@ -43,9 +45,9 @@ def start_next_turn(draft: Draft) -> None:
     if not session.inputs:
         if session.terms.suspend_after_seconds is not None:
             draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
-    elif draft.tree_view.exhausted_budget is not None:
+    elif view.exhausted_budget is not None:
         stop_for_budget(draft)
-    elif not draft.tree_view.turn_slots_full:
+    elif not view.turn_slots_full:
         _start_turn(draft, session.inputs[0])
 
 
@@ -86,16 +88,18 @@ def end_turn(
         cancel_requests(draft)
     for call in turn.calls:
         end_call(draft, call, "interrupted")
-    requeue_steering(draft)
+    if draft.state.inputs:
+        requeue_steering(draft)
     used = turn.usage
-    draft.note(
+    note = partial(draft.note, truncated=True) if output.truncated else draft.note
+    note(
         "turn_ended",
         turn_id=turn.id,
         outcome=outcome,
         stop_reason=stop_reason,
         text=output.text,
         messages=output.messages,
-        error=error or _interrupt_error(draft, turn, outcome),
+        error=error or (None if outcome == "completed" else _interrupt_error(draft, turn, outcome)),
         zombie=zombie,
         ladder_step=turn.step,
         seconds=_turn_seconds(draft, turn),
@@ -104,7 +108,6 @@ def end_turn(
             "output_tokens": used.output_tokens,
             "cost": used.cost,
         },
-        **({"truncated": True} if output.truncated else {}),
     )
     # The timer "silence" may stay: without a turn there is no silence, and the next turn sets it.
     if turn.step is not None:

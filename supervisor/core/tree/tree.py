@@ -79,6 +79,10 @@ class SessionTree:
                 self._count_running(member, run, 1)
         return member
 
+    def _add_root(self, session: SessionState) -> TreeNode | None:
+        """Create the node of a root with a budget; a child has had its node since admission."""
+        return self.add(session) if session.lineage.parent is None else None
+
     def _parent_node(self, session: SessionState) -> TreeNode | None:
         """Return the node of the session's parent, also if the parent was deleted."""
         lineage = session.lineage
@@ -181,8 +185,8 @@ class SessionTree:
         """Take the slots of a row that is about to be committed; return its node, if any."""
         session_id, phase = session.id, session.phase
         member = self._nodes.get(session_id)
-        if member is None and _is_root_with_budget(session):
-            member = self.add(session)
+        if member is None and session.limits is not None and session.limits.has_budget:
+            member = self._add_root(session)
         if phase is not Phase.STOPPED:
             self.live.add(session_id)
             if session.agent_name in self.process_agents and phase is not Phase.SUSPENDED:
@@ -203,8 +207,8 @@ class SessionTree:
         session_id, turn = session.id, session.turn
         member, run = self._nodes.get(session_id), self.turn_slots.get(session_id)
         if member is None:
-            if _is_root_with_budget(session):
-                member = self.add(session)
+            if session.limits is not None and session.limits.has_budget:
+                member = self._add_root(session)
             elif run is not None and turn is not None and run.turn == turn.id:
                 run.previous = None  # the usual start of a turn: `reserve` has done the rest
                 return None
@@ -356,9 +360,3 @@ class SessionTree:
         for one in member.path():
             one.running_turns += count
             one.started_sum += count * run.started
-
-
-def _is_root_with_budget(session: SessionState) -> bool:
-    """Return True if the session needs a node for its budget; a child has one by admission."""
-    limits = session.limits
-    return limits is not None and limits.has_budget and session.lineage.parent is None
