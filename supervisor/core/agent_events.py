@@ -3,84 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-import attrs
+from msgspec.structs import force_setattr
 
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import OnEnd
 from .state import Agent, Decision, Failure, LadderStep, Outcome, Silence, Usage
 from .text import TurnOutput
 from .tree.admission import EMPTY_TREE_VIEW, TreeView
+from .values import Value
 
 
-def _own_time(event: Any) -> float:  # noqa: ANN401 - the event under construction
-    # An event that is not stamped by the clock (an import) has one time for both.
-    at: float = event.at
-    return at
-
-
-@attrs.frozen(kw_only=True, slots=False)
-class BaseEvent:
-    """Fields that all events have.
-
-    Events have no slots: they are created, and copied with changes, several times a turn, and
-    `attrs.evolve` takes four times as long as two dict updates.
-    """
+class BaseEvent(Value, kw_only=True):
+    """Fields that all events have."""
 
     at: float
     fresh: TurnId
     tree_view: TreeView = EMPTY_TREE_VIEW
-    steady_at: float = attrs.field(default=attrs.Factory(_own_time, takes_self=True))
+    # An event that is not stamped by the clock (an import) has one time for both.
+    steady_at: float = None  # type: ignore[assignment] # set below
 
-    def changed(self, **changes: Any) -> Self:  # noqa: ANN401 - the types of the fields
-        """Return a copy with these fields changed."""
-        copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__, **changes)
-        return copy
+    def __post_init__(self) -> None:
+        if self.steady_at is None:
+            force_setattr(self, "steady_at", self.at)
 
 
 # From the driver -------------------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class AgentAttached(BaseEvent):
+class AgentAttached(BaseEvent, kw_only=True):
     agent: Agent
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class AgentSessionNamed(BaseEvent):
+class AgentSessionNamed(BaseEvent, kw_only=True):
     """The agent reported the id that it uses for the conversation."""
 
     session_id: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class AgentChoicesReported(BaseEvent):
+class AgentChoicesReported(BaseEvent, kw_only=True):
     """The agent reported its modes, options and commands, of which users may choose."""
 
     choices: Mapping[str, object]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class AuthenticationRequested(BaseEvent):
+class AuthenticationRequested(BaseEvent, kw_only=True):
     """The agent requires authentication before it works; `method` is None when that is done."""
 
     method: str | None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class StartFailed(BaseEvent):
+class StartFailed(BaseEvent, kw_only=True):
     failure: Failure
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class AgentClosed(BaseEvent):
+class AgentClosed(BaseEvent, kw_only=True):
     """The effect CloseAgent is done: no process or task of the agent exists."""
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class AgentExited(BaseEvent):
+class AgentExited(BaseEvent, kw_only=True):
     """The agent exited without being asked to; `failure` says why, None means a clean exit."""
 
     failure: Failure | None = None
@@ -88,8 +70,7 @@ class AgentExited(BaseEvent):
     output: TurnOutput = TurnOutput()
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class TurnEnded(BaseEvent):
+class TurnEnded(BaseEvent, kw_only=True):
     turn: TurnId
     outcome: Outcome
     stop_reason: str | None = None
@@ -99,13 +80,11 @@ class TurnEnded(BaseEvent):
     error: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ZombieEnded(BaseEvent):
+class ZombieEnded(BaseEvent, kw_only=True):
     turn: TurnId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class CallStarted(BaseEvent):
+class CallStarted(BaseEvent, kw_only=True):
     turn: TurnId
     call: CallId
     name: str
@@ -113,16 +92,14 @@ class CallStarted(BaseEvent):
     cancellable: bool = True
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class CallEnded(BaseEvent):
+class CallEnded(BaseEvent, kw_only=True):
     turn: TurnId
     call: CallId
     outcome: Literal["completed", "failed", "interrupted"]
     result: object = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class PermissionAsked(BaseEvent):
+class PermissionAsked(BaseEvent, kw_only=True):
     turn: TurnId
     request: RequestId
     tool: str
@@ -134,30 +111,26 @@ class PermissionAsked(BaseEvent):
     denied_by: str | None = None  # the hook that denied it
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SteeringTaken(BaseEvent):
+class SteeringTaken(BaseEvent, kw_only=True):
     turn: TurnId
     inputs: tuple[InputId, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SteeringDeclined(BaseEvent):
+class SteeringDeclined(BaseEvent, kw_only=True):
     """The agent has certainly not taken these inputs, so the inputs may still start turns."""
 
     turn: TurnId
     inputs: tuple[InputId, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SteeringUnanswered(BaseEvent):
+class SteeringUnanswered(BaseEvent, kw_only=True):
     """These inputs left the driver, and the agent has not said whether it took them."""
 
     turn: TurnId
     inputs: tuple[InputId, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SteeringBeganTurn(BaseEvent):
+class SteeringBeganTurn(BaseEvent, kw_only=True):
     """The agent had finished the turn and started another one from steered input."""
 
     turn: TurnId
@@ -165,22 +138,19 @@ class SteeringBeganTurn(BaseEvent):
     output: TurnOutput = TurnOutput()
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class UsageReported(BaseEvent):
+class UsageReported(BaseEvent, kw_only=True):
     turn: TurnId
     usage: Usage
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class NewsRead(BaseEvent):
+class NewsRead(BaseEvent, kw_only=True):
     """The agent has read the first `read` notifications about its children."""
 
     turn: TurnId
     read: int
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ProgressMade(BaseEvent):
+class ProgressMade(BaseEvent, kw_only=True):
     """The turn made progress after it was reported quiet or stalled."""
 
     turn: TurnId
@@ -189,8 +159,7 @@ class ProgressMade(BaseEvent):
 # From timers -----------------------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SilenceNoticed(BaseEvent):
+class SilenceNoticed(BaseEvent, kw_only=True):
     """The turn made no progress for `seconds`; the other fields say what it waits for."""
 
     turn: TurnId
@@ -201,43 +170,36 @@ class SilenceNoticed(BaseEvent):
     seconds: float
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class DeadlineElapsed(BaseEvent):
+class DeadlineElapsed(BaseEvent, kw_only=True):
     turn: TurnId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class LadderElapsed(BaseEvent):
+class LadderElapsed(BaseEvent, kw_only=True):
     turn: TurnId
     step: LadderStep
     output: TurnOutput = TurnOutput()
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class CallInterruptElapsed(BaseEvent):
+class CallInterruptElapsed(BaseEvent, kw_only=True):
     """A tool call that was asked to end has not ended in time."""
 
     turn: TurnId
     call: CallId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InputsExpired(BaseEvent):
+class InputsExpired(BaseEvent, kw_only=True):
     pass
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class RequestTimedOut(BaseEvent):
+class RequestTimedOut(BaseEvent, kw_only=True):
     request: RequestId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class IdleElapsed(BaseEvent):
+class IdleElapsed(BaseEvent, kw_only=True):
     pass
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class BackoffElapsed(BaseEvent):
+class BackoffElapsed(BaseEvent, kw_only=True):
     pass
 
 
@@ -246,8 +208,7 @@ class BackoffElapsed(BaseEvent):
 NewsKind: TypeAlias = Literal["started", "done", "over"]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ChildNews:
+class ChildNews(Value, kw_only=True):
     """A notification about a child: it started (again), its spawn input ended, or it stopped."""
 
     kind: NewsKind
@@ -265,8 +226,7 @@ class ChildNews:
     was_reported_done: bool = False
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class TreeChanged(BaseEvent):
+class TreeChanged(BaseEvent, kw_only=True):
     """The tree around the session changed; `news` are notifications about its children.
 
     `input` is an unused id, in case the news starts a turn.
@@ -279,8 +239,7 @@ class TreeChanged(BaseEvent):
 # From the session actor --------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Claimed(BaseEvent):
+class Claimed(BaseEvent, kw_only=True):
     """A new incarnation of the session's actor has read the row; the previous actor has exited.
 
     `left_zombie`: the task of the open turn has not ended.
@@ -291,14 +250,12 @@ class Claimed(BaseEvent):
     output: TurnOutput = TurnOutput()
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SupervisorRestarted(BaseEvent):
+class SupervisorRestarted(BaseEvent, kw_only=True):
     """The supervisor was killed and has started again; no agent process is left."""
 
     epoch: int
     output: TurnOutput = TurnOutput()
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ShutdownRequested(BaseEvent):
+class ShutdownRequested(BaseEvent, kw_only=True):
     """The supervisor shuts down: start no more turns, and suspend when the last one has ended."""

@@ -8,29 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-import attrs
-
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .state import Decision, LadderStep
+from .values import Value
 
 TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry", "silence", "deadline"]
 
 
-@attrs.frozen
-class StartAgent:
+class StartAgent(Value):
     """Start the agent; AgentAttached or StartFailed reports the result."""
 
 
-@attrs.frozen
-class CloseAgent:
+class CloseAgent(Value):
     """Close the agent with the closing ladder.
 
     AgentClosed follows when its last process has ended.
     """
 
 
-@attrs.frozen
-class StartTurn:
+class StartTurn(Value):
     turn: TurnId
     input: InputId
     text: str
@@ -39,8 +35,7 @@ class StartTurn:
     missed_messages: int = 0
 
 
-@attrs.frozen
-class AdoptTurn:
+class AdoptTurn(Value):
     """Register a turn that the agent started by itself from steered input.
 
     The turn already runs.
@@ -51,34 +46,29 @@ class AdoptTurn:
     text: str
 
 
-@attrs.frozen
-class CancelTurn:
+class CancelTurn(Value):
     """Take the given step of the ladder against the turn."""
 
     turn: TurnId
     step: LadderStep
 
 
-@attrs.frozen
-class AbandonTurn:
+class AbandonTurn(Value):
     """Abandon the turn after the last ladder step; ignore all its later events."""
 
     turn: TurnId
 
 
-@attrs.frozen
-class CancelCall:
+class CancelCall(Value):
     turn: TurnId
     call: CallId
 
 
-@attrs.frozen
-class EndBackground:
+class EndBackground(Value):
     """Stop everything that the agent runs outside its turn, such as terminals."""
 
 
-@attrs.frozen
-class OfferSteering:
+class OfferSteering(Value):
     """Offer text to the turn: at once where the agent can take it, else at its next boundary.
 
     `handed`: the offer is recorded, so the text may be sent to the agent.
@@ -90,22 +80,19 @@ class OfferSteering:
     handed: bool = False
 
 
-@attrs.frozen
-class WithdrawSteering:
+class WithdrawSteering(Value):
     """Withdraw offered steering, unless the text has been sent to the agent."""
 
     turn: TurnId
     input: InputId
 
 
-@attrs.frozen
-class AnswerRequest:
+class AnswerRequest(Value):
     request: RequestId
     decision: Decision | Literal["cancelled"]
 
 
-@attrs.frozen
-class MarkYoungest:
+class MarkYoungest(Value):
     """Make the child the youngest of its siblings, because its start was recorded last.
 
     The youngest stops first.
@@ -114,40 +101,34 @@ class MarkYoungest:
     child: SessionId
 
 
-@attrs.frozen
-class StopDependents:
+class StopDependents(Value):
     """Stop every child with the lifetime `with_parent`, the youngest first."""
 
 
-@attrs.frozen
-class SetTimer:
+class SetTimer(Value):
     """Set or reset a timer of the session; the timer's event names its purpose."""
 
     name: TimerName
     after_seconds: float
 
 
-@attrs.frozen
-class SetRequestTimer:
+class SetRequestTimer(Value):
     request: RequestId
     after_seconds: float
 
 
-@attrs.frozen
-class SetCallTimer:
+class SetCallTimer(Value):
     """Set the timer after which a call that was asked to end is unreachable."""
 
     call: CallId
     after_seconds: float
 
 
-@attrs.frozen
-class ClearTimer:
+class ClearTimer(Value):
     name: TimerName
 
 
-@attrs.frozen
-class ClearCallTimer:
+class ClearCallTimer(Value):
     call: CallId
 
 

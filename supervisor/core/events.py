@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-import attrs
-
 from .agent_events import (
     AgentAttached,
     AgentChoicesReported,
@@ -55,8 +53,7 @@ from .receipts import InterruptReport
 from .state import Decision, Source, Spending, WhenBusy
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class RequestEvent(BaseEvent):
+class RequestEvent(BaseEvent, kw_only=True):
     """A request of a caller.
 
     `fresh` also identifies the request: its first record has that id, so a caller that got no reply
@@ -67,8 +64,7 @@ class RequestEvent(BaseEvent):
 # From callers, which wait for a reply --------------------------------------------------
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InputSubmitted(RequestEvent):
+class InputSubmitted(RequestEvent, kw_only=True):
     input: InputId
     text: str
     when_busy: WhenBusy = "queue"
@@ -82,8 +78,7 @@ class InputSubmitted(RequestEvent):
     resume_allowed: bool = True
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class SteeringSubmitted(RequestEvent):
+class SteeringSubmitted(RequestEvent, kw_only=True):
     """Text for the running turn only."""
 
     input: InputId
@@ -92,8 +87,7 @@ class SteeringSubmitted(RequestEvent):
     expires_at: float | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InterruptRequested(RequestEvent):
+class InterruptRequested(RequestEvent, kw_only=True):
     """An interrupt; `turn` or `call` names the target, and without either it is the running turn.
 
     `whole`: also interrupt everything that the session's agent runs outside its turn, and with
@@ -110,8 +104,7 @@ class InterruptRequested(RequestEvent):
     queued: Literal["keep", "cancel"] = "keep"
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class TreeInterruptRequested(RequestEvent):
+class TreeInterruptRequested(RequestEvent, kw_only=True):
     """An interrupt of the session and its descendants.
 
     The reply names the descendants by level. `interrupt` is the request for the named session
@@ -121,79 +114,66 @@ class TreeInterruptRequested(RequestEvent):
     interrupt: InterruptRequested
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class MemberInterruptRequested(RequestEvent):
+class MemberInterruptRequested(RequestEvent, kw_only=True):
     """An interrupt of the session, because the tree of an ancestor is interrupted."""
 
     reason: str | None = None
     queued: Literal["keep", "cancel"] = "keep"
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class TreeInterruptEnded(RequestEvent):
+class TreeInterruptEnded(RequestEvent, kw_only=True):
     """The interrupt of the session's tree is over, with the counts of all members."""
 
     reason: str | None = None
     report: InterruptReport
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InputEdited(RequestEvent):
+class InputEdited(RequestEvent, kw_only=True):
     input: InputId
     text: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InputMoved(RequestEvent):
+class InputMoved(RequestEvent, kw_only=True):
     input: InputId
     position: int
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InputPromoted(RequestEvent):
+class InputPromoted(RequestEvent, kw_only=True):
     input: InputId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class InputWithdrawn(RequestEvent):
+class InputWithdrawn(RequestEvent, kw_only=True):
     input: InputId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class StopRequested(RequestEvent):
+class StopRequested(RequestEvent, kw_only=True):
     cause: Cause = "user"
     detail: str | None = None
     after_turn: bool = False
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ResumeRequested(RequestEvent):
+class ResumeRequested(RequestEvent, kw_only=True):
     resume_allowed: bool = True  # as for an input
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ClearRequested(RequestEvent):
+class ClearRequested(RequestEvent, kw_only=True):
     pass
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ArchiveRequested(RequestEvent):
+class ArchiveRequested(RequestEvent, kw_only=True):
     pass
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class UnarchiveRequested(RequestEvent):
+class UnarchiveRequested(RequestEvent, kw_only=True):
     pass
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class MessageAppended(RequestEvent):
+class MessageAppended(RequestEvent, kw_only=True):
     role: Literal["user", "agent"]
     text: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class DetailsChanged(RequestEvent):
+class DetailsChanged(RequestEvent, kw_only=True):
     """New details of a session; a field that is None keeps its current value."""
 
     title: str | None = None
@@ -202,20 +182,17 @@ class DetailsChanged(RequestEvent):
     limits: Limits | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class RequestAnswered(RequestEvent):
+class RequestAnswered(RequestEvent, kw_only=True):
     request: RequestId
     decision: Decision
     by: Literal["person", "parent"] = "person"
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class RuleRemoved(RequestEvent):
+class RuleRemoved(RequestEvent, kw_only=True):
     rule: RequestId
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ChildAdmitted(RequestEvent):
+class ChildAdmitted(RequestEvent, kw_only=True):
     """A child was admitted and its slot reserved; the same commit creates the child.
 
     `turn` is the turn whose agent requested the child, None for any other caller.
@@ -229,8 +206,7 @@ class ChildAdmitted(RequestEvent):
     role: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ChildDeleted(RequestEvent):
+class ChildDeleted(RequestEvent, kw_only=True):
     """A child was deleted; its `spent` and `spawns` still count towards the parent's limits."""
 
     child: SessionId
@@ -238,8 +214,7 @@ class ChildDeleted(RequestEvent):
     spawns: int
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class ChildRefused(RequestEvent):
+class ChildRefused(RequestEvent, kw_only=True):
     """A child was not admitted."""
 
     agent: str

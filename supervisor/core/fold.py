@@ -75,7 +75,7 @@ def input_changed(session: SessionState, body: Body, _: Fact) -> Changes:
 def input_settled(session: SessionState, body: Body, _: Fact) -> Changes:
     settled = body["input_id"]
     changes: Changes = {
-        "inputs": tuple(waiting for waiting in session.inputs if waiting.id != settled)
+        "inputs": tuple([waiting for waiting in session.inputs if waiting.id != settled])
     }
     if settled == session.lineage.input and body["outcome"] not in ("delivered", "steered"):
         # It will never run, which also ends the input that the session was spawned with.
@@ -329,12 +329,12 @@ def session_stopped(session: SessionState, body: Body, _: Fact) -> Changes:
     }
 
 
-__all__ = ("fold", "initial_state")
+__all__ = ("FOLDS", "fold", "initial_state")
 
 
 def fold(session: SessionState, fact: Fact) -> SessionState:
     """Return the session after the fact."""
-    changes = _FOLDS[fact.kind](session, fact.body, fact)
+    changes = FOLDS[fact.kind](session, fact.body, fact)
     if changes is None:
         return session
     changes["updated_at"] = fact.at
@@ -345,7 +345,7 @@ def _no_change(_: SessionState, __: Body, ___: Fact) -> None:
     return None
 
 
-_FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | None]]] = {
+FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | None]]] = {
     "session_created": _no_change,  # `initial_state` reads it
     "session_changed": session_changed,
     "session_started": session_started,

@@ -6,6 +6,7 @@ where None is allowed.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -94,6 +95,12 @@ class Limits:
     wall_seconds: float | None = attrs.field(
         default=None, validator=number(least=0.0, optional=True)
     )
+
+    @functools.cached_property
+    def has_budget(self) -> bool:
+        """True if a budget is set. Cached, because sessions share limits and each step asks."""
+        budgets = (self.turns, self.tokens, self.cost, self.wall_seconds)
+        return any(budget is not None for budget in budgets)
 
 
 @attrs.frozen(kw_only=True)

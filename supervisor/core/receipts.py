@@ -13,7 +13,7 @@ from .ids import InputId, SessionId, TurnId
 from .state import LadderStep, Outcome, Usage
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class Receipt:
     """The reply to an accepted input, which is durable: its id, status and position."""
 
@@ -47,7 +47,7 @@ class InterruptReport:
     input_id: InputId | None = None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class TurnResult:
     """The result of a turn; `text` is the returned text, else all text of the turn.
 

@@ -27,7 +27,6 @@ from .state import Phase, SessionState
 from .table import decide
 from .text import TurnOutput
 from .tree.admission import TreeView
-from .tree.node import has_budget
 
 # Stop for a cause; the supervisor was gone; all dependents have stopped.
 StepKind: TypeAlias = Literal["stop", "restarted", "recheck"]
@@ -237,7 +236,7 @@ def needs_no_recovery(row: SessionState) -> bool:
         and row.lineage.parent is None
         and row.lineage.expires_at is None
         and not row.family.open_children
-        and not has_budget(row.limits)
+        and not (row.limits is not None and row.limits.has_budget)
     )
 
 

@@ -44,6 +44,9 @@ class Phase(enum.StrEnum):
     STOPPED = "stopped"
 
 
+_INACTIVE: Final = frozenset({Phase.SUSPENDED, Phase.STOPPED})
+
+
 @attrs.frozen
 class Capabilities:
     """Capabilities of an agent, and the ladder steps that apply to it."""
@@ -109,7 +112,7 @@ class Usage:
 NO_USAGE: Final = Usage()
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class PendingInput:
     """An accepted input that is not settled yet.
 
@@ -163,7 +166,7 @@ class OpenRequest:
     input: Mapping[str, object] | None = None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class OpenTurn:
     """The turn in progress; at most one at any instant.
 
@@ -338,11 +341,14 @@ class SessionState:
     @property
     def is_inactive(self) -> bool:
         """True if the session does nothing until it receives a request."""
-        return self.phase in (Phase.SUSPENDED, Phase.STOPPED)
+        return self.phase in _INACTIVE
 
     def find_input(self, input_id: InputId) -> PendingInput | None:
         """Return the input with that id, or None if it is settled or unknown."""
-        return next((waiting for waiting in self.inputs if waiting.id == input_id), None)
+        for waiting in self.inputs:
+            if waiting.id == input_id:
+                return waiting
+        return None
 
     def position(self, input_id: InputId) -> int:
         """Return the position of an input among the queued inputs, from 0."""

@@ -300,12 +300,11 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows((SUSPENDED, STOPPING, STOPPED), agent_events.ShutdownRequested, ignore),
 )
 
-_TABLE: Final = {(row.phase, row.event): row for row in ROWS}
+_RULES: Final = {(row.phase, row.event): row.rule for row in ROWS}
 
 
 def decide(session: SessionState, event: ev.Event) -> Step:
     """Return the step for an event. Pure and total: never raises for any phase and event."""
-    row = _TABLE[session.phase, type(event)]
     draft = Draft(session, event)
-    row.rule(draft, event)
+    _RULES[session.phase, type(event)](draft, event)
     return draft.finish()

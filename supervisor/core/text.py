@@ -63,7 +63,7 @@ def turn_output(records: Iterable[Record], turn: TurnId) -> TurnOutput:
 MAX_RESULT_BYTES: Final = 1024 * 1024
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # created in every turn, as `Record`
 class TurnOutput:
     """The text of a turn, at most `MAX_RESULT_BYTES` from its start, and its message count."""
 
@@ -93,15 +93,14 @@ class TextHead:
         if self.is_cut:
             return text
         size = len(text) if text.isascii() else len(text.encode())
-        if size > self._bytes_left:
-            self.is_cut = True
-            kept = cut_text(text, self._bytes_left)
-            text, rest = kept, text[len(kept) :]
-        else:
-            rest = ""
-        self._bytes_left -= size
-        self._pieces.append(text)
-        return rest
+        if size <= self._bytes_left:
+            self._bytes_left -= size
+            self._pieces.append(text)
+            return ""
+        self.is_cut = True
+        kept = cut_text(text, self._bytes_left)
+        self._pieces.append(kept)
+        return text[len(kept) :]
 
 
 class TurnOutputReader:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, Unpack
 
-import attrs
 import trio
 
 from supervisor.core import events as ev
@@ -285,7 +284,7 @@ class Session(SessionInputs, SessionRecords):
             tasks = self._parts.services.detached_tasks
             await tasks.exclusive(name, self._change_limits, change, limits)
         elif limits is None or isinstance(limits, Limits):
-            await self._ask(attrs.evolve(change, limits=limits))
+            await self._ask(change.changed(limits=limits))
         else:
             raise ConfigError(
                 f"limits is {short_repr(limits)}", hint="give supervisor.Limits(...), or a mapping"
@@ -293,7 +292,7 @@ class Session(SessionInputs, SessionRecords):
 
     async def _change_limits(self, change: ev.DetailsChanged, limits: Mapping[str, Any]) -> None:
         current = (await self.info()).limits
-        await self._ask(attrs.evolve(change, limits=change_limits(current, limits)))
+        await self._ask(change.changed(limits=change_limits(current, limits)))
 
     async def rules(self) -> list[PermissionRule]:
         """Return the permission rules: decisions of allow_always and reject_always."""

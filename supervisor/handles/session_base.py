@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Literal
 
-import attrs
-
 from supervisor.core import events as ev
 from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, InputRefused, short_repr
@@ -146,7 +144,7 @@ class SessionInputs(SessionBase):
             source=self._source(),
         )
         if queued == "cancel":
-            event = attrs.evolve(event, queued=queued)
+            event = event.changed(queued=queued)
         return await send(self._parts, self.id, event, idempotency_key)
 
     async def prompt(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-import attrs
 import orjson
 
 from supervisor.core import events as ev
@@ -124,7 +123,7 @@ async def _apply_hooks(
     """Return the event with the changes of the blocking hooks; raise if a hook denies it."""
     await parts.registry.row(session_id)  # raises before any hook runs if the session is unknown
     expires_at = await parts.hooks.before_input(session_id, event)
-    return attrs.evolve(event, expires_at=expires_at)
+    return event.changed(expires_at=expires_at)
 
 
 async def run_input_hooks(

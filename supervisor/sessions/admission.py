@@ -28,7 +28,7 @@ from supervisor.core.tree.admission import (
     refuse_above_caps,
     resume_refusal,
 )
-from supervisor.core.tree.node import TreeNode, has_budget, wants_turn
+from supervisor.core.tree.node import TreeNode, TurnSlot, wants_turn
 from supervisor.core.tree.tree import SessionTree
 from supervisor.core.tree.tree_interrupt import levels_below
 from supervisor.core.workspace_root import WorkspaceRoot
@@ -40,14 +40,18 @@ from .registry import SessionRegistry
 from .services import Services, StopSession
 
 # Events that may end the open turn; their view contains the seconds for which it ran.
-_TURN_ENDING_EVENTS: Final = (
-    agent_events.TurnEnded,
-    agent_events.AgentExited,
-    agent_events.StartFailed,
-    agent_events.LadderElapsed,
-    agent_events.Claimed,
+_TURN_ENDING_EVENTS: Final[frozenset[type[ev.Event]]] = frozenset(
+    {
+        agent_events.TurnEnded,
+        agent_events.AgentExited,
+        agent_events.StartFailed,
+        agent_events.LadderElapsed,
+        agent_events.Claimed,
+    }
 )
-_RESUMING_EVENTS: Final = (ev.InputSubmitted, ev.ResumeRequested)
+_RESUMING_EVENTS: Final[frozenset[type[ev.Event]]] = frozenset(
+    {ev.InputSubmitted, ev.ResumeRequested}
+)
 
 
 class Admission:
@@ -181,24 +185,17 @@ class Admission:
 
     def view(self, session: SessionState, event: ev.Event) -> TreeView:
         """Return the tree facts for a step of the session, sampled now."""
-        tree, session_id = self.tree, session.id
-        member = tree.find(session_id)
-        turn_slots_full = self._turn_slots_full(session_id)
-        comes_back = session.phase is Phase.STOPPED and isinstance(event, _RESUMING_EVENTS)
-        ends_a_turn = isinstance(event, _TURN_ENDING_EVENTS)
+        tree, kind = self.tree, type(event)
+        member, run = tree.find(session.id), tree.turn_slots.get(session.id)
+        turn_slots_full = self._turn_slots_full(run)
+        comes_back = session.phase is Phase.STOPPED and kind in _RESUMING_EVENTS
+        ends_a_turn = kind in _TURN_ENDING_EVENTS
         leaving = self._services.is_shutting_down
         if member is None and not (turn_slots_full or comes_back or leaving or ends_a_turn):
             return EMPTY_TREE_VIEW
-        now = trio.current_time()
-        ran = tree.ran_seconds(session_id, now) if ends_a_turn else None
-        refusal: SupervisorError | None = None
-        if comes_back:
-            steady_at = self._services.clock.steady()
-            refusal = (
-                self._services.removals.problem(session_id)
-                or resume_refusal(tree, self._caps, session, steady_at=steady_at, now=now)
-                or unknown_agent_problem(session.agent_name, self._services.agents())
-            )
+        now = self._services.clock.loop_time()
+        ran = run.ran_seconds(now) if ends_a_turn and run is not None else None
+        refusal = self._resume_refusal(session, now) if comes_back else None
         if member is None:
             return TreeView(
                 turn_slots_full=turn_slots_full,
@@ -230,54 +227,57 @@ class Admission:
         # written, and then finds its parent stopped: the parent need not wait for it.
         return sum(one.state != "admitted" for one in member.dependents())
 
-    def _turn_slots_full(self, session_id: SessionId) -> bool:
-        turns = self.tree.turn_slots
-        run = turns.get(session_id)
-        if run is not None and run.turn is None:
-            return False  # a slot is reserved for it
-        # A session that has just ended a turn queues behind those that wait for one.
+    def _resume_refusal(self, session: SessionState, now: float) -> SupervisorError | None:
+        """Return why a stopped session may not be resumed, or None."""
+        steady_at = self._services.clock.steady()
         return (
-            bool(self._turn_queue) or len(turns) - (run is not None) >= self._caps.max_running_turns
+            self._services.removals.problem(session.id)
+            or resume_refusal(self.tree, self._caps, session, steady_at=steady_at, now=now)
+            or unknown_agent_problem(session.agent_name, self._services.agents())
         )
+
+    def _turn_slots_full(self, run: TurnSlot | None) -> bool:
+        """Return True if a session with that turn slot may not start its next turn."""
+        if run is not None and run.turn is None:
+            return False  # the slot is reserved for it
+        taken_by_others = len(self.tree.turn_slots) - (run is not None)
+        # A session that has just ended a turn queues behind those that wait for one.
+        return bool(self._turn_queue) or taken_by_others >= self._caps.max_running_turns
 
     def reserve(self, session: SessionState) -> None:
         """Reserve what the state needs, before it is committed."""
-        self._add_node_if_needed(session)
-        self.tree.reserve(session, self._services.clock.loop_time())
-        if session.phase is Phase.STOPPED:
-            member = self.tree.find(session.id)
-            if member is not None and member.parent is not None:
-                self._wake_next_to_stop(member.parent)
+        member = self.tree.reserve(session, self._services.clock.loop_time)
+        if member is not None and member.parent is not None and session.phase is Phase.STOPPED:
+            self._wake_next_to_stop(member.parent)
 
     def apply(self, session: SessionState) -> None:
         """Apply a committed state: release what it no longer needs, wake and notify others."""
-        self._add_node_if_needed(session)
-        member = self.tree.find(session.id)
-        limits = member.limits if member is not None else None
-        self.tree.apply(session, self._services.clock.loop_time())
+        known = self.tree.find(session.id)
+        limits = known.limits if known is not None else session.limits
+        member = self.tree.apply(session, self._services.clock.loop_time)
         if session.is_inactive:
             self.process_freed.set()
-        self._update_turn_queue(session)
+        if session.inputs or self._turn_queue:
+            self._update_turn_queue(session)
         if member is not None:
             if member.limits != limits:
                 for one in member.iter_descendants():
                     self._wake_slot_queue(one)
-            self._wake_slot_queue(member)
-            self._expiries.update(member)
-            if member.parent is not None:
-                if self.tree.find(member.parent.id) is member.parent:  # otherwise it is deleted
-                    self.notifications.notify_parent(member.parent, member, session)
-                self._update_slot_queue(member.parent, session)
-                self._wake_slot_queue(member.parent)
-            self.budgets.enforce(member)
+            self._apply_to_relatives(member, session)
         if self._turn_queue:
             self._wake_next()
 
-    def _add_node_if_needed(self, session: SessionState) -> None:
-        # A child has been in the tree since it was admitted.
-        limits = session.limits
-        if limits is not None and session.lineage.parent is None and has_budget(limits):
-            self.tree.add(session)
+    def _apply_to_relatives(self, member: TreeNode, session: SessionState) -> None:
+        """Wake and notify the sessions around a node that has changed; enforce its limits."""
+        self._wake_slot_queue(member)
+        self._expiries.update(member)
+        parent = member.parent
+        if parent is not None:
+            if self.tree.find(parent.id) is parent:  # otherwise it is deleted
+                self.notifications.notify_parent(parent, member, session)
+            self._update_slot_queue(parent, session)
+            self._wake_slot_queue(parent)
+        self.budgets.enforce(member)
 
     def waits_for(self, session_id: SessionId) -> str | None:
         """Return what the session waits for in the tree: a turn slot or a child slot."""

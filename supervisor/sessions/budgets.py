@@ -9,7 +9,7 @@ import trio
 from supervisor.core.endings import Cause
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.state import Usage
-from supervisor.core.tree.node import ExhaustedBudget, TreeNode, has_budget
+from supervisor.core.tree.node import ExhaustedBudget, TreeNode
 from supervisor.core.tree.tree import SessionTree
 
 from .clock import Clock
@@ -54,7 +54,7 @@ class Budgets:
         """Stop the turns that draw on an exhausted budget of the node or of an ancestor."""
         now = trio.current_time()
         for one in member.path():
-            if one.limits is None or not has_budget(one.limits):
+            if one.limits is None or not one.limits.has_budget:
                 continue
             exhausted_budget = one.exhausted_while_running(now)
             if exhausted_budget is None or not one.running_turns:

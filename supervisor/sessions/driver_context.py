@@ -208,7 +208,7 @@ class SessionDriverContext:
             self._slot.progress.mark_turn_ended()
         elif type(event) is agent_events.AgentExited:
             self._slot.progress.mark_turn_ended()
-            event = attrs.evolve(event, jitter=random.random())  # noqa: S311 - to spread restarts
+            event = event.changed(jitter=random.random())  # noqa: S311 - to spread restarts
         try:
             # Urgent, because requests of callers may fill the mailbox.
             self._ref.tell(DriverReport(self, event), urgent=True)

@@ -147,7 +147,7 @@ class Interrupter:
             reports: list[InterruptReport] = []
             for level in accepted.levels:
                 reports += await self._interrupt_level(level, event.interrupt)
-            own = attrs.evolve(event.interrupt, **self._services.stamp())
+            own = event.interrupt.changed(**self._services.stamp())
             try:
                 reports.append(await self.interrupt(session_id, own, "tree"))
             finally:

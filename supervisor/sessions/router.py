@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
@@ -297,7 +296,7 @@ class SessionRouter:
         """
         while True:
             resume_allowed = await self._hooks.before_resume(await self._registry.row(session_id))
-            asked = attrs.evolve(event, resume_allowed=resume_allowed)
+            asked = event.changed(resume_allowed=resume_allowed)
             try:
                 return await self.ask(session_id, asked, idempotency=idempotency)
             except ResumeNeedsHooks:
@@ -307,7 +306,7 @@ class SessionRouter:
         """Return the reply to a request that changes nothing, without an actor; else None."""
         row = (await self._registry.stored(session_id)).row
         tree_view = self._admission.view(row, event)
-        step = decide(row, attrs.evolve(event, tree_view=tree_view))
+        step = decide(row, event.changed(tree_view=tree_view))
         is_idle = row.is_inactive and not step.facts and not step.effects
         return step.reply if self._cannot_have_actor(session_id) and is_idle else None
 

@@ -15,7 +15,6 @@ from supervisor.core.log_content import Content, error_content
 from supervisor.core.records import Record, body_problem
 from supervisor.core.recovery import state_before_last_resume
 from supervisor.core.state import SessionState
-from supervisor.core.tree.node import has_budget
 from supervisor.store.port import SuspendedRow
 
 from .admission import Admission
@@ -93,9 +92,9 @@ def restore_tree(
     for row in rows:
         if row.lineage.above:
             tree.add_deleted_ancestors(row.lineage.above)
-        if row.lineage.above or row.id in above or has_budget(row.limits):
+        if row.lineage.above or row.id in above or (row.limits and row.limits.has_budget):
             tree.add(row)
-        tree.apply(row, now)
+        tree.apply(row, lambda: now)
     if is_offline:
         return
     for row in rows:

@@ -47,8 +47,8 @@ def test_a_session_continues_between_commands(call: Caller, daemon: subprocess.P
 
 
 # Whose part is the daemon's, or that of live pictures: none of them is for who asks one thing.
-HEAVY = {"actors", "anyio", "cattrs", "httpcore", "httpx", "hypercorn", "pygments", "rich"}
-HEAVY |= {"sqlite3", "starlette", "supervisor.core.events", "supervisor.core.table"}
+HEAVY = {"actors", "anyio", "cattrs", "httpcore", "httpx", "hypercorn", "msgspec", "pygments"}
+HEAVY |= {"rich", "sqlite3", "starlette", "supervisor.core.events", "supervisor.core.table"}
 HEAVY |= {"supervisor.drivers.port", "supervisor.handles.session", "supervisor.store"}
 SMALL = ["ps", "tree", "inbox", "show bob", "why bob", "inputs bob", "log bob", "send bob hello"]
 SMALL += ["interrupt bob", "stop bob", "resume bob"]

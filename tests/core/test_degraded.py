@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
-import attrs
+import msgspec
 import pytest
 
 from supervisor.core import agent_events
@@ -82,7 +82,7 @@ NO_BRAKES = {
     agent_events.ShutdownRequested,
 }
 
-ADDING = {do.StartAgent, do.StartTurn, do.OfferSteering, do.AnswerRequest}
+ADDING: set[type[do.Effect]] = {do.StartAgent, do.StartTurn, do.OfferSteering, do.AnswerRequest}
 # Effects that undo another one, and the effects they undo.
 TAKING_BACK: Mapping[type[Any], type[Any]] = {
     do.CloseAgent: do.StartAgent,
@@ -90,7 +90,7 @@ TAKING_BACK: Mapping[type[Any], type[Any]] = {
     do.WithdrawSteering: do.OfferSteering,
 }
 # Effects that reduce activity, or are internal.
-HARMLESS = {
+HARMLESS: set[type[do.Effect]] = {
     do.AdoptTurn,  # it runs already
     do.AbandonTurn,
     do.CancelCall,
@@ -113,8 +113,8 @@ def one(kind: type[T], **fields: Any) -> T:  # noqa: ANN401 - as the fields
     """Return an instance of that kind with arbitrary other fields."""
     needed = {
         field.name: NAMES.get(field.name)
-        for field in attrs.fields(kind)  # type: ignore[arg-type] # all of them are attrs
-        if field.default is attrs.NOTHING
+        for field in msgspec.structs.fields(kind)  # type: ignore[arg-type] # all are structs
+        if field.required
     }
     return kind(**{**needed, **fields})
 

@@ -4,7 +4,6 @@ import json
 import random
 from collections import Counter
 
-import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +80,7 @@ def test_a_repeated_recovery_has_the_same_result(chance: random.Random, length: 
         )
         once = decide(session, told).state
 
-        again = attrs.evolve(told, epoch=once.epoch + 1)
+        again = told.changed(epoch=once.epoch + 1)
         twice = decide(once, again).state
 
         # 24, 25: a turn started meanwhile is lost by the second exit; all else stays.

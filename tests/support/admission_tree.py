@@ -38,7 +38,7 @@ class AdmissionTree:
     def write(self, member: TreeNode, phase: Phase = Phase.IDLE, **changes: Any) -> None:
         row = self.rows[member.id].changed(phase=phase, **changes)
         self.rows[member.id] = row
-        self.tree.apply(row, self.now)
+        self.tree.apply(row, lambda: self.now)
 
     def spawn(self, parent: TreeNode | None = None, **wish: Any) -> TreeNode:
         self.count += 1

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import attrs
 import trio
 from trio.lowlevel import ParkingLot
 
@@ -142,7 +141,7 @@ class FakeDriverContext:
             return False
         if isinstance(event, TurnEnded) and event.text is None:
             # As in a session: the text of a turn is known at its end.
-            event = attrs.evolve(event, text=self.received_text(event.turn))
+            event = event.changed(text=self.received_text(event.turn))
         self.events.append(event)
         self._changed.unpark_all()
         self.on_report(event)

@@ -159,7 +159,7 @@ def claim(draft: Draft, event: Claimed) -> None:
 
 def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - one case per phase
     """Recover the session after a restart of the supervisor; a repeated event changes nothing."""
-    session = draft.state
+    session = draft.before
     draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)
     if session.turn is not None:

@@ -53,7 +53,7 @@ def _set_expiry_timer(draft: Draft) -> None:
         if waiting.expires_at is not None and waiting.status == "queued"
     ]
     if times:
-        draft.do(SetTimer("expiry", max(0.0, min(times) - draft.steady_at)))
+        draft.do(SetTimer("expiry", max(0.0, min(times) - draft.event.steady_at)))
 
 
 def settle_input(
@@ -72,9 +72,12 @@ def expire_inputs(draft: Draft) -> None:
     An input that was offered to the running turn does not expire; it does once it is queued
     again.
     """
-    for waiting in draft.state.inputs:
-        due = waiting.expires_at is not None and waiting.expires_at <= draft.steady_at
-        if due and waiting.status == "queued":
+    expiring = [waiting for waiting in draft.state.inputs if waiting.expires_at is not None]
+    if not expiring:
+        return
+    for waiting in expiring:
+        assert waiting.expires_at is not None
+        if waiting.expires_at <= draft.event.steady_at and waiting.status == "queued":
             settle_input(draft, waiting, "expired")
     _set_expiry_timer(draft)
 

@@ -187,19 +187,34 @@ def _accept(draft: Draft, event: InputSubmitted, *, replacement: bool = False) -
 
 
 def _is_refused(draft: Draft, event: InputSubmitted | SteeringSubmitted) -> bool:
+    """Refuse an input with the first of its problems; return True if there is one."""
+    problem = _input_problem(draft, event)
+    if problem is not None:
+        draft.refuse(problem)
+    return problem is not None
+
+
+def _input_problem(
+    draft: Draft, event: InputSubmitted | SteeringSubmitted
+) -> SupervisorError | None:
+    session = draft.state
     attached = event.attachment_bytes if isinstance(event, InputSubmitted) else 0
-    replaces_all = (
-        isinstance(event, InputSubmitted)
+    problem = text_problem(session, event.text, attached=attached)
+    if problem is None and event.expires_at is not None:
+        problem = expiry_problem(event.steady_at, event.expires_at)
+    if problem is None and draft.tree_view.exhausted_budget is not None:
+        problem = budget_problem(draft, begins=not _is_for_running_turn(draft, event))
+    if problem is None and not _replaces_all(session, event):
+        problem = queue_problem(session)
+    return problem
+
+
+def _replaces_all(session: SessionState, event: InputSubmitted | SteeringSubmitted) -> bool:
+    return (
+        session.turn is not None
+        and isinstance(event, InputSubmitted)
         and event.when_busy == "interrupt"
         and event.queued == "cancel"
-        and draft.state.turn is not None
-    )
-    return refuse_any(
-        draft,
-        text_problem(draft.state, event.text, attached=attached),
-        expiry_problem(event.steady_at, event.expires_at),
-        budget_problem(draft, begins=not _is_for_running_turn(draft, event)),
-        None if replaces_all else queue_problem(draft.state),
     )
 
 

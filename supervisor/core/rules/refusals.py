@@ -63,10 +63,10 @@ def text_problem(session: SessionState, text: str, *, attached: int = 0) -> Supe
     """Return the error if the text is invalid, or too long with `attached` bytes; else None."""
     if not isinstance(text, str):
         return InputRefused(f"the text is {short_repr(text)}", hint="send some text")
-    if not text.strip():
+    if not text or text.isspace():
         return InputRefused("the text is blank", hint="send some text")
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         return InputRefused(
             "the text contains a lone surrogate",
@@ -89,6 +89,8 @@ def text_problem(session: SessionState, text: str, *, attached: int = 0) -> Supe
 def queue_problem(session: SessionState) -> SupervisorError | None:
     """Return the error if the queue is full; else None."""
     cap = session.terms.queue_cap
+    if len(session.inputs) < cap:
+        return None
     # News of children wakes its session however full the queue is.
     waiting = sum(one.source != "child" for one in session.inputs)
     if waiting < cap:

@@ -29,8 +29,12 @@ def restart_or_stop(draft: Draft, failure: Failure, *, jitter: float) -> None:
     session = draft.state
     terms = session.terms.restart
     recent = (
-        *(at for at in session.recent_restarts if draft.steady_at - at <= terms.within_seconds),
-        draft.steady_at,
+        *(
+            at
+            for at in session.recent_restarts
+            if draft.event.steady_at - at <= terms.within_seconds
+        ),
+        draft.event.steady_at,
     )
     if terms.policy == "never" or len(recent) > terms.max_restarts:
         stop_at_once(draft, "stalled" if failure.kind == "timeout" else "process_exited", failure)

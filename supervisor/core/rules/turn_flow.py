@@ -11,6 +11,7 @@ Rule 3: after a turn, a requested stop comes first, then a restart of the agent,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, Literal
 
 from supervisor.core.effects import ClearCallTimer, ClearTimer, CloseAgent, SetTimer, StartTurn
@@ -31,11 +32,12 @@ NO_OUTPUT: Final = TurnOutput()
 
 def start_next_turn(draft: Draft) -> None:
     """Start a turn with the first waiting input, if nothing prevents it."""
-    expire_inputs(draft)
-    session = draft.state
+    if draft.state.inputs:
+        expire_inputs(draft)
+    session, view = draft.state, draft.tree_view
     if session.phase is not Phase.IDLE:
         return
-    if session.leaving or draft.tree_view.shutting_down:
+    if session.leaving or view.shutting_down:
         suspend_session(draft)
         return
     if session.zombie is not None:
@@ -43,9 +45,9 @@ def start_next_turn(draft: Draft) -> None:
     if not session.inputs:
         if session.terms.suspend_after_seconds is not None:
             draft.do(SetTimer("suspend", session.terms.suspend_after_seconds))
-    elif draft.tree_view.exhausted_budget is not None:
+    elif view.exhausted_budget is not None:
         stop_for_budget(draft)
-    elif not draft.tree_view.turn_slots_full:
+    elif not view.turn_slots_full:
         _start_turn(draft, session.inputs[0])
 
 
@@ -54,12 +56,12 @@ def _start_turn(draft: Draft, first: PendingInput) -> None:
     untold = 0 if known is None else known.untold or 0
     settle_input(draft, first, "delivered")
     begin_turn(draft, first)
-    draft.do(StartTurn(draft.fresh, first.id, first.text, first.attachments, untold))
+    draft.do(StartTurn(draft.event.fresh, first.id, first.text, first.attachments, untold))
 
 
 def begin_turn(draft: Draft, first: PendingInput) -> None:
     """Open a turn on an input that has been settled as delivered."""
-    draft.note("turn_started", turn_id=draft.fresh, input_id=first.id, source=first.source)
+    draft.note("turn_started", turn_id=draft.event.fresh, input_id=first.id, source=first.source)
     draft.note("user_text", text=first.text, part=first.id)
     terms = draft.state.terms
     # The timer "suspend" may stay: a session that runs ignores it, and it is set again at the end.
@@ -82,27 +84,30 @@ def end_turn(
     assert turn is not None
     if turn.verdict == "timed_out" and outcome == "interrupted":
         outcome = "timed_out"
-    cancel_requests(draft)
+    if turn.requests:
+        cancel_requests(draft)
     for call in turn.calls:
         end_call(draft, call, "interrupted")
-    requeue_steering(draft)
-    draft.note(
+    if draft.state.inputs:
+        requeue_steering(draft)
+    used = turn.usage
+    note = partial(draft.note, truncated=True) if output.truncated else draft.note
+    note(
         "turn_ended",
         turn_id=turn.id,
         outcome=outcome,
         stop_reason=stop_reason,
         text=output.text,
         messages=output.messages,
-        error=error or _interrupt_error(draft, turn, outcome),
+        error=error or (None if outcome == "completed" else _interrupt_error(draft, turn, outcome)),
         zombie=zombie,
         ladder_step=turn.step,
         seconds=_turn_seconds(draft, turn),
         usage={
-            "input_tokens": turn.usage.input_tokens,
-            "output_tokens": turn.usage.output_tokens,
-            "cost": turn.usage.cost,
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+            "cost": used.cost,
         },
-        **({"truncated": True} if output.truncated else {}),
     )
     # The timer "silence" may stay: without a turn there is no silence, and the next turn sets it.
     if turn.step is not None:

@@ -101,7 +101,7 @@ def adopt_steered_turn(draft: Draft, event: SteeringBeganTurn) -> None:
     settle_input(draft, waiting, "delivered")
     end_turn(draft, "completed", stop_reason="end_turn", output=event.output)
     begin_turn(draft, waiting)
-    draft.do(AdoptTurn(draft.fresh, waiting.id, waiting.text))
+    draft.do(AdoptTurn(draft.event.fresh, waiting.id, waiting.text))
 
 
 def clear_zombie(draft: Draft, event: ZombieEnded) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -20,10 +19,6 @@ NodeState: TypeAlias = Literal["over", "suspended", "admitted", "up"]
 SLOTS_NEEDED: Final = {"over": 0, "suspended": 1, "admitted": 2, "up": 2}
 
 _BUDGETS: Final = ("turns", "tokens", "cost", "wall_seconds")
-# All in one call: this runs four times a turn.
-_budgets_of: Final = attrgetter(*_BUDGETS)
-
-_NO_BUDGETS: Final = (None,) * len(_BUDGETS)
 # Counted when a turn starts, so a running turn may end; the others grow while it runs.
 _COUNTED_AT_START: Final = "turns"
 # Sums of fractions are not exact: a budget within this tolerance of its limit is exhausted. Ten
@@ -62,6 +57,10 @@ class TurnSlot:
         self.is_budget_enforced = False
         # The slot that it replaced, until the new one is committed.
         self.previous: TurnSlot | None = None
+
+    def ran_seconds(self, now: float) -> float | None:
+        """Return how long the turn has run, or None for a reservation."""
+        return None if self.turn is None else now - self.started
 
 
 class TreeNode:
@@ -268,11 +267,6 @@ class TreeNode:
         return next(
             (one for one in self.own_exhausted_budgets(now) if one.limit != _COUNTED_AT_START), None
         )
-
-
-def has_budget(limits: Limits | None) -> bool:
-    """Return True if the limits contain a budget."""
-    return limits is not None and _budgets_of(limits) != _NO_BUDGETS
 
 
 @attrs.frozen

@@ -4,12 +4,12 @@ Rule 1: one slot per session, taken and released by setting its state from its r
         taken before the commit and released after it.
 Rule 2: a session without parent, child and budget has no node; it is only in `live`.
 Rule 3: `now` is a clock for durations, `steady_at` an instant that is compared with stored ones;
-        both are arguments.
+        both are arguments. `clock` is read only where a turn starts, not in every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from supervisor.core.ids import SessionId, TurnId
@@ -32,6 +32,9 @@ class SessionTree:
         # Invariant: every session of such an agent that is not inactive, from its admission on.
         self.processes: set[SessionId] = set()
         self._nodes: dict[SessionId, TreeNode] = {}
+        # Return the node of a session, if it has one. The method of the dict, because each step
+        # of each session calls it twice.
+        self.find: Callable[[SessionId], TreeNode | None] = self._nodes.get
         # Nodes of sessions that were deleted before a restart, while they have descendants.
         self._deleted: dict[SessionId, TreeNode] = {}
         # Invariant: every session that is not stopped, from its admission on.
@@ -42,10 +45,6 @@ class SessionTree:
         self.workspace_roots: dict[SessionId, WorkspaceRoot] = {}
         # Invariant: every running turn, and every reservation for one.
         self.turn_slots: dict[SessionId, TurnSlot] = {}
-
-    def find(self, session_id: SessionId) -> TreeNode | None:
-        """Return the node of a session, if it has one."""
-        return self._nodes.get(session_id)
 
     # Nodes --------------------------------------------------------------------------------
 
@@ -79,6 +78,10 @@ class SessionTree:
             if run is not None and run.turn is not None:
                 self._count_running(member, run, 1)
         return member
+
+    def _add_root(self, session: SessionState) -> TreeNode | None:
+        """Create the node of a root with a budget; a child has had its node since admission."""
+        return self.add(session) if session.lineage.parent is None else None
 
     def _parent_node(self, session: SessionState) -> TreeNode | None:
         """Return the node of the session's parent, also if the parent was deleted."""
@@ -178,43 +181,54 @@ class SessionTree:
 
     # Rows ---------------------------------------------------------------------------------
 
-    def reserve(self, session: SessionState, now: float) -> None:
-        """Take the slots of a row that is about to be committed."""
-        if session.phase is not Phase.STOPPED:
-            self.live.add(session.id)
-        if not session.is_inactive and session.agent_name in self.process_agents:
-            self.processes.add(session.id)
+    def reserve(self, session: SessionState, clock: Callable[[], float]) -> TreeNode | None:
+        """Take the slots of a row that is about to be committed; return its node, if any."""
+        session_id, phase = session.id, session.phase
+        member = self._nodes.get(session_id)
+        if member is None and session.limits is not None and session.limits.has_budget:
+            member = self._add_root(session)
+        if phase is not Phase.STOPPED:
+            self.live.add(session_id)
+            if session.agent_name in self.process_agents and phase is not Phase.SUSPENDED:
+                self.processes.add(session_id)
         if session.turn is not None:
-            self._start_turn(session.id, session.turn.id, now)
-        member = self._nodes.get(session.id)
+            self._start_turn(session_id, member, session.turn.id, clock)
         if member is not None:
             state = node_state(session)
             if SLOTS_NEEDED[state] > SLOTS_NEEDED[member.state]:
                 self._set_state(member, state)
             self._set_own_spent(member, self._spending_of(session))
-            member.is_stopping = member.is_stopping or session.phase is Phase.STOPPING
+            member.is_stopping = member.is_stopping or phase is Phase.STOPPING
             member.is_ending = state == "over"
+        return member
 
-    def apply(self, session: SessionState, now: float) -> None:
-        """Set the node and all slots from a committed row."""
-        member = self._nodes.get(session.id)
-        run, turn = self.turn_slots.get(session.id), session.turn
-        if member is None and run is not None and turn is not None and run.turn == turn.id:
-            run.previous = None  # the usual start of a turn: `reserve` has done the rest
-            return
-        self._undo_reservation(session)
-        if session.phase is Phase.STOPPED:
-            self._unmark_live(session.id)
-        else:
-            self.mark_live(session.id, session.agent_name)
-            if session.phase is Phase.SUSPENDED:
-                self.processes.discard(session.id)
-        if session.turn is not None:
-            self._start_turn(session.id, session.turn.id, now)
-        elif not (self._is_turn_reserved(session.id) and wants_turn(session)):
-            self._release_turn_slot(session.id)
+    def apply(self, session: SessionState, clock: Callable[[], float]) -> TreeNode | None:
+        """Set the node and all slots from a committed row; return the node, if any."""
+        session_id, turn = session.id, session.turn
+        member, run = self._nodes.get(session_id), self.turn_slots.get(session_id)
         if member is None:
-            return
+            if session.limits is not None and session.limits.has_budget:
+                member = self._add_root(session)
+            elif run is not None and turn is not None and run.turn == turn.id:
+                run.previous = None  # the usual start of a turn: `reserve` has done the rest
+                return None
+        if run is not None and run.previous is not None:
+            run = self._undo_reservation(session, member, run)
+        if session.phase is Phase.STOPPED:
+            self._unmark_live(session_id)
+        else:
+            self.mark_live(session_id, session.agent_name)
+            if session.phase is Phase.SUSPENDED:
+                self.processes.discard(session_id)
+        if turn is not None:
+            self._start_turn(session_id, member, turn.id, clock)
+        elif run is not None and not (run.turn is None and wants_turn(session)):
+            self._release_turn_slot(session_id)
+        if member is not None:
+            self._apply_to_node(member, session)
+        return member
+
+    def _apply_to_node(self, member: TreeNode, session: SessionState) -> None:
         self._set_state(member, node_state(session))
         self._set_own_spent(member, self._spending_of(session))
         member.limits = session.limits
@@ -242,20 +256,11 @@ class SessionTree:
         """Reserve a turn slot for the session's next turn."""
         self.turn_slots.setdefault(session_id, TurnSlot(None, 0.0))
 
-    def ran_seconds(self, session_id: SessionId, now: float) -> float | None:
-        """Return how long the session's turn has run, or None if no turn runs."""
-        run = self.turn_slots.get(session_id)
-        return None if run is None or run.turn is None else now - run.started
-
     def _unmark_live(self, session_id: SessionId) -> None:
         self.live.discard(session_id)
         self.processes.discard(session_id)
 
     # Private ------------------------------------------------------------------------------
-
-    def _is_turn_reserved(self, session_id: SessionId) -> bool:
-        run = self.turn_slots.get(session_id)
-        return run is not None and run.turn is None
 
     def _spending_of(self, session: SessionState) -> Spending:
         """Return the spending of the row plus the usage reported since."""
@@ -309,31 +314,40 @@ class SessionTree:
         for one in member.path():
             one.spent += change
 
-    def _start_turn(self, session_id: SessionId, turn: TurnId, now: float) -> None:
-        run = self.turn_slots.get(session_id)
-        if run is not None and run.turn == turn:
-            return
-        self._release_turn_slot(session_id)
-        self._take_turn_slot(session_id, TurnSlot(turn, now))
-        self.turn_slots[session_id].previous = run
+    def _start_turn(
+        self,
+        session_id: SessionId,
+        member: TreeNode | None,
+        turn: TurnId,
+        clock: Callable[[], float],
+    ) -> None:
+        before = self.turn_slots.get(session_id)
+        if before is None or before.turn != turn:
+            run = TurnSlot(turn, clock())
+            run.previous = before
+            self.turn_slots[session_id] = run
+            if member is not None:
+                self._count_replaced(member, before, run)
 
-    def _take_turn_slot(self, session_id: SessionId, run: TurnSlot) -> None:
-        self.turn_slots[session_id] = run
-        run.previous = None
-        member = self._nodes.get(session_id)
-        if member is not None and run.turn is not None:
-            self._count_running(member, run, 1)
-
-    def _undo_reservation(self, session: SessionState) -> None:
+    def _undo_reservation(
+        self, session: SessionState, member: TreeNode | None, run: TurnSlot
+    ) -> TurnSlot:
         """Restore the previous turn slot if the reserved turn is not the committed one."""
-        run = self.turn_slots.get(session.id)
-        if run is None:
-            return
         before, run.previous = run.previous, None
         written = session.turn.id if session.turn is not None else None
-        if before is not None and run.turn != written:
-            self._release_turn_slot(session.id)
-            self._take_turn_slot(session.id, before)
+        if before is None or run.turn == written:
+            return run
+        before.previous = None
+        self.turn_slots[session.id] = before
+        if member is not None:
+            self._count_replaced(member, run, before)
+        return before
+
+    def _count_replaced(self, member: TreeNode, before: TurnSlot | None, run: TurnSlot) -> None:
+        if before is not None and before.turn is not None:
+            self._count_running(member, before, -1)
+        if run.turn is not None:
+            self._count_running(member, run, 1)
 
     def _release_turn_slot(self, session_id: SessionId) -> None:
         run = self.turn_slots.pop(session_id, None)

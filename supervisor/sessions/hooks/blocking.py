@@ -193,7 +193,7 @@ class BlockingHooks:
                 # the next turn; and also if the caller of this method is cancelled.
                 await self._wait_stop_ordered(session.id, "hook_denied", denied.reason)
             raise
-        return attrs.evolve(order, text=taken["text"], attachments=taken["attachments"])
+        return order.changed(text=taken["text"], attachments=taken["attachments"])
 
     async def before_tool_call(
         self,

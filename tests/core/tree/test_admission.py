@@ -305,7 +305,7 @@ def test_no_child_is_admitted_below_a_stopped_or_stopping_parent() -> None:
 def test_no_child_is_admitted_while_the_parents_end_is_committed() -> None:
     context = AdmissionTree()
 
-    context.tree.reserve(context.rows[context.root.id].changed(phase=Phase.STOPPED), 0.0)
+    context.tree.reserve(context.rows[context.root.id].changed(phase=Phase.STOPPED), lambda: 0.0)
 
     assert numbers(context.refusal())[0] == "parent"
 

@@ -112,7 +112,7 @@ class Game:
         self.nodes[node.id] = node
         node.row = SessionState(id=node.id, agent_name="agent", phase=Phase.IDLE, limits=Limits())
         self.ledger.add(node.row)
-        self.ledger.apply(node.row, self.now)
+        self.ledger.apply(node.row, lambda: self.now)
 
     def admit(self) -> None:
         parent = self.pick(lambda node: node.row is not None and node.depth < DEPTH)
@@ -151,15 +151,15 @@ class Game:
         # A session with a turn, or a reservation, does lose something: see the last tests.
         if node is None or node.row is None or node.turn is not None or node.promised:
             return
-        self.ledger.reserve(self.next_row(node, node.row), self.now)
+        self.ledger.reserve(self.next_row(node, node.row), lambda: self.now)
         self.check_room()
         self.settle(node, node.row, foreseen=False)
 
     def settle(self, node: Node, row: SessionState, *, foreseen: bool = True) -> None:
         if foreseen:
-            self.ledger.reserve(row, self.now)
-            self.ledger.reserve(row, self.now)
-        self.ledger.apply(row, self.now)
+            self.ledger.reserve(row, lambda: self.now)
+            self.ledger.reserve(row, lambda: self.now)
+        self.ledger.apply(row, lambda: self.now)
         node.row = row
         if row.turn is None:
             wants_one = row.phase in (Phase.STARTING, Phase.IDLE) and row.inputs != ()
@@ -326,7 +326,7 @@ def test_the_tree_from_stored_rows_equals_the_live_tree(game: Game) -> None:
     for node in _parents_first(game.random, stored):
         assert node.row is not None
         game.ledger.add(node.row)
-        game.ledger.apply(node.row, game.now)
+        game.ledger.apply(node.row, lambda: game.now)
 
     for node in stored:
         if all(one in stored or one.is_deleted for one in [*_path(node), *node.all_below()]):

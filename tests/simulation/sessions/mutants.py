@@ -200,9 +200,7 @@ def wrong_turn_steered(patch: Patch) -> None:
 
 def next_turn_hit(patch: Patch) -> None:
     def interrupt(draft: Draft, event: ev.InterruptRequested) -> None:
-        interrupts.interrupt(
-            draft, attrs.evolve(event, turn=None)
-        )  # the fault: hits the turn that runs
+        interrupts.interrupt(draft, event.changed(turn=None))  # the fault: hits the turn that runs
 
     for phase in (Phase.RUNNING, Phase.INTERRUPTING):
         rule(patch, phase, ev.InterruptRequested, interrupt)
@@ -263,8 +261,7 @@ def gap_not_reported(patch: Patch) -> None:
 
 def rule(patch: Patch, phase: Phase, told: type[ev.Event], new: table.Rule) -> None:
     """Replace a rule of the table."""
-    row = table._TABLE[phase, told]
-    patch.setitem(table._TABLE, (phase, told), attrs.evolve(row, rule=new))
+    patch.setitem(table._RULES, (phase, told), new)
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -8,7 +8,7 @@ Rule 3: a fault that patches a removed name fails loudly and must be rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,13 +90,15 @@ def reservation_not_withdrawn(patch: Patch) -> None:
 def released_twice(patch: Patch) -> None:
     real = SessionTree.apply
 
-    def settle(self: SessionTree, session: SessionState, now: float) -> None:
-        real(self, session, now)
-        member = self.find(session.id)
+    def settle(
+        self: SessionTree, session: SessionState, clock: Callable[[], float]
+    ) -> TreeNode | None:
+        member = real(self, session, clock)
         if session.phase is Phase.STOPPED and member is not None and member.parent is not None:
             member.parent.active_children = max(
                 0, member.parent.active_children - 1
             )  # the fault: it was released before
+        return member
 
     patch.setattr(SessionTree, "apply", settle)
 
@@ -112,11 +114,14 @@ def resumed_without_check(patch: Patch) -> None:
 def turn_taken_after_the_await(patch: Patch) -> None:
     real = SessionTree.reserve
 
-    def foresee(self: SessionTree, session: SessionState, now: float) -> None:
+    def foresee(
+        self: SessionTree, session: SessionState, clock: Callable[[], float]
+    ) -> TreeNode | None:
         turns = dict(self.turn_slots)
-        real(self, session, now)
+        member = real(self, session, clock)
         if session.id not in turns:
             self._release_turn_slot(session.id)  # the fault: counted at the commit
+        return member
 
     patch.setattr(SessionTree, "reserve", foresee)
 
@@ -161,7 +166,7 @@ def parent_ends_first(patch: Patch) -> None:
     def tree_view(self: Admission, session: SessionState, event: ev.Event) -> TreeView:
         there = real(self, session, event)
         if session.phase is Phase.STOPPING:
-            there = attrs.evolve(there, dependents=0)  # the fault: dependents are not awaited
+            there = there.changed(dependents=0)  # the fault: dependents are not awaited
         return there
 
     patch.setattr(Admission, "view", tree_view)
