@@ -47,7 +47,8 @@ class InterruptReport:
     input_id: InputId | None = None
 
 
-@attrs.frozen
+# Without slots, as `Record`: a frozen object with slots takes twice as long to create.
+@attrs.frozen(slots=False)
 class TurnResult:
     """The result of a turn; `text` is the returned text, else all text of the turn.
 

@@ -51,16 +51,15 @@ class OutputFlusher:
         """Flush the log's output: complete records with the next batch, open text in 250 ms."""
         if log.has_unsent:
             self.flush_soon(log)
-        else:
+        elif not log.flush_scheduled:
             self.schedule_flush(log)
 
     def schedule_flush(self, log: Log) -> None:
         """Flush the log's open text in 250 ms, unless it is flushed earlier."""
-        if not log.flush_scheduled:
-            log.flush_scheduled = True
-            self._scheduled.append((trio.current_time() + PART_SECONDS, log))
-            if len(self._scheduled) == 1:
-                self._wake.set()
+        log.flush_scheduled = True
+        self._scheduled.append((trio.current_time() + PART_SECONDS, log))
+        if len(self._scheduled) == 1:
+            self._wake.set()
 
     def flush_soon(self, log: Log) -> None:
         """Flush the log's complete records with the next batch."""
@@ -102,6 +101,8 @@ class OutputFlusher:
                 log = self._scheduled.popleft()[1]
                 log.flush_scheduled = False
                 log.close_part()
+                if not log.has_unsent:
+                    continue  # a step has sent it: most turns end within 250 ms of their text
             else:
                 break
             records, size = log.take_some_unsent(MAX_SESSION_BYTES)
