@@ -180,10 +180,11 @@ class Log:
             if up_to < self.last_seq:
                 count = up_to - self.published_seq
                 published, self._pending = pending[:count], pending[count:]
-            self.published_seq = published[-1].seq
+            self.published_seq = up_to
             self._subscribers.publish(published)
-        if self._share is not None and self._share.bytes:
-            self._share.release(up_to if self._is_pending else None)
+        share = self._share
+        if share is not None and share.bytes:
+            share.release(up_to if self._is_pending else None)
 
     def fail(self, error: Exception) -> None:
         """Report to the actor that output could not be stored, so that no later record can be."""
@@ -241,23 +242,21 @@ class Log:
         """Add text to the open part if it fits; otherwise open another part for it."""
         if self.turn_buffer is not output:
             return  # its turn ended while it was held
+        at = self.last_at = in_order(at, self.last_at) if at < self.last_at else at
         part = self._part
-        if part is not None and not (continues and part.fits(kind, size)):
+        if part is not None and continues and part.fits(kind, size):
+            part.add(text, size, at)
+        else:
             self.close_part()
-            part = None
-        if part is None:
-            part = self._part = output.open_part(kind, continues=continues)
-        if self._subscribers.watchers:
-            self._subscribers.publish_delta(
-                Delta(self._session_id, part.turn, kind, part.part_name, part.width, text)
-            )
+            part = self._part = output.open_part(kind, text, size, at, continues=continues)
         width = len(text)
         if kind == "agent_text":
             output.merged_chars += width
-        part.pieces.append(text)
-        part.size += size
-        part.width += width
-        part.at = self.last_at = in_order(at, self.last_at) if at < self.last_at else at
+        if self._subscribers.watchers:
+            offset = part.width - width
+            self._subscribers.publish_delta(
+                Delta(self._session_id, part.turn, kind, part.part_name, offset, text)
+            )
         if part.size >= PART_BYTES:
             self.close_part()
 

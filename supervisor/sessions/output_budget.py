@@ -125,7 +125,8 @@ class OutputShare:
         # The number of a record, and the bytes in flight that are durable with it.
         self._marks: list[tuple[int, int]] = []
         self.marked_bytes = 0  # invariant: the sum over all marks
-        # Made at the first wait: it takes 1.8 KB, and most sessions never wait.
+        # Wakes the tasks of the agent, which look again whether they may write. Made at the first
+        # wait: it takes 1.8 KB, and most sessions never wait.
         self._writable: RepeatedEvent | None = None
         self._tasks = 0
         self.is_queued = False
@@ -161,11 +162,12 @@ class OutputShare:
             self.marked_bytes = 0
         self.bytes -= size
         self._budget.release(size)
-        if self.bytes or self._is_paced():
+        if self.bytes or (self._paced_until is not None and self._is_paced(self._paced_until)):
             self._allowed = max(self._allowed - size, 0)
         else:
             self._allowed = FREE_BYTES
-        self.wake()
+        if self._writable is not None:
+            self._writable.set()
 
     def _take_marks(self, up_to: int) -> int:
         """Remove the marks up to this record, which is not the last; return their bytes."""
@@ -177,19 +179,16 @@ class OutputShare:
         self.marked_bytes -= size
         return size
 
-    def _is_paced(self) -> bool:
-        if self._paced_until is not None and trio.current_time() >= self._paced_until:
+    def _is_paced(self, until: float) -> bool:
+        is_over = trio.current_time() >= until
+        if is_over:
             self._paced_until = None
-        return self._paced_until is not None
+        return not is_over
 
     def grant(self, size: int) -> None:
         """Allow that many more bytes in flight."""
         self._allowed = self.bytes + size
         self._paced_until = trio.current_time() + PACED_SECONDS
-        self.wake()
-
-    def wake(self) -> None:
-        """Wake the tasks of the agent, which look again whether they may write."""
         if self._writable is not None:
             self._writable.set()
 

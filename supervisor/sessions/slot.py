@@ -130,8 +130,9 @@ class SessionSlot:
 
     def mark_progress(self) -> None:
         """Record progress of the turn; if the turn was reported silent, notify the actor."""
-        output = self.log.turn_buffer if self.log is not None else None
-        if output is not None:
+        log = self.log
+        if log is not None and log.turn_buffer is not None:
+            output = log.turn_buffer
             output.progress_at = self._services.active_clock.now()
             if output.is_reported_silent:
                 self._report_progress(output)

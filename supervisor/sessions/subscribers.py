@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import trio
@@ -97,52 +97,56 @@ class PendingResult:
         return self._result
 
 
-# Kinds of records that settle an input, or name its turn.
-INPUT_RESULT_KINDS: Final = frozenset({"turn_started", "input_settled", "turn_ended"})
-
-
 # The results that callers of one session wait for. Several may wait for the same input.
 _Results: TypeAlias = dict[InputId, list[PendingResult]]
 
 
-def _settle_results(results: _Results, record: Record) -> None:
-    """Settle pending results from a published record of `INPUT_RESULT_KINDS`."""
-    kind, body = record.kind, record.body
-    if kind == "turn_ended":
-        turn = body["turn_id"]
-        for group in results.values():
-            for pending in group:
-                if pending.turn == turn:
-                    pending.settle(result_from_record(record))
-    elif kind == "turn_started":
-        for pending in results.get(body["input_id"], ()):
-            pending.turn = body["turn_id"]
-    elif body["outcome"] != "delivered":
-        for pending in results.get(body["input_id"], ()):
-            _settle_from_outcome(pending, record)
-
-
-def _settle_from_outcome(pending: PendingResult, record: Record) -> None:
-    """Settle the pending result of an input that has no turn of its own."""
+def _on_turn_started(results: _Results, record: Record) -> None:
     body = record.body
-    if body["outcome"] == "steered":
-        pending.turn = record.turn_id
-    else:
+    for pending in results.get(body["input_id"], ()):
+        pending.turn = body["turn_id"]
+
+
+def _on_turn_ended(results: _Results, record: Record) -> None:
+    turn = record.body["turn_id"]
+    for group in results.values():
+        for pending in group:
+            if pending.turn == turn:
+                pending.settle(result_from_record(record))
+
+
+def _on_input_settled(results: _Results, record: Record) -> None:
+    body = record.body
+    outcome = body["outcome"]
+    if outcome == "delivered":
+        return  # its turn will settle the result
+    for pending in results.get(body["input_id"], ()):
+        if outcome == "steered":
+            pending.turn = record.turn_id
+            continue
         detail = f": {body['detail']}" if body["detail"] else ""
         pending.settle(
             InputRefused(
-                f"input {pending.input_id} was {body['outcome']}{detail}",
+                f"input {pending.input_id} was {outcome}{detail}",
                 hint="it did not run, or its outcome is unknown; send it again if needed",
             )
         )
+
+
+# By kind of record: how a published record settles pending results, or names their turn.
+_SETTLE: Final[Mapping[str, Callable[[_Results, Record], None]]] = {
+    "turn_started": _on_turn_started,
+    "input_settled": _on_input_settled,
+    "turn_ended": _on_turn_ended,
+}
 
 
 def settle_from_records(pending: PendingResult, records: Iterable[Record]) -> None:
     """Settle the pending result from records that were published earlier."""
     results = {pending.input_id: [pending]}
     for record in records:
-        if record.kind in INPUT_RESULT_KINDS:
-            _settle_results(results, record)
+        if record.kind in _SETTLE:
+            _SETTLE[record.kind](results, record)
 
 
 # Kinds of records of a parent about its children.
@@ -212,8 +216,8 @@ class Subscribers:
         # Each kind concerns at most one reader, and a set lookup costs less than a call.
         for record in records:
             kind = record.kind
-            if kind in INPUT_RESULT_KINDS and results:
-                _settle_results(results, record)
+            if results and kind in _SETTLE:
+                _SETTLE[kind](results, record)
             elif kind in TRANSCRIPT_KINDS and transcript is not None:
                 transcript.apply(record)
             elif kind in NEWS_KINDS and unread is not None:

@@ -36,7 +36,7 @@ MAX_CACHED_CHARS: Final = 2 * 1024 * 1024
 class Transcript:
     """Messages of the current chapter, cached while the session is in memory."""
 
-    __slots__ = ("_continuation", "_entries", "_last_seq", "size")
+    __slots__ = ("_continuation", "_entries", "_last_seq", "_last_turn", "_turn_start", "size")
 
     def __init__(self) -> None:
         self.size = 0  # of all messages, in characters
@@ -44,11 +44,15 @@ class Transcript:
         # Further text of the last message, joined on access: it may consist of ten thousand pieces.
         self._continuation: list[str] = []
         self._last_seq = 0
+        # The turn of the last message, and the index of the first message of it.
+        self._last_turn: TurnId | None = None
+        self._turn_start = 0
 
     @property
     def messages(self) -> list[Message]:
         """All messages, with the parts of the last message joined."""
-        self._join_continuation()
+        if self._continuation:
+            self._join_continuation()
         return [_message_at(self._entries, index) for index in range(len(self._entries))]
 
     def apply(self, record: Record) -> None:
@@ -58,9 +62,7 @@ class Transcript:
             return
         self._last_seq = seq
         if kind == "session_cleared":
-            self._continuation = []
-            self._entries = []  # a new list: views of the old one stay valid
-            self.size = 0
+            self._clear()
             return
         text = body.get("text")
         if not isinstance(text, str):
@@ -69,19 +71,26 @@ class Transcript:
         if kind == "agent_text" and body.get("continues") and self._entries:
             self._continuation.append(text)
             return
-        self._join_continuation()
+        if self._continuation:
+            self._join_continuation()
+        turn = record.turn_id
+        if turn != self._last_turn:
+            self._last_turn, self._turn_start = turn, len(self._entries)
         if kind == "user_text":
-            steered = body.get("steered", False)
-            self._entries.append(("user", text, record.at, record.turn_id, steered))
+            self._entries.append(("user", text, record.at, turn, body.get("steered", False)))
         else:
-            self._entries.append(("agent", text, record.at, record.turn_id, False))
+            self._entries.append(("agent", text, record.at, turn, False))
+
+    def _clear(self) -> None:
+        self._continuation = []
+        self._entries = []  # a new list: views of the old one stay valid
+        self._last_turn, self._turn_start = None, 0
+        self.size = 0
 
     def _join_continuation(self) -> None:
-        if self._continuation:
-            last = _message_at(self._entries, -1)
-            text = last.text + "".join(self._continuation)
-            self._entries[-1] = attrs.evolve(last, text=text)
-            self._continuation = []
+        last = _message_at(self._entries, -1)
+        self._entries[-1] = attrs.evolve(last, text=last.text + "".join(self._continuation))
+        self._continuation = []
 
     @property
     def is_cacheable(self) -> bool:
@@ -90,16 +99,11 @@ class Transcript:
 
     def messages_before(self, turn: TurnId) -> Sequence[Message]:
         """Return the messages before the turn, which must be the last one."""
-        self._join_continuation()
+        if self._continuation:
+            self._join_continuation()
         entries = self._entries
-        end = len(entries)
-        while end and _turn_of(entries[end - 1]) == turn:
-            end -= 1
+        end = self._turn_start if self._last_turn == turn else len(entries)
         return _MessagesView(entries, end)
-
-
-def _turn_of(entry: _Entry) -> str | None:
-    return entry.turn_id if isinstance(entry, Message) else entry[3]
 
 
 def _message_at(entries: list[_Entry], index: int) -> Message:

@@ -57,19 +57,36 @@ class OpenPart:
 
     __slots__ = ("at", "continues", "kind", "part_name", "pieces", "size", "turn", "width")
 
-    def __init__(self, kind: StreamedKind, name: str, turn: TurnId, *, continues: bool) -> None:
-        self.kind = kind
-        self.part_name = name
+    def __init__(
+        self,
+        turn: TurnId,
+        part_name: str,
+        kind: StreamedKind,
+        first: str,
+        size: int,
+        *,
+        at: float,
+        continues: bool,
+    ) -> None:
         self.turn = turn
+        self.part_name = part_name
+        self.kind = kind
+        self.pieces = [first]
+        self.size = size  # in bytes
+        self.width = len(first)  # in characters
+        self.at = at  # time of the last piece
         self.continues = continues
-        self.pieces: list[str] = []
-        self.size = 0  # in bytes
-        self.width = 0  # in characters
-        self.at = 0.0  # time of the last piece
 
     def fits(self, kind: StreamedKind, size: int) -> bool:
         """Return True if more text of this kind fits into the part."""
         return kind == self.kind and self.size + size <= PART_BYTES
+
+    def add(self, text: str, size: int, at: float) -> None:
+        """Add a piece that fits."""
+        self.pieces.append(text)
+        self.size += size
+        self.width += len(text)
+        self.at = at
 
 
 class ReceivedText:
@@ -154,13 +171,19 @@ class TurnBuffer:
         self.progress_at = now
         self.is_reported_silent = False
 
-    def open_part(self, kind: StreamedKind, *, continues: bool) -> OpenPart:
-        """Return the next part of the output; with `continues`, it may continue a message."""
+    def open_part(
+        self, kind: StreamedKind, first: str, size: int, at: float, *, continues: bool
+    ) -> OpenPart:
+        """Return the next part of the output, with its first piece.
+
+        With `continues`, it continues a message if the last text was of the same kind.
+        """
         self.part_count += 1
         continues = continues and self.last_kind == kind
         if kind == "agent_text" and not continues:
             self.message_count += 1
-        return OpenPart(kind, f"{self.turn}.{self.part_count}", self.turn, continues=continues)
+        name, turn = f"{self.turn}.{self.part_count}", self.turn
+        return OpenPart(turn, name, kind, first, size, at=at, continues=continues)
 
     @property
     def merged(self) -> TurnOutput:
