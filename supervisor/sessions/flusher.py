@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -37,9 +38,15 @@ EARLY_SECONDS: Final = 0.05
 class OutputFlusher:
     """Queue of session logs that have output for the store."""
 
-    def __init__(self, writer: Ref, throttle: WriteThrottle) -> None:
+    def __init__(
+        self,
+        writer: Ref,
+        throttle: WriteThrottle,
+        loop_time: Callable[[], float] = trio.current_time,
+    ) -> None:
         self._writer = writer
         self._throttle = throttle
+        self._loop_time = loop_time
         # Logs with an open part and the deadline for its record. In order of the deadline, because
         # all have the same delay.
         self._scheduled: deque[tuple[float, Log]] = deque()
@@ -57,7 +64,7 @@ class OutputFlusher:
     def schedule_flush(self, log: Log) -> None:
         """Flush the log's open text in 250 ms, unless it is flushed earlier."""
         log.flush_scheduled = True
-        self._scheduled.append((trio.current_time() + PART_SECONDS, log))
+        self._scheduled.append((self._loop_time() + PART_SECONDS, log))
         if len(self._scheduled) == 1:
             self._wake.set()
 

@@ -247,7 +247,8 @@ class Log:
         if part is not None and continues and part.fits(kind, size):
             part.add(text, size, at)
         else:
-            self.close_part()
+            if part is not None:
+                self.close_part()
             part = self._part = output.open_part(kind, text, size, at, continues=continues)
         width = len(text)
         if kind == "agent_text":
